@@ -1,0 +1,46 @@
+# Everything a developer runs. Only Python 3.11-3.13 and make are needed: the first target that needs it builds .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test test-statistical lint format bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## Build .venv with the package (editable) and everything for development
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; ok = (3, 11) <= v < (3, 14); \
+	    ok or sys.exit("Python 3.11 to 3.13 is needed, found %d.%d; name another: make PYTHON=python3.12 ..." % v)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: venv ## Fit the bundled heart data and show one patient's patchwork
+	$(BIN)/python examples/demo.py
+
+test: venv ## Run the tests, but for the slow statistical ones
+	$(BIN)/python -m pytest tests --ignore=tests/statistical
+
+test-statistical: venv ## Run the slow truth checks: exactness, Geweke, calibration, planted bugs
+	$(BIN)/python -m pytest tests/statistical
+
+lint: venv ## Check style (ruff) and types (mypy)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: venv ## Put the code into the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: venv ## Measure speed and mixing, as ratios within one run
+	$(BIN)/python benchmarks/bench.py
+
+clean: ## Remove what was built, .venv included
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

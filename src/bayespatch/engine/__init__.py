@@ -1,0 +1,1 @@
+"""Samplers. Each file is one engine; all obey the contract in ``base``."""

@@ -1,0 +1,397 @@
+"""The production engine: the kernels on threads over cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, digamma, expit, polygamma
+
+from bayespatch.engine import importance, kernels, layout, summing
+from bayespatch.engine.base import Engine, Observation
+from bayespatch.engine.kernels import AGREE, C2, CASE_MISSING, TOTAL
+from bayespatch.engine.layout import Neighbors
+from bayespatch.engine.streams import compiled, key_of, normal, open_stream, uniform
+from bayespatch.model import Data, Latent, Model
+
+PRIOR, CASES, PROPOSE, SUM, GLOBAL, PARENTS = range(6)  # what a stream is for
+TARGET_ACCEPTANCE = 0.35
+
+
+@dataclass
+class CpuState:
+    """One chain. w and kappa exist for neighbors only; logits, because q and q-tilde may round to 0 or 1."""
+
+    seed: int
+    chain: int
+    n_sweeps: int
+    logit_q: NDArray[np.float64]  # (P,)
+    logit_q_tilde: NDArray[np.float64]  # (S, P)
+    neighbors: Neighbors
+    step: NDArray[np.float64]  # (P,) width of the proposals for logit q
+
+
+class CpuEngine(Engine):
+    """Blocked Gibbs sampling of z, w and kappa, case by case, with a move that makes q and q-tilde mix."""
+
+    def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
+        super().__init__(data, model, n_threads)
+        self.constants = layout.constants_of(data, model)
+        self.tables = layout.tables_of(data, model)
+        self.importance = layout.blank_importance(self.tables)
+        self.proposed = layout.blank_importance(self.tables)
+        self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
+        self.sums: list[layout.Sums] = []
+        self.pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def start(self, seed: int, chain: int) -> CpuState:
+        """q and q-tilde from their priors, no neighbors yet: the first sweep finds them."""
+        hyper = self.model.hyper
+        n_cases, n_features = self.data.x.shape
+        n_parents = self.data.x_parents.shape[0]
+        key = subkey(chain_key(seed, chain), PRIOR)
+        logit_q, logits = importance.draw_prior(
+            n_parents, n_features, float(hyper.gamma), float(hyper.sigma1), float(hyper.sigma2), key
+        )
+        expected = n_parents * hyper.alpha
+        capacity = min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
+        neighbors = layout.blank_neighbors(self.constants, n_cases, capacity)
+        return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
+
+    def sweep(self, state: CpuState, adapt: bool = False) -> None:
+        key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
+        self.update_cases(state, key)
+        self.move_importance(state, key, adapt)
+        self.draw_importance(state, key)
+        state.n_sweeps += 1
+
+    def update_cases(self, state: CpuState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
+        """z, w and kappa of every case given q-tilde.
+
+        A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
+        """
+        n_cases = self.data.x.shape[0]
+        numbers = np.arange(n_cases) if numbers is None else numbers
+        cases_key = subkey(key, CASES)
+        importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
+        todo = np.ones(n_cases, bool)
+        while True:
+            self.over(
+                n_cases,
+                lambda thread, first, last: update_cases(
+                    self.constants, self.tables, self.importance, state.neighbors, self.work[thread],
+                    numbers, cases_key, todo, first, last,
+                ),
+            )  # fmt: skip
+            if not todo.any():
+                return
+            # Some cases found more neighbors than there is room for, and were left as they were: again, with room.
+            room = min(2 * state.neighbors.parent.shape[1], self.data.x_parents.shape[0])
+            state.neighbors = layout.with_capacity(state.neighbors, room)
+
+    def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
+        """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
+        capacity = state.neighbors.parent.shape[1]
+        if not self.sums or self.sums[0].voters.shape[1] < capacity:
+            self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
+        n_features = self.data.x.shape[1]
+        used, _ = count_neighbors(state.neighbors, self.data.x_parents.shape[0], n_features)
+        step = 1 if self.model.kind == "II" else n_features
+        for first in range(0, n_features, step):
+            self.move_features(state, key, used, first, first + step, adapt)
+
+    def move_features(
+        self, state: CpuState, key: np.uint64, used: NDArray[np.int64], first: int, last: int, adapt: bool
+    ) -> None:
+        """The move for features first..last-1, each accepted or not by itself."""
+        n_cases = self.data.x.shape[0]
+        normals, uniforms = draw_for_proposals(subkey(key, PROPOSE), first, last)
+        logit_q_new = state.logit_q[first:last] + state.step[first:last] * normals
+        log_accept = self.carry_along(state, logit_q_new, used, first, last)
+        sum_key = subkey(key, SUM)
+        log_ratio = np.empty((n_cases, last - first))
+        self.over(
+            n_cases,
+            lambda thread, lo, hi: compare_importance(
+                self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.sums[thread],
+                sum_key, log_ratio, first, lo, hi,
+            ),
+        )  # fmt: skip
+        log_accept += log_ratio.sum(axis=0)
+        accepted = np.log1p(-uniforms) < log_accept
+        if adapt:
+            chance = np.exp(np.minimum(np.nan_to_num(log_accept, nan=-np.inf), 0.0))
+            rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6
+            state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE))
+        chosen = first + np.flatnonzero(accepted)
+        if chosen.size == 0:
+            return
+        state.logit_q[chosen] = logit_q_new[accepted]
+        self.importance[:, :, chosen] = self.proposed[:, :, chosen]
+        self.over(
+            n_cases,
+            lambda thread, lo, hi: redraw_features(
+                self.constants, self.tables, self.importance, state.neighbors, self.sums[thread],
+                sum_key, chosen, lo, hi,
+            ),
+        )  # fmt: skip
+
+    def carry_along(
+        self, state: CpuState, logit_q_new: NDArray[np.float64], used: NDArray[np.int64], first: int, last: int
+    ) -> NDArray[np.float64]:
+        """q-tilde that goes with the new q, into `self.proposed`; returns log (prior ratio x Jacobian) per feature."""
+        hyper = self.model.hyper
+        sigma2 = float(hyper.sigma2)
+        logit_q = np.stack([state.logit_q[first:last], logit_q_new])
+        shape = sigma2 * np.exp(np.clip(logit_q, -600.0, 600.0))
+        center = digamma(shape) - digamma(sigma2)
+        spread = np.sqrt(polygamma(1, shape) + polygamma(1, sigma2))
+        log, n_used = importance.carry_along(
+            state.logit_q_tilde, used, sigma2, shape, center, spread, first, self.tables.x_parents, self.proposed
+        )
+        log_prior_q = -hyper.gamma * np.logaddexp(0.0, -logit_q) - hyper.sigma1 * np.logaddexp(0.0, logit_q)
+        log -= n_used * (betaln(shape[1], sigma2) - betaln(shape[0], sigma2))
+        return log + log_prior_q[1] - log_prior_q[0]
+
+    def draw_importance(self, state: CpuState, key: np.uint64) -> None:
+        """q given w with q-tilde integrated out, then q-tilde given both."""
+        hyper = self.model.hyper
+        n_parents, n_features = state.logit_q_tilde.shape
+        n_neighbors, n_on = count_neighbors(state.neighbors, n_parents, n_features)
+        sigma2 = float(hyper.sigma2)
+        importance.draw_q_given_w(
+            state.logit_q, n_neighbors, n_on, float(hyper.gamma), float(hyper.sigma1), sigma2, subkey(key, GLOBAL)
+        )
+        parents_key = subkey(key, PARENTS)
+        self.over(
+            n_parents,
+            lambda _, first, last: importance.draw_q_tilde_given_w(
+                state.logit_q_tilde, state.logit_q, n_neighbors, n_on, sigma2, parents_key, first, last
+            ),
+        )
+
+    def over(self, n: int, task: Callable[[int, int, int], None]) -> None:
+        """task(thread, first, last) over 0..n-1, in as many runs as there are threads."""
+        if self.pool is None:
+            task(0, 0, n)
+            return
+        edges = np.linspace(0, n, self.n_threads + 1).astype(int)
+        jobs = [self.pool.submit(task, k, int(edges[k]), int(edges[k + 1])) for k in range(self.n_threads)]
+        for job in jobs:
+            job.result()
+
+    def observe(self, state: CpuState) -> Observation:
+        n_cases = self.data.x.shape[0]
+        votes = np.empty((n_cases, self.data.n_classes))
+        log_likelihood = np.empty(n_cases)
+        self.over(
+            n_cases,
+            lambda thread, first, last: summarise_cases(
+                self.constants, self.tables, state.neighbors, self.work[thread], float(self.model.hyper.mu0),
+                votes, log_likelihood, first, last,
+            ),
+        )  # fmt: skip
+        return Observation(
+            expit(state.logit_q),
+            expit(state.logit_q_tilde),
+            state.neighbors.n.copy(),
+            votes,
+            float(log_likelihood.sum()) + self.log_prior(state),
+        )
+
+    def log_prior(self, state: CpuState) -> float:
+        """log p(z, w, kappa, q), q-tilde integrated out."""
+        hyper = self.model.hyper
+        n_parents, n_features = state.logit_q_tilde.shape
+        n_pairs = self.data.x.shape[0] * n_parents - int((self.data.own_parent >= 0).sum())
+        n_active = int(state.neighbors.n.sum())
+        log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
+        n_neighbors, n_on = count_neighbors(state.neighbors, n_parents, n_features)
+        log += importance.log_prior_w(state.logit_q, n_neighbors, n_on, float(hyper.sigma2))
+        log -= (hyper.gamma - 1.0) * np.logaddexp(0.0, -state.logit_q).sum()
+        log -= (hyper.sigma1 - 1.0) * np.logaddexp(0.0, state.logit_q).sum()
+        log -= n_features * betaln(hyper.gamma, hyper.sigma1)
+        if self.model.kind == "III":
+            kappa = state.neighbors.kappa[np.arange(state.neighbors.parent.shape[1]) < state.neighbors.n[:, None]]
+            log += (hyper.tau - 1.0) * np.log(kappa).sum() + (hyper.sigma3 - 1.0) * np.log1p(-kappa).sum()
+            log -= n_active * betaln(hyper.tau, hyper.sigma3)
+        return float(log)
+
+    def latent(self, state: CpuState) -> Latent:
+        n_cases, n_features = self.data.x.shape
+        n_parents = self.data.x_parents.shape[0]
+        z = np.zeros((n_cases, n_parents), np.float32)
+        w = np.zeros((n_cases, n_parents, n_features), np.float32)
+        self.add_neighbors(state, z, w)
+        kappa = np.zeros((n_cases, n_parents))
+        if self.model.kind == "III":
+            for i, n in enumerate(state.neighbors.n):
+                kappa[i, state.neighbors.parent[i, :n]] = state.neighbors.kappa[i, :n]
+        return Latent(expit(state.logit_q), z > 0, w > 0, kappa)
+
+    def add_neighbors(self, state: CpuState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
+        add_z(state.neighbors, z_sum)
+        if w_sum is not None:
+            add_w(state.neighbors, w_sum)
+
+
+def subkey(key: np.uint64, number: int) -> np.uint64:
+    """`key_of` for Python, to which Numba returns a plain int."""
+    return np.uint64(key_of(key, np.uint64(number)))
+
+
+def chain_key(seed: int, chain: int) -> np.uint64:
+    return subkey(subkey(np.uint64(0), seed), chain)
+
+
+@compiled
+def draw_for_proposals(key, first, last):
+    """A normal and a uniform number for each of the features."""
+    rng = np.zeros(2, np.uint64)
+    normals = np.empty(last - first)
+    uniforms = np.empty(last - first)
+    for r in range(last - first):
+        open_stream(rng, key_of(key, first + r))
+        normals[r] = normal(rng)
+        uniforms[r] = uniform(rng)
+    return normals, uniforms
+
+
+@compiled
+def update_cases(c, tables, importance, neighbors, work, numbers, key, todo, first, last):
+    """`kernels.update_case` for cases first..last-1 that are `todo`; those whose result finds no room stay so."""
+    x, y, own_parent, x_parents, y_parents, feature, mu = tables
+    n_entries, parent, bits, kappa = neighbors
+    rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight = work
+    for i in range(first, last):
+        if not todo[i]:
+            continue
+        n = n_entries[i]
+        for s in range(n):
+            w_parent[s] = parent[i, s]
+            w_bits[s] = bits[i, s]
+            slot[parent[i, s]] = s
+            if c.kind == 3:
+                w_kappa[s] = kappa[i, s]
+        n = kernels.update_case(
+            c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
+            rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight,
+            i, n, key_of(key, numbers[i]),
+        )  # fmt: skip
+        fits = n <= parent.shape[1]
+        if fits:
+            n_entries[i] = n
+            todo[i] = False
+        for s in range(n):
+            slot[w_parent[s]] = -1
+            if fits:
+                parent[i, s] = w_parent[s]
+                bits[i, s] = w_bits[s]
+                if c.kind == 3:
+                    kappa[i, s] = w_kappa[s]
+
+
+@compiled
+def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, feature_0, first, last):
+    """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
+    x, y, _, x_parents, y_parents, feature, mu = tables
+    n_entries, parent, bits, kappa = neighbors
+    rng, reciprocal, voters, pb, settings, likelihood, weight = sums
+    for i in range(first, last):
+        n = n_entries[i]
+        for r in range(log_ratio.shape[1]):
+            j = feature_0 + r
+            if n == 0:
+                log_ratio[i, r] = 0.0
+            elif c.kind == 1:
+                log_ratio[i, r] = summing.log_ratio_by_counts(
+                    c, x, x_parents, feature, old, new, parent[i], reciprocal, voters, pb, weight, i, j, n
+                )
+            else:
+                log_ratio[i, r] = summing.log_ratio_by_settings(
+                    c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
+                    settings, likelihood, weight, rng, i, j, n, key_of(key_of(key, j), i),
+                )  # fmt: skip
+
+
+@compiled
+def redraw_features(c, tables, importance, neighbors, sums, key, features, first, last):
+    """w_i:j of the given features afresh, for cases first..last-1."""
+    x, y, _, x_parents, y_parents, feature, mu = tables
+    n_entries, parent, bits, kappa = neighbors
+    rng, reciprocal, voters, pb, settings, likelihood, weight = sums
+    for i in range(first, last):
+        n = n_entries[i]
+        if n == 0:
+            continue
+        for j in features:
+            case_key = key_of(key_of(key, j), i)
+            if c.kind == 1:
+                open_stream(rng, case_key)
+                summing.redraw_by_counts(
+                    c, x, x_parents, feature, importance, parent[i], bits[i], reciprocal, voters, pb, weight, rng, i, j, n
+                )
+            else:
+                summing.redraw_by_settings(
+                    c, x, y, x_parents, y_parents, feature, mu, importance, parent[i], bits[i], kappa[i],
+                    settings, likelihood, weight, rng, i, j, n, case_key,
+                )  # fmt: skip
+
+
+@compiled
+def summarise_cases(c, tables, neighbors, work, mu0, votes, log_likelihood, first, last):
+    """Vote shares and log likelihood of cases first..last-1."""
+    x, y, _, x_parents, y_parents, feature, mu = tables
+    _, _, _, _, _, counts, class_votes, by_weight, label_factor, _, _, _, _ = work
+    for i in range(first, last):
+        kernels.count_votes(
+            c, x, y, x_parents, y_parents, feature, mu, neighbors.parent[i], neighbors.bits[i], neighbors.kappa[i],
+            counts, class_votes, by_weight, label_factor, i, neighbors.n[i],
+        )  # fmt: skip
+        log = 0.0
+        for j in range(c.n_features):
+            if x[i, j] != CASE_MISSING:
+                log += math.log((c.c1 + c.lam * counts[AGREE, j]) / (feature[C2, j] + c.lam * counts[TOTAL, j]))
+        cast = 0.0
+        for m in range(mu.shape[0]):
+            cast += mu[m] * class_votes[m]
+        for m in range(mu.shape[0]):
+            votes[i, m] = (mu0 + mu[m] * class_votes[m]) / (mu.shape[0] * mu0 + cast)
+        if y[i] >= 0:
+            log += math.log((c.label_c1 + mu[y[i]] * class_votes[y[i]]) / (c.label_c2 + cast))
+        log_likelihood[i] = log
+
+
+@compiled
+def count_neighbors(neighbors, n_parents, n_features):
+    """n_b: how many cases parent b is a neighbor of; s_bj: for how many of them its feature j is on."""
+    n_entries, parent, bits, _ = neighbors
+    n = np.zeros(n_parents, np.int64)
+    n_on = np.zeros((n_parents, n_features), np.int64)
+    for i in range(n_entries.shape[0]):
+        for s in range(n_entries[i]):
+            b = parent[i, s]
+            n[b] += 1
+            for j in range(n_features):
+                n_on[b, j] += np.int64((bits[i, s, j >> 6] >> np.uint64(j & 63)) & kernels.ONE)
+    return n, n_on
+
+
+@compiled
+def add_z(neighbors, z_sum):
+    for i in range(neighbors.n.shape[0]):
+        for s in range(neighbors.n[i]):
+            z_sum[i, neighbors.parent[i, s]] += 1.0
+
+
+@compiled
+def add_w(neighbors, w_sum):
+    for i in range(neighbors.n.shape[0]):
+        for s in range(neighbors.n[i]):
+            for j in range(w_sum.shape[2]):
+                if kernels.is_on(neighbors.bits[i], s, j):
+                    w_sum[i, neighbors.parent[i, s], j] += 1.0

@@ -1,0 +1,179 @@
+"""The data, the neighbors and the scratch memory, laid out as the kernels read them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.engine.kernels import CASE_MISSING, N_CANDIDATES, PARENT_MISSING, Constants
+from bayespatch.engine.summing import MAX_SUMMED
+from bayespatch.model import KINDS, Data, Model
+
+LANES = 8  # features are padded to a multiple of this, so that vector instructions have no rest to deal with
+
+
+class Tables(NamedTuple):
+    """The data. F is P padded; padding and missing values agree with nothing and do not vote."""
+
+    x: NDArray[np.float64]  # (N, F)
+    y: NDArray[np.int64]  # (N,)
+    own_parent: NDArray[np.int64]  # (N,)
+    x_parents: NDArray[np.float64]  # (S, F)
+    y_parents: NDArray[np.int64]  # (S,)
+    feature: NDArray[np.float64]  # (2, F) window and c2
+    mu: NDArray[np.float64]  # (M,)
+
+
+class Neighbors(NamedTuple):
+    """z, w and kappa of all cases, neighbors only: row i has n[i] used entries of a capacity C, in any order."""
+
+    n: NDArray[np.int32]  # (N,)
+    parent: NDArray[np.int32]  # (N, C)
+    bits: NDArray[np.uint64]  # (N, C, words) w, feature j in bit j % 64 of word j // 64
+    kappa: NDArray[np.float64]  # (N, C), or (N, 1) and unused where the model derives it
+
+
+class Work(NamedTuple):
+    """Scratch memory of one thread for the update of a case; between cases `slot` is all -1."""
+
+    rng: NDArray[np.uint64]  # (2,)
+    slot: NDArray[np.int32]  # (S,) where in the entries below a parent stands, -1: not a neighbor
+    parent: NDArray[np.int32]  # (S,)
+    bits: NDArray[np.uint64]  # (S, words)
+    kappa: NDArray[np.float64]  # (S,)
+    votes: NDArray[np.float64]  # (4, F)
+    class_votes: NDArray[np.float64]  # (M,)
+    by_weight: NDArray[np.float64]  # (2, F, P+1) Model II: R_j(k)
+    label_factor: NDArray[np.float64]  # (M, P+1) H(k)
+    poly: NDArray[np.float64]  # (P+1, P+1) Model II
+    prefix: NDArray[np.float64]  # (P+1, P+1) Model II
+    candidate: NDArray[np.float64]  # (N_CANDIDATES,) Model III
+    weight: NDArray[np.float64]  # (max(P+1, N_CANDIDATES),)
+
+
+class Sums(NamedTuple):
+    """Scratch memory of one thread for summing w out; C is the capacity of the neighbor lists."""
+
+    rng: NDArray[np.uint64]  # (2,)
+    reciprocal: NDArray[np.float64]  # (F, C+1) 1 / (c2_j + lam t)
+    voters: NDArray[np.int64]  # (2, C)
+    tables: NDArray[np.float64]  # (2, C+1, C+1)
+    settings: NDArray[np.float64]  # (2, 2^MAX_SUMMED, F+1)
+    likelihood: NDArray[np.float64]  # (2^MAX_SUMMED,)
+    weight: NDArray[np.float64]  # (max((C+1)^2, 2^MAX_SUMMED),)
+
+
+def constants_of(data: Data, model: Model) -> Constants:
+    hyper = model.hyper
+    one = 1.0 if model.likelihood == "paper" else 0.0  # errata, item 1
+    n_features = data.x.shape[1]
+    # The largest factor by which the votes of the neighbors that are summed at once can change one feature.
+    smallest = min(hyper.lam0 + one, float(data.n_values.min()) * hyper.lam0 + one)
+    largest = 1.0 + hyper.lam * (n_features + 1) * MAX_SUMMED / smallest
+    return Constants(
+        kind=KINDS.index(model.kind) + 1,
+        n_features=n_features,
+        c1=float(hyper.lam0 + one),
+        lam=float(hyper.lam),
+        label_c1=float(hyper.mu0 + one),
+        label_c2=float(data.n_classes * hyper.mu0 + one),
+        prior_odds=float(hyper.alpha / (1.0 - hyper.alpha)),
+        tau=float(hyper.tau),
+        sigma3=float(hyper.sigma3),
+        chunk=max(1, int(280.0 / math.log10(largest))),
+    )
+
+
+def tables_of(data: Data, model: Model) -> Tables:
+    hyper = model.hyper
+    one = 1.0 if model.likelihood == "paper" else 0.0
+    n_features = data.x.shape[1]
+    width = -(-n_features // LANES) * LANES
+    feature = np.zeros((2, width))
+    feature[1] = 1.0
+    feature[0, :n_features] = data.windows
+    feature[1, :n_features] = data.n_values * hyper.lam0 + one
+    return Tables(
+        padded(data.x, width, CASE_MISSING),
+        np.ascontiguousarray(data.y, np.int64),
+        np.ascontiguousarray(data.own_parent, np.int64),
+        padded(data.x_parents, width, PARENT_MISSING),
+        np.ascontiguousarray(data.y_parents, np.int64),
+        feature,
+        np.broadcast_to(np.asarray(hyper.mu, float), (data.n_classes,)).copy(),
+    )
+
+
+def padded(values: NDArray[np.float64], width: int, missing: float) -> NDArray[np.float64]:
+    """`values` with `missing` in place of NaN and in further columns up to `width`."""
+    out = np.full((values.shape[0], width), missing)
+    out[:, : values.shape[1]] = np.where(np.isnan(values), missing, values)
+    return out
+
+
+def blank_importance(t: Tables) -> NDArray[np.float64]:
+    """(4, S, F): q-tilde and 1 - q-tilde, and the same as votes, where padding and missing values are 0 and 1."""
+    importance = np.zeros((4, *t.x_parents.shape))
+    importance[1::2] = 1.0
+    return importance
+
+
+def blank_neighbors(c: Constants, n_cases: int, capacity: int) -> Neighbors:
+    return Neighbors(
+        np.zeros(n_cases, np.int32),
+        np.zeros((n_cases, capacity), np.int32),
+        np.zeros((n_cases, capacity, -(-c.n_features // 64)), np.uint64),
+        np.zeros((n_cases, capacity if c.kind == 3 else 1)),
+    )
+
+
+def with_capacity(neighbors: Neighbors, capacity: int) -> Neighbors:
+    """The same neighbors with room for more."""
+    n, parent, bits, kappa = neighbors
+    more = capacity - parent.shape[1]
+    return Neighbors(
+        n,
+        np.pad(parent, ((0, 0), (0, more))),
+        np.pad(bits, ((0, 0), (0, more), (0, 0))),
+        np.pad(kappa, ((0, 0), (0, more))) if kappa.shape[1] > 1 or parent.shape[1] == 1 else kappa,
+    )
+
+
+def blank_work(c: Constants, t: Tables) -> Work:
+    n_parents, width = t.x_parents.shape
+    n_counts = max(c.n_features + 1, 2)
+    square = (n_counts, n_counts) if c.kind == 2 else (1, 1)
+    return Work(
+        rng=np.zeros(2, np.uint64),
+        slot=np.full(n_parents, -1, np.int32),
+        parent=np.zeros(n_parents, np.int32),
+        bits=np.zeros((n_parents, -(-c.n_features // 64)), np.uint64),
+        kappa=np.zeros(n_parents),
+        votes=np.zeros((4, width)),
+        class_votes=np.zeros(len(t.mu)),
+        by_weight=np.ones((2, width, n_counts if c.kind == 2 else 1)),
+        label_factor=np.ones((len(t.mu), n_counts)),
+        poly=np.zeros(square),
+        prefix=np.zeros(square),
+        candidate=np.zeros(N_CANDIDATES),
+        weight=np.zeros(max(n_counts, N_CANDIDATES)),
+    )
+
+
+def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
+    width = t.x.shape[1]
+    n_settings = 1 << MAX_SUMMED
+    counts = np.arange(capacity + 1)
+    square = capacity + 1 if c.kind == 1 else 1
+    return Sums(
+        rng=np.zeros(2, np.uint64),
+        reciprocal=1.0 / (t.feature[1][:, None] + c.lam * counts),
+        voters=np.zeros((2, capacity), np.int64),
+        tables=np.zeros((2, square, square)),
+        settings=np.zeros((2, n_settings, width + 1)),
+        likelihood=np.zeros(n_settings),
+        weight=np.zeros(max(square**2, n_settings)),
+    )

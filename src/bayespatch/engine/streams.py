@@ -1,0 +1,114 @@
+"""Random numbers for the kernels: one stream per (seed, chain, sweep, purpose, item), whoever draws it, wherever.
+
+A stream is a xoroshiro128++ generator (Blackman and Vigna, 2021) whose 128-bit state is hashed from its key with the
+finaliser of SplitMix64 (Steele, Lea and Flood, 2014). A key names what the numbers are for, so results depend neither
+on the number of threads nor on how cases are split among them. The state is an array ``rng`` of two uint64.
+
+`compiled` and `inlined` are how every kernel of this folder is compiled: cached on disk, without Python's lock.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX2 = np.uint64(0x94D049BB133111EB)
+TO_UNIT = 2.0**-53
+
+compiled = njit(cache=True, nogil=True, error_model="numpy")
+inlined = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+
+
+@inlined
+def mixed(h):
+    """SplitMix64's finaliser: every bit of the result depends on every bit of `h`."""
+    h = (h ^ (h >> np.uint64(30))) * MIX1
+    h = (h ^ (h >> np.uint64(27))) * MIX2
+    return h ^ (h >> np.uint64(31))
+
+
+@compiled
+def key_of(parent_key, number):
+    """The key of item `number` under `parent_key`: seed -> chain -> sweep -> purpose -> case."""
+    return mixed(mixed(parent_key + GOLDEN) ^ (np.uint64(number) + MIX1))
+
+
+@compiled
+def open_stream(rng, key):
+    """Set `rng` to the beginning of the stream named by `key`."""
+    rng[0] = mixed(key + GOLDEN)
+    rng[1] = mixed(key + GOLDEN + GOLDEN)
+    if rng[0] == 0 and rng[1] == 0:
+        rng[0] = GOLDEN
+
+
+@inlined
+def rotated(v, k):
+    return (v << np.uint64(k)) | (v >> np.uint64(64 - k))
+
+
+@inlined
+def uniform(rng):
+    """A number in [0, 1), a multiple of 2^-53."""
+    s0 = rng[0]
+    s1 = rng[1]
+    bits = rotated(s0 + s1, 17) + s0
+    s1 = s1 ^ s0
+    rng[0] = rotated(s0, 49) ^ s1 ^ (s1 << np.uint64(21))
+    rng[1] = rotated(s1, 28)
+    return float(bits >> np.uint64(11)) * TO_UNIT
+
+
+@compiled
+def uniform_positive(rng):
+    """A number in (0, 1]: safe to take the logarithm of."""
+    return 1.0 - uniform(rng)
+
+
+@compiled
+def normal(rng):
+    """A standard normal number (Box and Muller, one of the pair)."""
+    radius = math.sqrt(-2.0 * math.log(uniform_positive(rng)))
+    return radius * math.cos(2.0 * math.pi * uniform(rng))
+
+
+@compiled
+def log_gamma(rng, shape):
+    """The logarithm of a Gamma(shape, 1) number (Marsaglia and Tsang, 2000).
+
+    The logarithm, because for a small shape the number itself is below every float: log G(a) = log G(a+1) + log(U)/a.
+    """
+    boost = 0.0
+    if shape < 1.0:
+        boost = math.log(uniform_positive(rng)) / shape
+        shape += 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        n = normal(rng)
+        v = 1.0 + c * n
+        if v > 0.0:
+            v = v * v * v
+            u = uniform_positive(rng)
+            if u < 1.0 - 0.0331 * n * n * n * n:  # the squeeze: no logarithm in most draws
+                return math.log(d * v) + boost
+            if math.log(u) < 0.5 * n * n + d - d * v + d * math.log(v):
+                return math.log(d * v) + boost
+
+
+@compiled
+def logit_beta(rng, a, b):
+    """logit of a Beta(a, b) number: exact also where the number rounds to 0 or 1."""
+    return log_gamma(rng, a) - log_gamma(rng, b)
+
+
+@compiled
+def beta(rng, a, b):
+    """A Beta(a, b) number in (0, 1)."""
+    if a == 1.0 and b == 1.0:
+        return uniform_positive(rng)
+    return 1.0 / (1.0 + math.exp(-logit_beta(rng, a, b)))

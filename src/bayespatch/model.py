@@ -1,0 +1,329 @@
+"""The model: what is observed, what is latent, and how probable the two are together.
+
+Everything a researcher would change lives here, in plain NumPy, one function per equation of the paper; the labels in
+brackets (``eq:g``, ``eq:xphi``, ...) are the paper's own. The samplers in ``engine`` are tested against this file.
+
+In all three models a parent b votes with weight kappa_ib for its class, and on the features that matter for its value:
+
+    g_ij(v) = lam0 + lam  * sum_b kappa_ib w_ibj [x_bj = v]        (eq:g, eq:gnew)
+    h_i(m)  = mu0  + mu_m * sum_b kappa_ib [y_b = m]               (eq:h, eq:hnew)
+
+and the value of a feature, or the class, is drawn in proportion to these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln
+
+Kind = Literal["I", "II", "III"]
+Likelihood = Literal["exact", "paper"]
+KINDS: tuple[Kind, ...] = ("I", "II", "III")
+LIKELIHOODS: tuple[Likelihood, ...] = ("exact", "paper")
+
+HIDDEN = -1  # the label of a case whose class is not known
+
+_TINY = np.finfo(np.float64).tiny
+_EPSILON = np.finfo(np.float64).epsneg  # the smallest 1 - q that a float q below 1 can have
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The constants of the prior and of the votes.
+
+    Parameters
+    ----------
+    alpha
+        α, the prior probability that a parent is a neighbor of a case: S·α neighbors are expected.
+    lam0, lam
+        λ0, the base rate of every value of a feature, and λ, the weight of one neighbor's vote for its own value.
+        The smaller λ0 is beside λ, the more a neighbor that agrees is rewarded.
+    mu0, mu
+        μ0, the base rate of every class, and μ, the weight of one neighbor's vote for its own class: one number, or
+        one per class (μ_m).
+    gamma, sigma1
+        γ and σ1: the importance of a feature is q_j ~ Beta(γ, σ1), with mean γ / (γ + σ1).
+    sigma2
+        σ2: the importance of a feature of one parent is q̃_bj ~ Beta(σ2 q_j / (1 - q_j), σ2), whose mean is q_j. The
+        larger σ2, the more alike the parents.
+    tau, sigma3
+        τ and σ3, read by Model III alone: the influence of a neighbor is κ_ib ~ Beta(τ, σ3).
+
+    Examples
+    --------
+    >>> Hyperparameters(alpha=0.1).alpha
+    0.1
+    >>> Hyperparameters(mu=(1.0, 3.0)).mu_per_class(2)
+    array([1., 3.])
+    """
+
+    alpha: float = 0.05
+    lam0: float = 0.1
+    lam: float = 2.0
+    mu0: float = 0.1
+    mu: float | tuple[float, ...] = 1.0
+    gamma: float = 5.0
+    sigma1: float = 2.0
+    sigma2: float = 5.0
+    tau: float = 1.0
+    sigma3: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ValueError(
+                f"alpha must lie strictly between 0 and 1, got {self.alpha}; "
+                "it is the probability of being a neighbor: to expect k neighbors among S parents pass k / S"
+            )
+        for constant in fields(self):
+            value = getattr(self, constant.name)
+            values = np.asarray(value, dtype=np.float64)
+            if values.size == 0 or not np.all(np.isfinite(values) & (values > 0)):
+                per_class = ", or one such number per class" if constant.name == "mu" else ""
+                raise ValueError(
+                    f"{constant.name} must be finite and greater than 0, got {value}; pass a positive number{per_class}"
+                )
+
+    @classmethod
+    def paper(cls) -> Hyperparameters:
+        """The constants of the paper's experiments, its list of them made consistent (errata, item 4)."""
+        return cls(alpha=0.5, gamma=0.5, sigma1=0.5, sigma2=5.0, mu0=0.001, mu=1.0, lam0=0.001, lam=2.0)
+
+    def mu_per_class(self, n_classes: int) -> NDArray[np.float64]:
+        """μ_m, the weight of a vote for each class, as an (M,) array."""
+        mu = np.asarray(self.mu, dtype=np.float64)
+        if mu.ndim == 1 and len(mu) != n_classes:
+            raise ValueError(
+                f"mu has {len(mu)} values for {n_classes} classes, got {self.mu}; pass one number or one per class"
+            )
+        return np.broadcast_to(mu, n_classes).copy()
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which of the three models, with which likelihood and which constants.
+
+    Parameters
+    ----------
+    kind
+        How much a neighbor counts: "I", every neighbor the same, κ = z; "II", by the number of its features that
+        matter, κ = z Σ_j w_ibj; "III", by a degree of its own, κ = z · Beta(τ, σ3).
+    likelihood
+        "exact", g(x) / Σ_v g(v), the probability of a draw under the model as it is stated; or "paper",
+        (g(x) + 1) / (Σ_v g(v) + 1), as `eq:xphi` and `eq:simyphi` print it, which does not sum to one over x.
+    hyper
+        The constants.
+    """
+
+    kind: Kind = "I"
+    likelihood: Likelihood = "exact"
+    hyper: Hyperparameters = field(default_factory=Hyperparameters)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"unknown model {self.kind!r}; choose one of {', '.join(map(repr, KINDS))}")
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(
+                f"unknown likelihood {self.likelihood!r}; choose one of {', '.join(map(repr, LIKELIHOODS))}"
+            )
+
+
+class Data(NamedTuple):
+    """What is observed: N cases, S parents (past cases), P features, M classes.
+
+    A case's value agrees with a parent's where ``|x_ij - x_bj| <= windows_j``; codes of categories have window 0.
+    NaN is a missing value: in a case, its likelihood is 1; in a parent, that parent cannot vote on the feature.
+    """
+
+    x: NDArray[np.float64]  # (N, P)
+    y: NDArray[np.int64]  # (N,)  class 0..M-1, or HIDDEN
+    x_parents: NDArray[np.float64]  # (S, P)
+    y_parents: NDArray[np.int64]  # (S,)
+    n_values: NDArray[np.float64]  # (P,)  V_j; range_j / (2 r_j) for a window
+    n_classes: int
+    windows: NDArray[np.float64]  # (P,)  r_j
+    own_parent: NDArray[np.int64]  # (N,)  the parent that is the case itself and so never its neighbor; -1: none
+
+
+class Latent(NamedTuple):
+    """One draw of what is not observed, with q-tilde integrated out.
+
+    ``w`` and ``kappa`` only matter where ``z`` is on; elsewhere they are summed out and their entries are ignored.
+    """
+
+    q: NDArray[np.float64]  # (P,)
+    z: NDArray[np.bool_]  # (N, S)
+    w: NDArray[np.bool_]  # (N, S, P)
+    kappa: NDArray[np.float64]  # (N, S)  read by Model III alone; the others derive it from z and w
+
+
+# Who agrees with whom, and who may be a neighbor of whom
+
+
+def agreement(data: Data) -> NDArray[np.bool_]:
+    """(N, S, P): where the case's value and the parent's agree, |x_ij - x_bj| <= r_j. A missing value never agrees."""
+    return np.abs(data.x[:, None, :] - data.x_parents[None, :, :]) <= data.windows
+
+
+def can_vote(data: Data) -> NDArray[np.bool_]:
+    """(S, P): where the parent has a value to vote for. Where it has none, it casts no vote at all."""
+    return ~np.isnan(data.x_parents)
+
+
+def observed(data: Data) -> NDArray[np.bool_]:
+    """(N, P): where the case has a value. Where it has none, its likelihood is 1."""
+    return ~np.isnan(data.x)
+
+
+def may_be_neighbors(data: Data) -> NDArray[np.bool_]:
+    """(N, S): False where the parent is the case itself; z is 0 there, and has no prior factor."""
+    return data.own_parent[:, None] != np.arange(len(data.x_parents))
+
+
+# Votes
+
+
+def influence(model: Model, latent: Latent) -> NDArray[np.float64]:
+    """κ, the weight with which each parent votes for each case, (N, S).
+
+    Model I: z_ib. Model II: z_ib Σ_j w_ibj, over all features, those with missing values too. Model III: z_ib κ_ib.
+    """
+    if model.kind == "I":
+        return latent.z.astype(np.float64)
+    if model.kind == "II":
+        return latent.z * latent.w.sum(axis=2, dtype=np.float64)
+    return np.where(latent.z, latent.kappa, 0.0)
+
+
+def feature_votes(data: Data, model: Model, latent: Latent) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The votes on each feature of each case that agree with the case's own value, and all of them; both (N, P).
+
+    agree_ij = Σ_b κ_ib w_ibj [x_bj = x_ij],  total_ij = Σ_b κ_ib w_ibj [x_bj is known]
+    """
+    votes = influence(model, latent)[:, :, None] * (latent.w & can_vote(data))
+    return (votes * agreement(data)).sum(axis=1), votes.sum(axis=1)
+
+
+def label_votes(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
+    """The votes for each class, (N, M): Σ_b κ_ib [y_b = m]."""
+    of_class = data.y_parents[:, None] == np.arange(data.n_classes)
+    return influence(model, latent) @ of_class.astype(np.float64)
+
+
+def g(data: Data, model: Model, latent: Latent, j: int) -> NDArray[np.float64]:
+    """`eq:g`, `eq:gnew`: the weight of each value 0..V_j-1 of the categorical feature j, (N, V_j)."""
+    values = np.arange(int(data.n_values[j]))
+    votes = influence(model, latent) * latent.w[:, :, j]
+    of_value = data.x_parents[:, j, None] == values
+    return model.hyper.lam0 + model.hyper.lam * (votes @ of_value.astype(np.float64))
+
+
+def h(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
+    """`eq:h`, `eq:hnew`: the weight of each class, (N, M)."""
+    return model.hyper.mu0 + model.hyper.mu_per_class(data.n_classes) * label_votes(data, model, latent)
+
+
+def class_votes(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
+    """The probability of each class under one draw, (N, M): h_i(m) / Σ_m h_i(m), for both likelihoods."""
+    weights = h(data, model, latent)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+# Likelihood
+
+
+def feature_constants(data: Data, model: Model) -> tuple[float, NDArray[np.float64]]:
+    """c1 and c2_j, (P,), such that a feature's likelihood is (c1 + λ agree) / (c2_j + λ total).
+
+    Exact: λ0 and V_j λ0. As the paper prints it: one more on either side.
+    """
+    one = float(model.likelihood == "paper")
+    return model.hyper.lam0 + one, np.asarray(data.n_values, dtype=np.float64) * model.hyper.lam0 + one
+
+
+def label_constants(data: Data, model: Model) -> tuple[float, float]:
+    """c1 and c2 such that a label's likelihood is (c1 + μ_y votes_y) / (c2 + Σ_m μ_m votes_m)."""
+    one = float(model.likelihood == "paper")
+    return model.hyper.mu0 + one, data.n_classes * model.hyper.mu0 + one
+
+
+def log_likelihood_features(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
+    """`eq:xphi`, corrected where the likelihood is exact: log p(x_ij | z, w, κ), (N, P); 0 where x_ij is missing."""
+    c1, c2 = feature_constants(data, model)
+    agree, total = feature_votes(data, model, latent)
+    log_likelihood = np.log(c1 + model.hyper.lam * agree) - np.log(c2 + model.hyper.lam * total)
+    return np.where(observed(data), log_likelihood, 0.0)
+
+
+def log_likelihood_labels(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
+    """`eq:simyphi`, corrected where the likelihood is exact: log p(y_i | z, κ), (N,); 0 where y_i is hidden."""
+    c1, c2 = label_constants(data, model)
+    votes = model.hyper.mu_per_class(data.n_classes) * label_votes(data, model, latent)
+    own = votes[np.arange(len(data.y)), np.maximum(data.y, 0)]
+    return np.where(data.y == HIDDEN, 0.0, np.log(c1 + own) - np.log(c2 + votes.sum(axis=1)))
+
+
+# Prior
+
+
+def prior_shape(q: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
+    """q'_j = σ2 q_j / (1 - q_j), the first shape of q-tilde's prior Beta(q'_j, σ2); kept off 0 and infinity."""
+    return np.maximum(sigma2 * q / np.maximum(1.0 - q, _EPSILON), _TINY)
+
+
+def log_prior_z(data: Data, model: Model, latent: Latent) -> float:
+    """The log of p(z): every pair on with probability α; a case and itself are never neighbors."""
+    allowed = may_be_neighbors(data)
+    if np.any(latent.z & ~allowed):
+        return -np.inf
+    n_on, n_pairs = latent.z.sum(), allowed.sum()
+    return float(n_on * np.log(model.hyper.alpha) + (n_pairs - n_on) * np.log1p(-model.hyper.alpha))
+
+
+def log_prior_w(model: Model, latent: Latent) -> float:
+    """`eq:simpw`: log p(w | q, z), q-tilde integrated out.
+
+    Σ_bj log B(q'_j + s_bj, σ2 + n_b - s_bj) - log B(q'_j, σ2), n_b = Σ_i z_ib, s_bj = Σ_i z_ib w_ibj.
+
+    Departs from the paper: its sums run over all N cases; here the w of non-neighbors, which do not touch the data, are
+    summed out. The posterior of everything else is the same.
+    """
+    sigma2 = model.hyper.sigma2
+    n_on = latent.z.sum(axis=0)[:, None]
+    s = (latent.z[:, :, None] & latent.w).sum(axis=0)
+    shape = prior_shape(latent.q, sigma2)
+    return float((betaln(shape + s, sigma2 + n_on - s) - betaln(shape, sigma2)).sum())
+
+
+def log_prior_q(model: Model, latent: Latent) -> float:
+    """The log of p(q), every q_j ~ Beta(γ, σ1)."""
+    return _log_beta_density(latent.q, model.hyper.gamma, model.hyper.sigma1)
+
+
+def log_prior_kappa(model: Model, latent: Latent) -> float:
+    """The log of p(κ | z) in Model III: Beta(τ, σ3) where z is on. The other models have no κ of their own: 0."""
+    if model.kind != "III":
+        return 0.0
+    return _log_beta_density(latent.kappa[latent.z], model.hyper.tau, model.hyper.sigma3)
+
+
+def _log_beta_density(value: NDArray[np.float64], a: float, b: float) -> float:
+    """The sum of log Beta(value; a, b); values that round to 0 or 1 are taken as their neighbors inside."""
+    log_value = np.log(np.maximum(value, _TINY))
+    log_rest = np.log(np.maximum(1.0 - value, _EPSILON))
+    return float(((a - 1) * log_value + (b - 1) * log_rest - betaln(a, b)).sum())
+
+
+def log_joint(data: Data, model: Model, latent: Latent) -> float:
+    """`eq:postint2`: log p(x, y, q, z, w, κ), with φ, θ, q-tilde and the w and κ of non-neighbors integrated out."""
+    return float(
+        log_likelihood_features(data, model, latent).sum()
+        + log_likelihood_labels(data, model, latent).sum()
+        + log_prior_z(data, model, latent)
+        + log_prior_w(model, latent)
+        + log_prior_kappa(model, latent)
+        + log_prior_q(model, latent)
+    )

@@ -1,0 +1,206 @@
+"""What sampling leaves behind: draws of the importances, the neighbors, their votes, and how far to trust it all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.diagnostics import Diagnostics, diagnose
+from bayespatch.model import Hyperparameters, Model
+
+
+class Settings(NamedTuple):
+    """How the draws were made; the same settings and the same data give the same draws."""
+
+    engine: str
+    chains: int
+    draws: int  # asked for; an interrupted run keeps fewer
+    warmup: int
+    thin: int
+    seed: int
+    supervised: bool = True
+    exclude_self: bool = False
+    missing: str = "error"
+
+
+class Timing(NamedTuple):
+    """What the draws have cost. These numbers differ from run to run."""
+
+    seconds_warmup: float
+    seconds_sampling: float
+    sweeps: int  # of all chains together, warm-up included
+    n_threads: int
+
+    @property
+    def seconds(self) -> float:
+        """Warm-up and sampling together."""
+        return self.seconds_warmup + self.seconds_sampling
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    """Draws from the posterior of N cases with S parents, P features and M classes.
+
+    Attributes
+    ----------
+    q : array of shape (chains, draws, P)
+        Importance of each feature.
+    q_tilde : array of shape (chains, draws, S, P), float32
+        Importance of each feature of each parent. Rounded for storage: a value within 3e-8 of 1 reads as 1.
+    z_mean : array of shape (N, S), float32
+        P(z_ib = 1 | data): how probable it is that parent b is a neighbor of case i.
+    votes_mean : array of shape (N, M)
+        Mean over the draws of h_i(m) / sum_m h_i(m): the neighbors' votes on the class of each case.
+    n_neighbors : array of shape (chains, draws, N), int32
+        How many neighbors each case has.
+    log_joint : array of shape (chains, draws)
+        Log of the joint density of data and latent variables, with q_tilde integrated out.
+    w_mean : array of shape (N, S, P), float32
+        P(w_ibj = 1, z_ib = 1 | data); only where ``sample(..., keep_w=True)`` asked for it.
+    votes : array of shape (chains, draws, N, M), float32
+        The votes of each draw; only where ``sample(..., keep_votes=True)`` asked for them.
+    model, settings, timing
+        What was sampled, how, and at what cost.
+    """
+
+    q: NDArray[np.float64]
+    q_tilde: NDArray[np.float32]
+    z_mean: NDArray[np.float32]
+    votes_mean: NDArray[np.float64]
+    n_neighbors: NDArray[np.int32]
+    log_joint: NDArray[np.float64]
+    model: Model
+    settings: Settings
+    timing: Timing
+    kept_w_mean: NDArray[np.float32] | None = field(default=None)  # read through w_mean
+    kept_votes: NDArray[np.float32] | None = field(default=None)  # read through votes
+
+    @property
+    def w_mean(self) -> NDArray[np.float32]:
+        """P(w_ibj = 1, z_ib = 1 | data), (N, S, P)."""
+        if self.kept_w_mean is None:
+            raise AttributeError("w_mean was not kept; sample again with keep_w=True (it takes 4*N*S*P bytes)")
+        return self.kept_w_mean
+
+    @property
+    def votes(self) -> NDArray[np.float32]:
+        """The votes of each draw, (chains, draws, N, M)."""
+        if self.kept_votes is None:
+            raise AttributeError("votes were not kept; sample again with keep_votes=True, or use votes_mean")
+        return self.kept_votes
+
+    @property
+    def hyper(self) -> Hyperparameters:
+        """The constants of the prior and of the votes."""
+        return self.model.hyper
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.settings.seed
+
+    @property
+    def n_chains(self) -> int:
+        """Chains."""
+        return self.q.shape[0]
+
+    @property
+    def n_draws(self) -> int:
+        """Draws kept in each chain."""
+        return self.q.shape[1]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether fewer draws are here than were asked for."""
+        return self.n_draws < self.settings.draws
+
+    def diagnostics(self) -> Diagnostics:
+        """R-hat, effective sample sizes and Monte Carlo errors of each q_j, log_joint and the mean number of neighbors.
+
+        Returns
+        -------
+        Diagnostics
+            One row per quantity: ``q[0]``, ``q[1]``, ..., ``log_joint``, ``mean_neighbors``.
+        """
+        names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
+        mean_neighbors = self.n_neighbors.mean(axis=2)
+        watched = np.concatenate([self.q, self.log_joint[:, :, None], mean_neighbors[:, :, None]], axis=2)
+        return diagnose(names, watched)
+
+    def votes_rhat(self) -> NDArray[np.float64]:
+        """R-hat of the votes on each case (N,), the largest over the classes; nan where the votes never change.
+
+        Needs ``sample(..., keep_votes=True)`` and takes about a millisecond per case and class.
+        """
+        n_chains, n_draws, n_cases, n_classes = self.votes.shape
+        flat = self.votes.reshape(n_chains, n_draws, n_cases * n_classes)
+        rhat = diagnose([""] * flat.shape[2], flat).rhat.reshape(n_cases, n_classes)
+        return np.fmax.reduce(rhat, axis=1)
+
+    def to_arviz(self) -> Any:
+        """The draws as an xarray DataTree, for ArviZ's plots and statistics.
+
+        Returns
+        -------
+        xarray.DataTree
+            Groups ``posterior`` (q, q_tilde, n_neighbors, votes where kept), ``sample_stats`` (lp, which is log_joint)
+            and ``means`` (z_mean, votes_mean, w_mean where kept), with the dimensions chain, draw, feature, parent,
+            case and class.
+        """
+        try:
+            import xarray
+            from arviz_base import from_dict
+        except ImportError as error:
+            raise ImportError('to_arviz() needs ArviZ: pip install "bayespatch[arviz]"') from error
+        dims = {
+            "q": ["feature"],
+            "q_tilde": ["parent", "feature"],
+            "n_neighbors": ["case"],
+            "votes": ["case", "class"],
+            "z_mean": ["case", "parent"],
+            "votes_mean": ["case", "class"],
+            "w_mean": ["case", "parent", "feature"],
+        }
+        draws: dict[str, Any] = {"q": self.q, "q_tilde": self.q_tilde, "n_neighbors": self.n_neighbors}
+        means: dict[str, Any] = {"z_mean": self.z_mean, "votes_mean": self.votes_mean}
+        if self.kept_votes is not None:
+            draws["votes"] = self.kept_votes
+        if self.kept_w_mean is not None:
+            means["w_mean"] = self.kept_w_mean
+        n_parents, n_features = self.q_tilde.shape[2:]
+        n_cases, n_classes = self.votes_mean.shape
+        sizes = {"feature": n_features, "parent": n_parents, "case": n_cases, "class": n_classes}
+        coords = {name: np.arange(size) for name, size in sizes.items()}
+        tree = from_dict(
+            {"posterior": draws, "sample_stats": {"lp": self.log_joint}},
+            dims=dims,
+            coords=coords,
+            attrs={"/": {"model": self.model.kind, "likelihood": self.model.likelihood, "seed": self.seed}},
+        )
+        tree["means"] = xarray.DataTree(
+            xarray.Dataset({name: (dims[name], value) for name, value in means.items()}, coords=coords)
+        )
+        return tree
+
+    def __repr__(self) -> str:
+        n_parents, n_features = self.q_tilde.shape[2:]
+        n_cases, n_classes = self.votes_mean.shape
+        run = self.settings
+        short = f" (interrupted: {run.draws} were asked for)" if self.interrupted else ""
+        return (
+            f"Posterior of Model {self.model.kind}, {self.model.likelihood} likelihood: "
+            f"{self.n_chains} chains x {self.n_draws} draws{short}\n"
+            f"  cases {n_cases}, parents {n_parents}, features {n_features}, classes {n_classes}; "
+            f"neighbors per case {self.n_neighbors.mean():.2f}\n"
+            f"  engine {run.engine}, seed {run.seed}, warmup {run.warmup}, thin {run.thin}; "
+            f"{self.timing.sweeps} sweeps in {self.timing.seconds:.1f} s"
+        )
+
+    def summary(self) -> str:
+        """What was sampled and the quantities that mix worst, as text."""
+        table = self.diagnostics()
+        verdict = "The chains have mixed." if table.converged else "The chains have not mixed."
+        return f"{self!r}\n{verdict} The slowest quantities:\n{table.worst()}"

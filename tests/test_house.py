@@ -1,0 +1,293 @@
+"""The rules of the house: who may know whom. Imports are read, not run, so that a lazy one counts as well."""
+
+import ast
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# The path through the house, front door to garden. A room knows the rooms before it, never those after.
+ROOMS = (
+    "model",
+    "simulate",
+    "check",
+    "encode",
+    "parents",
+    "engine",
+    "diagnostics",
+    "posterior",
+    "progress",
+    "sample",
+    "predict",
+    "tune",
+    "explain",
+    "plot",
+    "report",
+    "storage",
+    "estimator",
+    "datasets",
+    "study",
+    "cli",
+)
+
+# These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
+ARRAY_ROOMS = ("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress", "sample")
+TABLE_ROOMS = ("encode", "parents", "datasets")
+
+# Package -> the only modules (or rooms) that may import it.
+KEEPERS = {
+    "pandas": ("encode", "datasets"),
+    "polars": ("encode", "datasets"),
+    "pyarrow": ("encode", "datasets"),
+    "narwhals": ("encode",),
+    "numba": ("engine",),
+    "matplotlib": ("plot",),
+    "jinja2": ("report",),
+    "typer": ("cli",),
+    "rich": ("progress", "cli"),
+    "safetensors": ("storage",),
+    "arviz_stats": ("diagnostics", "posterior"),
+    "arviz_base": ("posterior",),
+    "xarray": ("posterior",),
+    "sklearn": ("encode", "parents", "tune", "estimator", "datasets", "study"),
+}
+WITHOUT_NUMBA = ("engine.base", "engine.paper")  # the contract, and the oracle that is to be read
+HANDS_OUT = {
+    "pandas": "to_frame"
+}  # a function of this name may import the package anywhere: it gives, and takes nothing
+
+# Not among the core dependencies: imported inside a function, or in a try that names the install command.
+OPTIONAL = ("pandas", "polars", "pyarrow", "matplotlib", "jinja2", "typer", "rich", "arviz_base", "xarray")
+
+MAX_LINES = 400
+UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")
+NOT_MIRRORED = ("engine.base",)  # modules without code to run
+
+
+class Import(NamedTuple):
+    """One imported module, and the circumstances."""
+
+    target: str
+    line: int
+    function: str | None  # the innermost function around it
+    guarded: bool  # inside a function, a try, or TYPE_CHECKING
+
+
+def imports_of(source: str, package: str) -> list[Import]:
+    """All imports of a module's source; `package` is the package it lies in, for relative imports."""
+    found: list[Import] = []
+
+    def visit(node: ast.AST, function: str | None, guarded: bool) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function, guarded = node.name, True
+        elif isinstance(node, ast.Try) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            guarded = True
+        if isinstance(node, ast.Import):
+            found.extend(Import(name.name, node.lineno, function, guarded) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[: -(node.level - 1) or None] if node.level else []
+            base = ".".join([*parts, *([node.module] if node.module else [])])
+            found.extend(Import(f"{base}.{name.name}", node.lineno, function, guarded) for name in node.names)
+        for child in ast.iter_child_nodes(node):
+            visit(child, function, guarded)
+
+    visit(ast.parse(source), None, False)
+    return found
+
+
+def modules_of(root: Path) -> dict[str, Path]:
+    """The modules of the house by their name below ``bayespatch``: "model", "engine.cpu"; "" is the front door."""
+    source = root / "src" / "bayespatch"
+    names = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+def is_in(name: str, places: tuple[str, ...]) -> bool:
+    """Whether a module is one of the places, or inside one."""
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+def violations(root: Path) -> list[str]:
+    """Every broken rule, as a sentence."""
+    modules = modules_of(root)
+    broken = []
+    knows: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        where = str(path.relative_to(root))
+        room = name.split(".")[0]
+        text = path.read_text(encoding="utf-8")
+        if name and room not in ROOMS:
+            broken.append(f"{where}: {room!r} is not a room of the house; give it a place in ROOMS")
+            continue
+        if text.count("\n") > MAX_LINES:
+            broken.append(f"{where}: {text.count(chr(10))} lines, more than {MAX_LINES}: two concepts, two files")
+        if path.stem in UNWANTED_NAMES:
+            broken.append(f"{where}: a file is named after what it is about")
+        package = ".".join(["bayespatch", *name.split(".")][: None if path.stem == "__init__" else -1])
+        knows[name] = set()
+        for found in imports_of(text, package.rstrip(".")):
+            top = found.target.split(".")[0]
+            if top == "bayespatch":
+                target = resolve(found.target, modules)
+                knows[name] |= {target} - {name}
+                broken += [f"{where}:{found.line}: {why}" for why in house_rules(name, room, target)]
+            else:
+                broken += [f"{where}:{found.line}: {why}" for why in package_rules(name, top, found)]
+    broken += cycles(knows)
+    broken += unmirrored(root, modules)
+    return broken
+
+
+def resolve(target: str, modules: dict[str, Path]) -> str:
+    """The module of the house that an import reaches: ``bayespatch.model.Data`` is in "model"."""
+    name = target.removeprefix("bayespatch").removeprefix(".")
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def house_rules(name: str, room: str, target: str) -> list[str]:
+    """What is wrong with a room knowing another."""
+    other = target.split(".")[0]
+    if not name or other == room:  # the front door knows everyone
+        return []
+    if not other:
+        return ["the front door is for visitors; import from the room itself"]
+    if other not in ROOMS:
+        return []  # reported where it stands
+    if ROOMS.index(other) > ROOMS.index(room):
+        return [f"{room} knows {other}, which comes after it"]
+    if room in ARRAY_ROOMS and other in TABLE_ROOMS:
+        return [f"{room} sees arrays and numbers, but imports {other}"]
+    return []
+
+
+def package_rules(name: str, top: str, found: Import) -> list[str]:
+    """What is wrong with a module importing a package from outside."""
+    broken = []
+    keepers = KEEPERS.get(top)
+    hands_out = top in HANDS_OUT and found.function == HANDS_OUT[top]
+    if keepers is not None and not is_in(name, keepers) and not hands_out:
+        broken.append(f"{top} is for {', '.join(keepers)} alone")
+    if top == "numba" and name in WITHOUT_NUMBA:
+        broken.append(f"{name} is without Numba")
+    if top in OPTIONAL and not found.guarded:
+        broken.append(f"{top} is optional: import it where it is used and name the install command when it is missing")
+    return broken
+
+
+def cycles(knows: dict[str, set[str]]) -> list[str]:
+    """Modules that know each other in a circle (the front doors of packages aside: they only pass names on)."""
+    done: set[str] = set()
+
+    def walk(name: str, path: tuple[str, ...]) -> list[str]:
+        if name in path:
+            return [f"a circle of imports: {' -> '.join([*path[path.index(name) :], name])}"]
+        if name in done:
+            return []
+        found = [line for other in sorted(knows.get(name, ())) for line in walk(other, (*path, name))]
+        done.add(name)
+        return found
+
+    return [line for name in sorted(knows) if name for line in walk(name, ())]
+
+
+def unmirrored(root: Path, modules: dict[str, Path]) -> list[str]:
+    """Modules without a test file of their own: ``engine/cpu.py`` has ``tests/**/engine/test_cpu.py``."""
+    source = root / "src" / "bayespatch"
+    broken = []
+    for name, path in modules.items():
+        if path.stem == "__init__" or name in NOT_MIRRORED:
+            continue
+        folder = path.relative_to(source).parent
+        if not any(
+            (root / place / folder / f"test_{path.stem}.py").exists() for place in ("tests", "tests/statistical")
+        ):
+            broken.append(f"src/bayespatch/{folder / path.name}: there is no tests/{folder / f'test_{path.stem}.py'}")
+    return broken
+
+
+def test_the_rules_of_the_house_are_kept():
+    broken = violations(ROOT)
+    assert not broken, "\n".join(["", *broken])
+
+
+def test_there_is_a_house():
+    assert {"", "model", "engine.base", "sample"} <= set(modules_of(ROOT))
+
+
+def build(root: Path, files: dict[str, str]) -> Path:
+    """A small house with a test for every module."""
+    for name, text in {"__init__.py": "", "engine/__init__.py": "", **files}.items():
+        path = root / "src" / "bayespatch" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        mirror = root / "tests" / Path(name).with_name(f"test_{path.name}")
+        mirror.parent.mkdir(parents=True, exist_ok=True)
+        mirror.write_text("")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "complaint"),
+    [
+        (
+            {"model.py": "from bayespatch.sample import sample", "sample.py": ""},
+            "model knows sample, which comes after",
+        ),
+        ({"model.py": "from .sample import sample", "sample.py": ""}, "model knows sample"),
+        ({"engine/base.py": "from .. import sample", "sample.py": ""}, "engine knows sample"),
+        ({"model.py": "def f():\n    import bayespatch.plot", "plot.py": ""}, "model knows plot"),
+        ({"engine/cpu.py": "from bayespatch.encode import Schema", "encode.py": ""}, "engine sees arrays"),
+        ({"tune.py": "import bayespatch"}, "the front door is for visitors"),
+        ({"model.py": "import numba"}, "numba is for engine alone"),
+        ({"engine/paper.py": "from numba import njit"}, "engine.paper is without Numba"),
+        ({"explain.py": "def f():\n    from matplotlib import pyplot"}, "matplotlib is for plot alone"),
+        ({"plot.py": "import matplotlib.pyplot as plt"}, "matplotlib is optional"),
+        ({"sample.py": "def f():\n    import pandas"}, "pandas is for encode, datasets alone"),
+        ({"explain.py": "import narwhals as nw"}, "narwhals is for encode alone"),
+        ({"predict.py": "from sklearn.base import BaseEstimator"}, "sklearn is for"),
+        ({"attic.py": ""}, "'attic' is not a room of the house"),
+        ({"engine/utils.py": ""}, "named after what it is about"),
+        ({"model.py": "x = 1\n" * 401}, "401 lines"),
+        (
+            {"engine/cpu.py": "from .kernels import f", "engine/kernels.py": "from bayespatch.engine.cpu import g"},
+            "a circle of imports: engine.cpu -> engine.kernels -> engine.cpu",
+        ),
+    ],
+)
+def test_a_planted_violation_is_found(tmp_path, files, complaint):
+    found = violations(build(tmp_path, files))
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+def test_a_module_without_a_test_is_found(tmp_path):
+    root = build(tmp_path, {"engine/cpu.py": ""})
+    assert violations(root) == []
+    (root / "tests/engine/test_cpu.py").unlink()
+    assert violations(root) == ["src/bayespatch/engine/cpu.py: there is no tests/engine/test_cpu.py"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "__init__.py": "from bayespatch.sample import sample",
+            "sample.py": "from bayespatch.model import Data",
+            "model.py": "",
+        },
+        {"diagnostics.py": "class D:\n    def to_frame(self):\n        import pandas"},
+        {"plot.py": "def axes():\n    import matplotlib.pyplot"},
+        {"plot.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from matplotlib.axes import Axes"},
+        {"engine/cpu.py": "from bayespatch.engine import kernels", "engine/kernels.py": "from numba import njit"},
+        {"model.py": "x = 1\n" * 400},
+    ],
+)
+def test_what_is_allowed_is_not_complained_about(tmp_path, files):
+    assert violations(build(tmp_path, files)) == []

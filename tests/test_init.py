@@ -1,0 +1,59 @@
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import bayespatch
+
+OPTIONAL = ("pandas", "polars", "matplotlib", "jinja2", "typer", "rich", "arviz_base", "xarray")
+SLOW = ("numpy", "scipy", "numba", "sklearn", "arviz_stats", "narwhals")
+
+
+def python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_every_public_name_is_there():
+    for name in bayespatch.__all__:
+        assert getattr(bayespatch, name) is not None
+        assert name in dir(bayespatch)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'patchwork'"):
+        bayespatch.patchwork
+
+
+def test_importing_loads_nothing_slow_and_nothing_optional():
+    loaded = set(python("import sys, bayespatch; print(*{name.split('.')[0] for name in sys.modules})"))
+    assert not loaded & {*OPTIONAL, *SLOW}
+
+
+def test_the_core_does_without_optional_packages():
+    block = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL!r}))"
+    run = (
+        "import warnings; warnings.simplefilter('ignore'); import bayespatch;"
+        "p = bayespatch.sample([[0], [1]], [0, 1], [[0], [1]], [0, 1], n_values=[2], n_classes=2, engine='paper',"
+        " chains=1, draws=4, warmup=1); print(*p.q.shape)"
+    )
+    assert python(f"{block}; {run}") == ["1", "4", "1"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "from bayespatch.sample import sample",
+        "import bayespatch.sample",
+        "import bayespatch; bayespatch.sample",
+        "import bayespatch.posterior, bayespatch.model",
+    ],
+)
+def test_sample_is_the_function_whatever_was_imported_first(first):
+    assert python(f"{first}; import bayespatch; print(type(bayespatch.sample).__name__)") == ["function"]
+    assert python(f"{first}; from bayespatch import sample; print(type(sample).__name__)") == ["function"]
+
+
+def test_the_room_behind_the_function_can_still_be_had():
+    room = importlib.import_module("bayespatch.sample")
+    assert room.sample is bayespatch.sample
