@@ -96,7 +96,7 @@ class CpuEngine(Engine):
     def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
         """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
         capacity = state.neighbors.parent.shape[1]
-        if not self.sums or self.sums[0].voters.shape[1] < capacity:
+        if not self.sums or self.sums[0].reciprocal.shape[0] <= capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
         n_features = self.data.x.shape[1]
         used, _ = count_neighbors(state.neighbors, self.data.x_parents.shape[0], n_features)
@@ -300,22 +300,23 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
     """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, voters, pb, settings, likelihood, weight = sums
+    rng, reciprocal, factors, polynomials, prefix_count, prefix_copied, settings, added, likelihood, weight = sums
     for i in range(first, last):
         n = n_entries[i]
+        if n == 0:
+            log_ratio[i] = 0.0
+            continue
+        if c.kind == 1:
+            summing.log_ratios_by_counts(
+                c, x, x_parents, feature, old, new, parent[i], reciprocal, factors, polynomials, log_ratio[i], i, n
+            )
+            continue
         for r in range(log_ratio.shape[1]):
             j = feature_0 + r
-            if n == 0:
-                log_ratio[i, r] = 0.0
-            elif c.kind == 1:
-                log_ratio[i, r] = summing.log_ratio_by_counts(
-                    c, x, x_parents, feature, old, new, parent[i], reciprocal, voters, pb, weight, i, j, n
-                )
-            else:
-                log_ratio[i, r] = summing.log_ratio_by_settings(
-                    c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
-                    settings, likelihood, weight, rng, i, j, n, key_of(key_of(key, j), i),
-                )  # fmt: skip
+            log_ratio[i, r] = summing.log_ratio_by_settings(
+                c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
+                settings, added, likelihood, weight, rng, i, j, n, key_of(key_of(key, j), i),
+            )  # fmt: skip
 
 
 @compiled
@@ -323,7 +324,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
     """w_i:j of the given features afresh, for cases first..last-1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, voters, pb, settings, likelihood, weight = sums
+    rng, reciprocal, factors, polynomials, prefix_count, prefix_copied, settings, added, likelihood, weight = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -333,12 +334,13 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
             if c.kind == 1:
                 open_stream(rng, case_key)
                 summing.redraw_by_counts(
-                    c, x, x_parents, feature, importance, parent[i], bits[i], reciprocal, voters, pb, weight, rng, i, j, n
-                )
+                    c, x, x_parents, feature, importance, parent[i], bits[i],
+                    reciprocal, prefix_count, prefix_copied, weight, rng, i, j, n,
+                )  # fmt: skip
             else:
                 summing.redraw_by_settings(
                     c, x, y, x_parents, y_parents, feature, mu, importance, parent[i], bits[i], kappa[i],
-                    settings, likelihood, weight, rng, i, j, n, case_key,
+                    settings, added, likelihood, weight, rng, i, j, n, case_key,
                 )  # fmt: skip
 
 

@@ -94,7 +94,8 @@ def agrees(x, x_parents, feature, i, b, j):
 def refresh_features(c, x, feature, votes, by_weight, i):
     """Recompute what depends on the votes, for all features at once (without branches, so that it is vectorised).
 
-    R_AGREE and R_DIFFER hold R_j(1) in Model I; the largest R_j(k), k >= 1, in Model II; lam/A and lam/T in Model III.
+    R_AGREE and R_DIFFER hold R_j(1) - 1 in Model I; the largest R_j(k) - 1, k >= 1, in Model II; lam/A and lam/T in
+    Model III. All are 0 where the case's value is missing.
     """
     if c.kind == 2:
         for j in range(c.n_features):
@@ -105,18 +106,17 @@ def refresh_features(c, x, feature, votes, by_weight, i):
                 differ = total / (total + c.lam * k)
                 by_weight[DIFFERS, j, k] = 1.0 if missing else differ
                 by_weight[AGREES, j, k] = 1.0 if missing else differ * (1.0 + c.lam * k / a)
-            votes[R_AGREE, j] = by_weight[AGREES, j, c.n_features]  # grows with k
-            votes[R_DIFFER, j] = by_weight[DIFFERS, j, 1]  # falls with k
+            votes[R_AGREE, j] = by_weight[AGREES, j, c.n_features] - 1.0  # grows with k
+            votes[R_DIFFER, j] = by_weight[DIFFERS, j, 1] - 1.0  # falls with k
         return
-    neutral = 1.0 if c.kind == 1 else 0.0
     for j in range(x.shape[1]):
         a = c.c1 + c.lam * votes[AGREE, j]
         total = feature[C2, j] + c.lam * votes[TOTAL, j]
-        differ = total / (total + c.lam) if c.kind == 1 else c.lam / total
-        agree = differ * (1.0 + c.lam / a) if c.kind == 1 else c.lam / a
+        differ = -c.lam / (total + c.lam) if c.kind == 1 else c.lam / total
+        agree = (total - a) * c.lam / (a * (total + c.lam)) if c.kind == 1 else c.lam / a
         missing = x[i, j] == CASE_MISSING
-        votes[R_DIFFER, j] = neutral if missing else differ
-        votes[R_AGREE, j] = neutral if missing else agree
+        votes[R_DIFFER, j] = 0.0 if missing else differ
+        votes[R_AGREE, j] = 0.0 if missing else agree
 
 
 @inlined
@@ -158,13 +158,13 @@ def cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, k):
 
 @reordered
 def product_of_factors(x, x_parents, feature, importance, votes, i, b, first, last):
-    """prod_j (1 - q~ + q~ R_j) over features first..last-1 (Models I and II): the inner loop of the whole program."""
+    """prod_j (1 + q~ (R_j - 1)) over features first..last-1 (Models I and II): the inner loop of the whole program."""
     product = 1.0
     for j in range(first, last):
         a = votes[R_AGREE, j]
         d = votes[R_DIFFER, j]
-        r = a if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else d
-        product *= importance[VOTE_OFF, b, j] + importance[VOTE_ON, b, j] * r
+        gain = a if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else d
+        product *= 1.0 + importance[VOTE_ON, b, j] * gain
     return product
 
 
@@ -218,23 +218,25 @@ def choose(weight, n, total, rng):
     return n - 1
 
 
-@compiled
+@inlined
 def draw_features(c, x, x_parents, feature, importance, votes, bits, rng, i, b, s, k):
     """w of entry s, which votes with the given weight k: independent over features (Models I and III)."""
-    bits[s] = 0
-    for j in range(c.n_features):
-        same = abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j]
-        if x_parents[b, j] == PARENT_MISSING:
+    for word in range(bits.shape[1]):
+        w = np.uint64(0)
+        first = word << 6
+        for r in range(min(64, c.n_features - first)):
+            j = first + r
             off = importance[OFF, b, j]
             on = importance[ON, b, j]
-        elif c.kind == 1:
-            off = importance[OFF, b, j]
-            on = importance[ON, b, j] * votes[R_AGREE if same else R_DIFFER, j]
-        else:
-            off = importance[OFF, b, j] * (1.0 + k * votes[R_DIFFER, j])
-            on = importance[ON, b, j] * (1.0 + (k * votes[R_AGREE, j] if same else 0.0))
-        if uniform(rng) * (off + on) < on:
-            switch_on(bits, s, j)
+            same = abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j]
+            if x_parents[b, j] != PARENT_MISSING:
+                if c.kind == 1:
+                    on *= 1.0 + (votes[R_AGREE, j] if same else votes[R_DIFFER, j])
+                else:
+                    off *= 1.0 + k * votes[R_DIFFER, j]
+                    on *= 1.0 + (k * votes[R_AGREE, j] if same else 0.0)
+            w |= np.uint64(uniform(rng) * (off + on) < on) << np.uint64(r)
+        bits[s, word] = w
 
 
 @compiled
@@ -250,7 +252,7 @@ def weigh_counts(c, x, x_parents, feature, importance, votes, by_weight, label_f
     for j in range(top):
         silent = x_parents[b, j] == PARENT_MISSING
         same = agrees(x, x_parents, feature, i, b, j)
-        r_max = 1.0 if silent else votes[R_AGREE if same else R_DIFFER, j]
+        r_max = 1.0 if silent else 1.0 + votes[R_AGREE if same else R_DIFFER, j]
         scale = importance[OFF, b, j] + importance[ON, b, j] * r_max
         off = importance[OFF, b, j] / scale
         on = importance[ON, b, j] / scale

@@ -12,7 +12,7 @@ from bayespatch.engine.kernels import CASE_MISSING, N_CANDIDATES, PARENT_MISSING
 from bayespatch.engine.summing import MAX_SUMMED
 from bayespatch.model import KINDS, Data, Model
 
-LANES = 8  # features are padded to a multiple of this, so that vector instructions have no rest to deal with
+LANES = 4  # features are padded to a multiple of this, so that vector instructions have no rest to deal with
 
 
 class Tables(NamedTuple):
@@ -58,12 +58,15 @@ class Sums(NamedTuple):
     """Scratch memory of one thread for summing w out; C is the capacity of the neighbor lists."""
 
     rng: NDArray[np.uint64]  # (2,)
-    reciprocal: NDArray[np.float64]  # (F, C+1) 1 / (c2_j + lam t)
-    voters: NDArray[np.int64]  # (2, C)
-    tables: NDArray[np.float64]  # (2, C+1, C+1)
-    settings: NDArray[np.float64]  # (2, 2^MAX_SUMMED, F+1)
+    reciprocal: NDArray[np.float64]  # (C+1, F) 1 / (c2_j + lam t)
+    factors: NDArray[np.float64]  # (3, 2F) Model I: q~, 1 - q~ and q~ where it agrees, old and new
+    polynomials: NDArray[np.float64]  # (2, C+1, 2F) Model I: count and copied, by degree
+    prefix_count: NDArray[np.float64]  # (C+1, C+2) Model I: polynomials of the first entries, one feature
+    prefix_copied: NDArray[np.float64]  # (C+1, C+2)
+    settings: NDArray[np.float64]  # (2, 2^MAX_SUMMED, F+1) Models II and III
+    added: NDArray[np.float64]  # (2, F+1)
     likelihood: NDArray[np.float64]  # (2^MAX_SUMMED,)
-    weight: NDArray[np.float64]  # (max((C+1)^2, 2^MAX_SUMMED),)
+    weight: NDArray[np.float64]  # (max(2 (C+1), 2^MAX_SUMMED),)
 
 
 def constants_of(data: Data, model: Model) -> Constants:
@@ -166,14 +169,16 @@ def blank_work(c: Constants, t: Tables) -> Work:
 def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
     width = t.x.shape[1]
     n_settings = 1 << MAX_SUMMED
-    counts = np.arange(capacity + 1)
-    square = capacity + 1 if c.kind == 1 else 1
+    rows = capacity + 1 if c.kind == 1 else 1
     return Sums(
         rng=np.zeros(2, np.uint64),
-        reciprocal=1.0 / (t.feature[1][:, None] + c.lam * counts),
-        voters=np.zeros((2, capacity), np.int64),
-        tables=np.zeros((2, square, square)),
+        reciprocal=1.0 / (t.feature[1] + c.lam * np.arange(capacity + 1)[:, None]),
+        factors=np.zeros((3, 2 * width)),
+        polynomials=np.zeros((2, rows, 2 * width)),
+        prefix_count=np.zeros((rows, rows + 1)),
+        prefix_copied=np.zeros((rows, rows + 1)),
         settings=np.zeros((2, n_settings, width + 1)),
+        added=np.zeros((2, width + 1)),
         likelihood=np.zeros(n_settings),
-        weight=np.zeros(max(square**2, n_settings)),
+        weight=np.zeros(max(2 * rows, n_settings)),
     )

@@ -1,8 +1,7 @@
 """One feature of one case with its w summed out: p(x_ij | z_i, q~), and w_i:j drawn afresh.
 
-In Model I all neighbors vote with weight 1 and the sum over w_i:j runs over counts: how many of the agreeing and how many
-of the differing neighbors are on, two Poisson-binomials. In Models II and III they differ in weight, and the sum runs
-over the 2^n settings of at most `MAX_SUMMED` neighbors, from a random place on where there are more; the others stay as
+In Model I all neighbors vote with weight 1 and the sum over w_i:j runs over how many are on. In Models II and III they
+differ in weight, and the sum runs over the 2^n settings of at most `MAX_SUMMED` neighbors, from a random place on where there are more; the others stay as
 they are and count through their prior. In Model II a w changes kappa, hence every feature and the label of the case.
 
 `parent` (C,), `bits` (C, words) and `kappa` (C,) are the entries of one case, of which n are used.
@@ -21,10 +20,14 @@ from bayespatch.engine.kernels import (
     ON,
     ONE,
     PARENT_MISSING,
+    VOTE_OFF,
+    VOTE_ON,
+    WINDOW,
     agrees,
     choose,
     is_on,
     n_on,
+    reordered,
     switch_on,
 )
 from bayespatch.engine.streams import compiled, inlined, open_stream, uniform
@@ -37,91 +40,108 @@ def switch_off(bits, s, j):
     bits[s, j >> 6] &= ~(ONE << np.uint64(j & 63))
 
 
-@inlined
-def fill_poisson_binomial(table, entries, n, parent, importance, j):
-    """table[r, a]: probability that a of the first r entries are on."""
-    table[0, 0] = 1.0
+@compiled
+def log_ratios_by_counts(c, x, x_parents, feature, old, new, parent, reciprocal, factors, polynomials, log_ratio, i, n):
+    """Model I: log_ratio[j] = log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~), for all features at once.
+
+    A/T = (c1 + lam sum of agreeing w) / (c2 + lam sum of all w) is linear above the line and depends on the number t of
+    w that are on below it. So two polynomials in t are enough: ``count[t]``, the probability that t are on, and
+    ``copied[t]``, the same times the number of agreeing ones among them. Features lie side by side, the old q~ in
+    columns 0..F-1 and the new in F..2F-1, for vector instructions.
+    """
+    width = x.shape[1]
+    on, off, on_agreeing = factors[0], factors[1], factors[2]
+    count, copied = polynomials[0], polynomials[1]
+    count[0] = 1.0
+    copied[0] = 0.0
     for r in range(n):
-        on = importance[ON, parent[entries[r]], j]
-        off = importance[OFF, parent[entries[r]], j]
-        table[r + 1, 0] = table[r, 0] * off
-        for a in range(1, r + 1):
-            table[r + 1, a] = table[r, a] * off + table[r, a - 1] * on
-        table[r + 1, r + 1] = table[r, r] * on
+        b = parent[r]
+        for j in range(width):
+            same = abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j]
+            on[j] = old[VOTE_ON, b, j]
+            on[width + j] = new[VOTE_ON, b, j]
+            off[j] = old[VOTE_OFF, b, j]
+            off[width + j] = new[VOTE_OFF, b, j]
+            on_agreeing[j] = on[j] if same else 0.0
+            on_agreeing[width + j] = on[width + j] if same else 0.0
+        count[r + 1] = 0.0
+        copied[r + 1] = 0.0
+        for t in range(r + 1, 0, -1):
+            add_entry(count[t], count[t - 1], copied[t], copied[t - 1], on, off, on_agreeing)
+        for j in range(2 * width):
+            count[0, j] *= off[j]
+    on[:] = 0.0
+    for t in range(n + 1):
+        for j in range(width):
+            on[j] += reciprocal[t, j] * (c.c1 * count[t, j] + c.lam * copied[t, j])
+            on[width + j] += reciprocal[t, j] * (c.c1 * count[t, width + j] + c.lam * copied[t, width + j])
+    for j in range(log_ratio.shape[0]):
+        log_ratio[j] = 0.0 if x[i, j] == CASE_MISSING else math.log(on[width + j] / on[j])
 
 
 @inlined
-def split_voters(x, x_parents, feature, parent, voters, i, j, n):
-    """Rows 1 and 0 of `voters`: the entries that vote on feature j and agree, or differ. Returns how many of each."""
-    n_agreeing = 0
-    n_differing = 0
-    for s in range(n):
-        b = parent[s]
-        if agrees(x, x_parents, feature, i, b, j):
-            voters[1, n_agreeing] = s
-            n_agreeing += 1
-        elif x_parents[b, j] != PARENT_MISSING:
-            voters[0, n_differing] = s
-            n_differing += 1
-    return n_agreeing, n_differing
-
-
-@inlined
-def weigh_pairs_of_counts(c, parent, importance, reciprocal, voters, tables, weight, j, n_agreeing, n_differing):
-    """Model I: weight[a, d] = PB(a agreeing on) PB(d differing on) A/T; returns their sum, p(x_ij | z_i, q~)."""
-    fill_poisson_binomial(tables[1], voters[1], n_agreeing, parent, importance, j)
-    fill_poisson_binomial(tables[0], voters[0], n_differing, parent, importance, j)
-    total = 0.0
-    for a in range(n_agreeing + 1):
-        left = tables[1, n_agreeing, a] * (c.c1 + c.lam * a)
-        for d in range(n_differing + 1):
-            here = left * tables[0, n_differing, d] * reciprocal[j, a + d]
-            weight[a * (n_differing + 1) + d] = here
-            total += here
-    return total
-
-
-@inlined
-def walk_back(table, entries, n, count, parent, bits, importance, j, rng):
-    """Draw which `count` of the n entries are on."""
-    for r in range(n - 1, -1, -1):
-        on = importance[ON, parent[entries[r]], j]
-        if count > 0 and uniform(rng) * table[r + 1, count] < on * table[r, count - 1]:
-            switch_on(bits, entries[r], j)
-            count -= 1
+def add_entry(count, count_below, copied, copied_below, on, off, on_agreeing):
+    """One more neighbor: both polynomials at degree t from those at t and t-1."""
+    for j in range(on.shape[0]):
+        copied[j] = copied[j] * off[j] + copied_below[j] * on[j] + count_below[j] * on_agreeing[j]
+        count[j] = count[j] * off[j] + count_below[j] * on[j]
 
 
 @compiled
 def redraw_by_counts(
-    c, x, x_parents, feature, importance, parent, bits, reciprocal, voters, tables, weight, rng, i, j, n
+    c, x, x_parents, feature, importance, parent, bits, reciprocal, prefix_count, prefix_copied, weight, rng, i, j, n
 ):
-    """Model I: w_i:j given z and q~."""
-    for s in range(n):
-        switch_off(bits, s, j)
-        silent = x[i, j] == CASE_MISSING or x_parents[parent[s], j] == PARENT_MISSING
-        if silent and uniform(rng) < importance[ON, parent[s], j]:
-            switch_on(bits, s, j)
-    if x[i, j] == CASE_MISSING:
-        return
-    n_agreeing, n_differing = split_voters(x, x_parents, feature, parent, voters, i, j, n)
-    total = weigh_pairs_of_counts(
-        c, parent, importance, reciprocal, voters, tables, weight, j, n_agreeing, n_differing
-    )
-    pair = choose(weight, (n_agreeing + 1) * (n_differing + 1), total, rng)
-    a = pair // (n_differing + 1)
-    walk_back(tables[1], voters[1], n_agreeing, a, parent, bits, importance, j, rng)
-    walk_back(tables[0], voters[0], n_differing, pair % (n_differing + 1), parent, bits, importance, j, rng)
+    """Model I: w_i:j given z and q~. `prefix_*[r, t]` are the polynomials of the first r entries.
 
-
-@compiled
-def log_ratio_by_counts(c, x, x_parents, feature, old, new, parent, reciprocal, voters, tables, weight, i, j, n):
-    """Model I: log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~)."""
-    if x[i, j] == CASE_MISSING:
-        return 0.0
-    n_agreeing, n_differing = split_voters(x, x_parents, feature, parent, voters, i, j, n)
-    before = weigh_pairs_of_counts(c, parent, old, reciprocal, voters, tables, weight, j, n_agreeing, n_differing)
-    after = weigh_pairs_of_counts(c, parent, new, reciprocal, voters, tables, weight, j, n_agreeing, n_differing)
-    return math.log(after / before)
+    Choose t and whether x_ij comes from the base rate or was copied from an agreeing neighbor, then walk back over the
+    entries; the copied one is on.
+    """
+    counted = x[i, j] != CASE_MISSING
+    prefix_count[0, 0] = 1.0
+    prefix_copied[0, 0] = 0.0
+    for r in range(n):
+        b = parent[r]
+        on = importance[VOTE_ON, b, j]
+        off = importance[VOTE_OFF, b, j]
+        on_agreeing = on if agrees(x, x_parents, feature, i, b, j) else 0.0
+        prefix_count[r, r + 1] = 0.0
+        prefix_copied[r, r + 1] = 0.0
+        prefix_count[r + 1, 0] = prefix_count[r, 0] * off
+        prefix_copied[r + 1, 0] = 0.0
+        for t in range(1, r + 2):
+            prefix_count[r + 1, t] = prefix_count[r, t] * off + prefix_count[r, t - 1] * on
+            prefix_copied[r + 1, t] = prefix_copied[r, t] * off + prefix_copied[r, t - 1] * on
+            prefix_copied[r + 1, t] += prefix_count[r, t - 1] * on_agreeing
+    total = 0.0
+    for t in range(n + 1):
+        factor = reciprocal[t, j] if counted else 1.0
+        weight[2 * t] = factor * prefix_count[n, t] * (c.c1 if counted else 1.0)
+        weight[2 * t + 1] = factor * prefix_copied[n, t] * (c.lam if counted else 0.0)
+        total += weight[2 * t] + weight[2 * t + 1]
+    drawn = choose(weight, 2 * (n + 1), total, rng)
+    t = drawn // 2
+    copying = drawn % 2 == 1
+    for r in range(n - 1, -1, -1):
+        b = parent[r]
+        switch_off(bits, r, j)
+        if x_parents[b, j] == PARENT_MISSING:
+            if uniform(rng) < importance[ON, b, j]:
+                switch_on(bits, r, j)
+            continue
+        if t == 0:
+            continue
+        on = importance[ON, b, j]
+        if not copying:
+            if uniform(rng) * prefix_count[r + 1, t] < on * prefix_count[r, t - 1]:
+                switch_on(bits, r, j)
+                t -= 1
+            continue
+        u = uniform(rng) * prefix_copied[r + 1, t]
+        here = prefix_count[r, t - 1] * on if agrees(x, x_parents, feature, i, b, j) else 0.0
+        if u < here + prefix_copied[r, t - 1] * on:
+            switch_on(bits, r, j)
+            t -= 1
+            copying = u >= here
 
 
 @inlined
@@ -140,7 +160,7 @@ def weight_without(c, bits, kappa, s, j):
 
 @compiled
 def fill_settings(
-    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, likelihood, i, j, n, start, m
+    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, added, likelihood, i, j, n, start, m
 ):
     """likelihood[setting] of the case for all 2^m settings of the summed entries' feature j, relative to setting 0.
 
@@ -173,44 +193,59 @@ def fill_settings(
         s = (start + r) % n
         b = parent[s]
         k = weight_without(c, bits, kappa, s, j)
+        for f in range(first_feature, end_feature):
+            vote = c.lam if is_on(bits, s, f) else 0.0
+            if f == j:
+                vote = c.lam * (k + 1.0 if c.kind == 2 else k)
+            added[0, f] = vote if x_parents[b, f] != PARENT_MISSING else 0.0
+            added[1, f] = vote if agrees(x, x_parents, feature, i, b, f) else 0.0
+        added[0, last] = mu[y_parents[b]]
+        added[1, last] = mu[y_parents[b]] if y_parents[b] == y[i] else 0.0
         half = 1 << r
         for setting in range(half):
             for f in range(first_feature, end_feature):
-                vote = 0.0
-                if x_parents[b, f] != PARENT_MISSING:
-                    if f == j:
-                        vote = c.lam * (k + 1.0 if c.kind == 2 else k)
-                    elif is_on(bits, s, f):
-                        vote = c.lam
-                settings[0, half + setting, f] = settings[0, setting, f] + vote
-                same = agrees(x, x_parents, feature, i, b, f)
-                settings[1, half + setting, f] = settings[1, setting, f] + (vote if same else 0.0)
-            vote = mu[y_parents[b]]
-            settings[0, half + setting, last] = settings[0, setting, last] + vote
-            same = y_parents[b] == y[i]
-            settings[1, half + setting, last] = settings[1, setting, last] + (vote if same else 0.0)
-    compare_settings(c, x, settings, likelihood, i, first_feature, end_feature, labelled, 1 << m)
+                settings[0, half + setting, f] = settings[0, setting, f] + added[0, f]
+                settings[1, half + setting, f] = settings[1, setting, f] + added[1, f]
+            settings[0, half + setting, last] = settings[0, setting, last] + added[0, last]
+            settings[1, half + setting, last] = settings[1, setting, last] + added[1, last]
+    compare_settings(c, x, settings, added, likelihood, i, first_feature, end_feature, labelled, 1 << m)
+
+
+@reordered
+def product_of_ratios(settings, added, setting, first, last):
+    """prod_f (A/A0) (T0/T); rows of `added` hold 1/A0 and 1/T0."""
+    above = 1.0
+    below = 1.0
+    for f in range(first, last):
+        above *= settings[1, setting, f] * added[1, f]
+        below *= settings[0, setting, f] * added[0, f]
+    return above / below
 
 
 @compiled
-def compare_settings(c, x, settings, likelihood, i, first_feature, end_feature, labelled, n_settings):
+def compare_settings(c, x, settings, added, likelihood, i, first, end, labelled, n_settings):
     """prod_f (A/T) / (A/T of setting 0), for every setting; long products through logarithms, a chunk at a time."""
-    long = end_feature - first_feature > c.chunk
     last = settings.shape[2] - 1
+    for f in range(first, end):
+        added[1, f] = 1.0 / settings[1, 0, f]
+        added[0, f] = 1.0 / settings[0, 0, f]
+        if x[i, f] == CASE_MISSING:
+            settings[:, :n_settings, f] = 1.0
+            added[:, f] = 1.0
+    long = end - first > c.chunk
     highest = -math.inf
     for setting in range(n_settings):
-        log = 0.0
-        product = 1.0
+        label = 1.0
         if labelled:
-            product = settings[1, setting, last] * settings[0, 0, last]
-            product /= settings[0, setting, last] * settings[1, 0, last]
-        for f in range(first_feature, end_feature):
-            here = settings[1, setting, f] * settings[0, 0, f] / (settings[0, setting, f] * settings[1, 0, f])
-            product *= 1.0 if x[i, f] == CASE_MISSING else here
-            if long and f % c.chunk == 0:
-                log += math.log(product)
-                product = 1.0
-        likelihood[setting] = log + math.log(product) if long else product
+            label = settings[1, setting, last] * settings[0, 0, last]
+            label /= settings[0, setting, last] * settings[1, 0, last]
+        if not long:
+            likelihood[setting] = label * product_of_ratios(settings, added, setting, first, end)
+            continue
+        likelihood[setting] = math.log(label)
+        for start in range(first, end, c.chunk):
+            product = product_of_ratios(settings, added, setting, start, min(end, start + c.chunk))
+            likelihood[setting] += math.log(product)
         highest = max(highest, likelihood[setting])
     if long:
         for setting in range(n_settings):
@@ -236,14 +271,14 @@ def weigh_settings(parent, importance, likelihood, weight, j, n, start, m):
 
 @compiled
 def log_ratio_by_settings(
-    c, x, y, x_parents, y_parents, feature, mu, old, new, parent, bits, kappa, settings, likelihood, weight, rng, i, j, n, key
+    c, x, y, x_parents, y_parents, feature, mu, old, new, parent, bits, kappa, settings, added, likelihood, weight, rng, i, j, n, key
 ):  # fmt: skip
     """Models II and III: log p(x_i, y_i, fixed w_i:j | rest, new q~) - log p(... | rest, old q~)."""
     open_stream(rng, key)
     m = min(n, MAX_SUMMED)
     start = int(uniform(rng) * n)
     fill_settings(
-        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, likelihood, i, j, n, start, m
+        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, added, likelihood, i, j, n, start, m
     )
     before = weigh_settings(parent, old, likelihood, weight, j, n, start, m)
     log = math.log(weigh_settings(parent, new, likelihood, weight, j, n, start, m) / before)
@@ -256,14 +291,14 @@ def log_ratio_by_settings(
 
 @compiled
 def redraw_by_settings(
-    c, x, y, x_parents, y_parents, feature, mu, importance, parent, bits, kappa, settings, likelihood, weight, rng, i, j, n, key
+    c, x, y, x_parents, y_parents, feature, mu, importance, parent, bits, kappa, settings, added, likelihood, weight, rng, i, j, n, key
 ):  # fmt: skip
     """Models II and III: w_i:j of the summed entries afresh; with the same key, the same ones as in the log ratio."""
     open_stream(rng, key)
     m = min(n, MAX_SUMMED)
     start = int(uniform(rng) * n)
     fill_settings(
-        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, likelihood, i, j, n, start, m
+        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, added, likelihood, i, j, n, start, m
     )
     total = weigh_settings(parent, importance, likelihood, weight, j, n, start, m)
     setting = choose(weight, 1 << m, total, rng)
