@@ -300,7 +300,7 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
     """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, factors, polynomials, prefix_count, prefix_copied, settings, added, likelihood, weight = sums
+    rng, reciprocal, factors, polynomials, prefix_count, prefix_copied, base, settings, products, likelihood, weight = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -315,7 +315,7 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
             j = feature_0 + r
             log_ratio[i, r] = summing.log_ratio_by_settings(
                 c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
-                settings, added, likelihood, weight, rng, i, j, n, key_of(key_of(key, j), i),
+                base, settings, products, likelihood, weight, rng, i, j, n, key_of(key_of(key, j), i),
             )  # fmt: skip
 
 
@@ -324,7 +324,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
     """w_i:j of the given features afresh, for cases first..last-1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, factors, polynomials, prefix_count, prefix_copied, settings, added, likelihood, weight = sums
+    rng, reciprocal, factors, polynomials, prefix_count, prefix_copied, base, settings, products, likelihood, weight = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -340,7 +340,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
             else:
                 summing.redraw_by_settings(
                     c, x, y, x_parents, y_parents, feature, mu, importance, parent[i], bits[i], kappa[i],
-                    settings, added, likelihood, weight, rng, i, j, n, case_key,
+                    base, settings, products, likelihood, weight, rng, i, j, n, case_key,
                 )  # fmt: skip
 
 

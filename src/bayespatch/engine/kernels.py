@@ -32,7 +32,7 @@ ONE = np.uint64(1)
 reordered = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, fastmath={"reassoc", "contract", "nsz"})
 
 WINDOW, C2 = 0, 1  # rows of `feature` (2, F)
-AGREE, TOTAL, R_AGREE, R_DIFFER = 0, 1, 2, 3  # rows of `votes` (4, F)
+AGREE, TOTAL, R_AGREE, R_DIFFER, BOUND = 0, 1, 2, 3, 4  # rows of `votes` (5, F)
 DIFFERS, AGREES = 0, 1  # rows of `by_weight` (2, F, P+1)
 ON, OFF, VOTE_ON, VOTE_OFF = 0, 1, 2, 3  # rows of `importance` (4, S, F)
 
@@ -50,6 +50,7 @@ class Constants(NamedTuple):
     tau: float
     sigma3: float
     chunk: int  # how many factors may be multiplied before a double could overflow
+    max_summed: int  # how many neighbors' w may be summed out at once in Models II and III
 
 
 @inlined
@@ -95,7 +96,7 @@ def refresh_features(c, x, feature, votes, by_weight, i):
     """Recompute what depends on the votes, for all features at once (without branches, so that it is vectorised).
 
     R_AGREE and R_DIFFER hold R_j(1) - 1 in Model I; the largest R_j(k) - 1, k >= 1, in Model II; lam/A and lam/T in
-    Model III. All are 0 where the case's value is missing.
+    Model III, where BOUND is the largest R_j(kappa) - 1. All are 0 where the case's value is missing.
     """
     if c.kind == 2:
         for j in range(c.n_features):
@@ -112,11 +113,12 @@ def refresh_features(c, x, feature, votes, by_weight, i):
     for j in range(x.shape[1]):
         a = c.c1 + c.lam * votes[AGREE, j]
         total = feature[C2, j] + c.lam * votes[TOTAL, j]
-        differ = -c.lam / (total + c.lam) if c.kind == 1 else c.lam / total
-        agree = (total - a) * c.lam / (a * (total + c.lam)) if c.kind == 1 else c.lam / a
+        gain = (total - a) * c.lam / (a * (total + c.lam))
+        loss = -c.lam / (total + c.lam)
         missing = x[i, j] == CASE_MISSING
-        votes[R_DIFFER, j] = 0.0 if missing else differ
-        votes[R_AGREE, j] = 0.0 if missing else agree
+        votes[BOUND, j] = 0.0 if missing else gain
+        votes[R_AGREE, j] = 0.0 if missing else (gain if c.kind == 1 else c.lam / a)
+        votes[R_DIFFER, j] = 0.0 if missing else (loss if c.kind == 1 else c.lam / total)
 
 
 @inlined
@@ -180,6 +182,17 @@ def product_given_kappa(x, x_parents, feature, importance, votes, i, b, first, l
         product *= importance[VOTE_OFF, b, j] * d + importance[VOTE_ON, b, j] * (1.0 + extra)
         scale *= d
     return product / scale
+
+
+@reordered
+def bound_over_kappa(x, x_parents, feature, importance, votes, i, b):
+    """Model III: at least prod_j f_j(kappa), whatever kappa in (0, 1): R_j is at most R_j(1) or 1."""
+    product = 1.0
+    for j in range(x.shape[1]):
+        a = votes[BOUND, j]
+        gain = a if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+        product *= 1.0 + importance[VOTE_ON, b, j] * gain
+    return product
 
 
 @compiled
@@ -366,7 +379,12 @@ def update_case(
             )
         else:
             # Where z = 0 the conditional of kappa is its prior, so a non-neighbor's kappa is not stored but drawn
-            # afresh here, as one of the candidates.
+            # afresh here, as one of the candidates; and not even that where no kappa could make it a neighbor.
+            if current < 0.0 and short:
+                bound = c.prior_odds * bound_over_kappa(x, x_parents, feature, importance, votes, i, b)
+                bound *= max(1.0, label_ratio(c, mu, class_votes, y[i], m, 1.0))
+                if u * (1.0 + bound) >= bound:
+                    continue
             total = 0.0
             for r in range(N_CANDIDATES):
                 candidate[r] = current if r == 0 and current >= 0.0 else beta(rng, c.tau, c.sigma3)

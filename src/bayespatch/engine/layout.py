@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.kernels import CASE_MISSING, N_CANDIDATES, PARENT_MISSING, Constants
-from bayespatch.engine.summing import MAX_SUMMED
 from bayespatch.model import KINDS, Data, Model
 
-LANES = 4  # features are padded to a multiple of this, so that vector instructions have no rest to deal with
+MAX_SUMMED = 10  # 2^10 settings; with 5 neighbors expected, few cases have more
+LANES = 8  # features are padded to a multiple of this, so that vector instructions have no rest to deal with
 
 
 class Tables(NamedTuple):
@@ -44,7 +44,7 @@ class Work(NamedTuple):
     parent: NDArray[np.int32]  # (S,)
     bits: NDArray[np.uint64]  # (S, words)
     kappa: NDArray[np.float64]  # (S,)
-    votes: NDArray[np.float64]  # (4, F)
+    votes: NDArray[np.float64]  # (5, F)
     class_votes: NDArray[np.float64]  # (M,)
     by_weight: NDArray[np.float64]  # (2, F, P+1) Model II: R_j(k)
     label_factor: NDArray[np.float64]  # (M, P+1) H(k)
@@ -63,10 +63,11 @@ class Sums(NamedTuple):
     polynomials: NDArray[np.float64]  # (2, C+1, 2F) Model I: count and copied, by degree
     prefix_count: NDArray[np.float64]  # (C+1, C+2) Model I: polynomials of the first entries, one feature
     prefix_copied: NDArray[np.float64]  # (C+1, C+2)
-    settings: NDArray[np.float64]  # (2, 2^MAX_SUMMED, F+1) Models II and III
-    added: NDArray[np.float64]  # (2, F+1)
-    likelihood: NDArray[np.float64]  # (2^MAX_SUMMED,)
-    weight: NDArray[np.float64]  # (max(2 (C+1), 2^MAX_SUMMED),)
+    base: NDArray[np.float64]  # (C,) Models II and III: weights of the entries
+    settings: NDArray[np.float64]  # (2, 2^max_summed) Models II and III
+    products: NDArray[np.float64]  # (2, 2^max_summed)
+    likelihood: NDArray[np.float64]  # (2^max_summed,)
+    weight: NDArray[np.float64]  # (max(2 (C+1), 2^max_summed),)
 
 
 def constants_of(data: Data, model: Model) -> Constants:
@@ -87,6 +88,7 @@ def constants_of(data: Data, model: Model) -> Constants:
         tau=float(hyper.tau),
         sigma3=float(hyper.sigma3),
         chunk=max(1, int(280.0 / math.log10(largest))),
+        max_summed=MAX_SUMMED,
     )
 
 
@@ -155,7 +157,7 @@ def blank_work(c: Constants, t: Tables) -> Work:
         parent=np.zeros(n_parents, np.int32),
         bits=np.zeros((n_parents, -(-c.n_features // 64)), np.uint64),
         kappa=np.zeros(n_parents),
-        votes=np.zeros((4, width)),
+        votes=np.zeros((5, width)),
         class_votes=np.zeros(len(t.mu)),
         by_weight=np.ones((2, width, n_counts if c.kind == 2 else 1)),
         label_factor=np.ones((len(t.mu), n_counts)),
@@ -168,7 +170,7 @@ def blank_work(c: Constants, t: Tables) -> Work:
 
 def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
     width = t.x.shape[1]
-    n_settings = 1 << MAX_SUMMED
+    n_settings = 1 << c.max_summed
     rows = capacity + 1 if c.kind == 1 else 1
     return Sums(
         rng=np.zeros(2, np.uint64),
@@ -177,8 +179,9 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
         polynomials=np.zeros((2, rows, 2 * width)),
         prefix_count=np.zeros((rows, rows + 1)),
         prefix_copied=np.zeros((rows, rows + 1)),
-        settings=np.zeros((2, n_settings, width + 1)),
-        added=np.zeros((2, width + 1)),
+        base=np.zeros(capacity),
+        settings=np.zeros((2, n_settings)),
+        products=np.zeros((2, n_settings)),
         likelihood=np.zeros(n_settings),
         weight=np.zeros(max(2 * rows, n_settings)),
     )

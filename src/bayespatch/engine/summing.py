@@ -1,7 +1,7 @@
 """One feature of one case with its w summed out: p(x_ij | z_i, q~), and w_i:j drawn afresh.
 
 In Model I all neighbors vote with weight 1 and the sum over w_i:j runs over how many are on. In Models II and III they
-differ in weight, and the sum runs over the 2^n settings of at most `MAX_SUMMED` neighbors, from a random place on where there are more; the others stay as
+differ in weight, and the sum runs over the 2^n settings of at most `max_summed` neighbors, from a random place on where there are more; the others stay as
 they are and count through their prior. In Model II a w changes kappa, hence every feature and the label of the case.
 
 `parent` (C,), `bits` (C, words) and `kappa` (C,) are the entries of one case, of which n are used.
@@ -26,13 +26,10 @@ from bayespatch.engine.kernels import (
     agrees,
     choose,
     is_on,
-    n_on,
-    reordered,
     switch_on,
+    vote_weight,
 )
 from bayespatch.engine.streams import compiled, inlined, open_stream, uniform
-
-MAX_SUMMED = 6
 
 
 @inlined
@@ -144,112 +141,91 @@ def redraw_by_counts(
             copying = u >= here
 
 
-@inlined
-def place_in(start, m, n, s):
-    """The number of entry s among the m summed ones, which begin at `start` and go round; m or more: not summed."""
-    return (s - start) % n
-
-
-@inlined
-def weight_without(c, bits, kappa, s, j):
-    """kappa of entry s if feature j were off (Model II), or simply its kappa (Model III)."""
-    if c.kind == 3:
-        return kappa[s]
-    return float(n_on(bits, s) - (1 if is_on(bits, s, j) else 0))
-
-
 @compiled
 def fill_settings(
-    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, added, likelihood, i, j, n, start, m
+    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, base, settings, products, likelihood, i, j, n, start, m
 ):
-    """likelihood[setting] of the case for all 2^m settings of the summed entries' feature j, relative to setting 0.
+    """likelihood[setting] of the case for all 2^m settings of the summed entries' feature j, up to a constant.
 
-    Rows of `settings` (2, 2^m, F+1): A and T of every feature, and in the last column E and F of the label.
+    A feature changes with the setting if it is j itself or, in Model II, if any summed entry votes on it; in Model II the
+    label changes too. `settings` (2, 2^m): T and A of one feature, or F and E of the label, in every setting.
     """
-    last = settings.shape[2] - 1
-    first_feature = 0 if c.kind == 2 else j
-    end_feature = c.n_features if c.kind == 2 else j + 1
-    labelled = c.kind == 2 and y[i] >= 0
-    for f in range(first_feature, end_feature):
-        settings[1, 0, f] = c.c1
-        settings[0, 0, f] = feature[C2, f]
-    settings[1, 0, last] = c.label_c1
-    settings[0, 0, last] = c.label_c2
-    for s in range(n):  # setting 0: feature j of the summed entries is off
-        b = parent[s]
-        on_here = is_on(bits, s, j) and place_in(start, m, n, s) >= m
-        k = weight_without(c, bits, kappa, s, j)
-        if c.kind == 2 and on_here:
-            k += 1.0
-        for f in range(first_feature, end_feature):
-            if (on_here if f == j else is_on(bits, s, f)) and x_parents[b, f] != PARENT_MISSING:
-                settings[0, 0, f] += c.lam * k
-                if agrees(x, x_parents, feature, i, b, f):
-                    settings[1, 0, f] += c.lam * k
-        settings[0, 0, last] += mu[y_parents[b]] * k
-        if y_parents[b] == y[i]:
-            settings[1, 0, last] += mu[y_parents[b]] * k
-    for r in range(m):  # settings 2^r .. 2^(r+1)-1: those before, with feature j of the r-th summed entry on
-        s = (start + r) % n
-        b = parent[s]
-        k = weight_without(c, bits, kappa, s, j)
-        for f in range(first_feature, end_feature):
+    n_settings = 1 << m
+    products[:, :n_settings] = 1.0
+    likelihood[:n_settings] = 0.0
+    n_factors = 0
+    for s in range(n):  # how strongly an entry votes in setting 0, where feature j of the summed entries is off
+        off_now = c.kind == 2 and is_on(bits, s, j) and (s - start) % n < m
+        base[s] = vote_weight(c, bits, kappa, s) - (1.0 if off_now else 0.0)
+    first = 0 if c.kind == 2 else j
+    last = c.n_features if c.kind == 2 else j + 1
+    for f in range(first, last):
+        if x[i, f] == CASE_MISSING:
+            continue
+        settings[1, 0] = c.c1
+        settings[0, 0] = feature[C2, f]
+        for s in range(n):
+            b = parent[s]
+            on = is_on(bits, s, f) and not (f == j and (s - start) % n < m)
+            vote = c.lam * base[s] if on and x_parents[b, f] != PARENT_MISSING else 0.0
+            settings[0, 0] += vote
+            settings[1, 0] += vote if agrees(x, x_parents, feature, i, b, f) else 0.0
+        for r in range(m):  # settings 2^r .. 2^(r+1)-1: those before, with feature j of the r-th summed entry on
+            s = (start + r) % n
+            b = parent[s]
             vote = c.lam if is_on(bits, s, f) else 0.0
             if f == j:
-                vote = c.lam * (k + 1.0 if c.kind == 2 else k)
-            added[0, f] = vote if x_parents[b, f] != PARENT_MISSING else 0.0
-            added[1, f] = vote if agrees(x, x_parents, feature, i, b, f) else 0.0
-        added[0, last] = mu[y_parents[b]]
-        added[1, last] = mu[y_parents[b]] if y_parents[b] == y[i] else 0.0
-        half = 1 << r
-        for setting in range(half):
-            for f in range(first_feature, end_feature):
-                settings[0, half + setting, f] = settings[0, setting, f] + added[0, f]
-                settings[1, half + setting, f] = settings[1, setting, f] + added[1, f]
-            settings[0, half + setting, last] = settings[0, setting, last] + added[0, last]
-            settings[1, half + setting, last] = settings[1, setting, last] + added[1, last]
-    compare_settings(c, x, settings, added, likelihood, i, first_feature, end_feature, labelled, 1 << m)
-
-
-@reordered
-def product_of_ratios(settings, added, setting, first, last):
-    """prod_f (A/A0) (T0/T); rows of `added` hold 1/A0 and 1/T0."""
-    above = 1.0
-    below = 1.0
-    for f in range(first, last):
-        above *= settings[1, setting, f] * added[1, f]
-        below *= settings[0, setting, f] * added[0, f]
-    return above / below
-
-
-@compiled
-def compare_settings(c, x, settings, added, likelihood, i, first, end, labelled, n_settings):
-    """prod_f (A/T) / (A/T of setting 0), for every setting; long products through logarithms, a chunk at a time."""
-    last = settings.shape[2] - 1
-    for f in range(first, end):
-        added[1, f] = 1.0 / settings[1, 0, f]
-        added[0, f] = 1.0 / settings[0, 0, f]
-        if x[i, f] == CASE_MISSING:
-            settings[:, :n_settings, f] = 1.0
-            added[:, f] = 1.0
-    long = end - first > c.chunk
-    highest = -math.inf
-    for setting in range(n_settings):
-        label = 1.0
-        if labelled:
-            label = settings[1, setting, last] * settings[0, 0, last]
-            label /= settings[0, setting, last] * settings[1, 0, last]
-        if not long:
-            likelihood[setting] = label * product_of_ratios(settings, added, setting, first, end)
-            continue
-        likelihood[setting] = math.log(label)
-        for start in range(first, end, c.chunk):
-            product = product_of_ratios(settings, added, setting, start, min(end, start + c.chunk))
-            likelihood[setting] += math.log(product)
-        highest = max(highest, likelihood[setting])
-    if long:
+                vote = c.lam * (base[s] + 1.0 if c.kind == 2 else base[s])
+            vote = 0.0 if x_parents[b, f] == PARENT_MISSING else vote
+            extend_settings(settings, 1 << r, vote, vote if agrees(x, x_parents, feature, i, b, f) else 0.0)
+        multiply_settings(settings, products, n_settings)
+        n_factors += 1
+        if n_factors % c.chunk == 0:  # before the products could leave the range of a double
+            take_logarithms(products, likelihood, n_settings)
+    if c.kind == 2 and y[i] >= 0:
+        settings[1, 0] = c.label_c1
+        settings[0, 0] = c.label_c2
+        for s in range(n):
+            vote = mu[y_parents[parent[s]]] * base[s]
+            settings[0, 0] += vote
+            settings[1, 0] += vote if y_parents[parent[s]] == y[i] else 0.0
+        for r in range(m):
+            b = parent[(start + r) % n]
+            vote = mu[y_parents[b]]
+            extend_settings(settings, 1 << r, vote, vote if y_parents[b] == y[i] else 0.0)
+        multiply_settings(settings, products, n_settings)
+    if n_factors < c.chunk:
         for setting in range(n_settings):
-            likelihood[setting] = math.exp(likelihood[setting] - highest)
+            likelihood[setting] = products[1, setting] / products[0, setting]
+        return
+    take_logarithms(products, likelihood, n_settings)
+    highest = likelihood[:n_settings].max()
+    for setting in range(n_settings):
+        likelihood[setting] = math.exp(likelihood[setting] - highest)
+
+
+@inlined
+def extend_settings(settings, half, vote, agreeing):
+    for setting in range(half):
+        settings[0, half + setting] = settings[0, setting] + vote
+        settings[1, half + setting] = settings[1, setting] + agreeing
+
+
+@inlined
+def multiply_settings(settings, products, n_settings):
+    """Another factor A/T, relative to setting 0."""
+    below = 1.0 / settings[0, 0]
+    above = 1.0 / settings[1, 0]
+    for setting in range(n_settings):
+        products[0, setting] *= settings[0, setting] * below
+        products[1, setting] *= settings[1, setting] * above
+
+
+@inlined
+def take_logarithms(products, likelihood, n_settings):
+    for setting in range(n_settings):
+        likelihood[setting] += math.log(products[1, setting] / products[0, setting])
+        products[:, setting] = 1.0
 
 
 @inlined
@@ -271,19 +247,19 @@ def weigh_settings(parent, importance, likelihood, weight, j, n, start, m):
 
 @compiled
 def log_ratio_by_settings(
-    c, x, y, x_parents, y_parents, feature, mu, old, new, parent, bits, kappa, settings, added, likelihood, weight, rng, i, j, n, key
+    c, x, y, x_parents, y_parents, feature, mu, old, new, parent, bits, kappa, base, settings, products, likelihood, weight, rng, i, j, n, key
 ):  # fmt: skip
     """Models II and III: log p(x_i, y_i, fixed w_i:j | rest, new q~) - log p(... | rest, old q~)."""
     open_stream(rng, key)
-    m = min(n, MAX_SUMMED)
+    m = min(n, c.max_summed)
     start = int(uniform(rng) * n)
     fill_settings(
-        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, added, likelihood, i, j, n, start, m
+        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, base, settings, products, likelihood, i, j, n, start, m
     )
     before = weigh_settings(parent, old, likelihood, weight, j, n, start, m)
     log = math.log(weigh_settings(parent, new, likelihood, weight, j, n, start, m) / before)
     for s in range(n):
-        if place_in(start, m, n, s) >= m:
+        if (s - start) % n >= m:
             row = ON if is_on(bits, s, j) else OFF
             log += math.log(new[row, parent[s], j] / old[row, parent[s], j])
     return log
@@ -291,14 +267,14 @@ def log_ratio_by_settings(
 
 @compiled
 def redraw_by_settings(
-    c, x, y, x_parents, y_parents, feature, mu, importance, parent, bits, kappa, settings, added, likelihood, weight, rng, i, j, n, key
+    c, x, y, x_parents, y_parents, feature, mu, importance, parent, bits, kappa, base, settings, products, likelihood, weight, rng, i, j, n, key
 ):  # fmt: skip
     """Models II and III: w_i:j of the summed entries afresh; with the same key, the same ones as in the log ratio."""
     open_stream(rng, key)
-    m = min(n, MAX_SUMMED)
+    m = min(n, c.max_summed)
     start = int(uniform(rng) * n)
     fill_settings(
-        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, settings, added, likelihood, i, j, n, start, m
+        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, base, settings, products, likelihood, i, j, n, start, m
     )
     total = weigh_settings(parent, importance, likelihood, weight, j, n, start, m)
     setting = choose(weight, 1 << m, total, rng)
