@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma, expit, polygamma
 
-from bayespatch.engine import importance, kernels, layout, summing
+from bayespatch.engine import cases, importance, layout
 from bayespatch.engine.base import Engine, Observation
-from bayespatch.engine.kernels import AGREE, C2, CASE_MISSING, TOTAL
 from bayespatch.engine.layout import Neighbors
 from bayespatch.engine.streams import compiled, key_of, normal, open_stream, uniform
 from bayespatch.model import Data, Latent, Model
@@ -63,6 +62,7 @@ class CpuEngine(Engine):
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
+        """The cases given q-tilde; q and q-tilde with w summed out; then both again given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, key)
         self.move_importance(state, key, adapt)
@@ -82,7 +82,7 @@ class CpuEngine(Engine):
         while True:
             self.over(
                 n_cases,
-                lambda thread, first, last: update_cases(
+                lambda thread, first, last: cases.update_cases(
                     self.constants, self.tables, self.importance, state.neighbors, self.work[thread],
                     numbers, cases_key, todo, first, last,
                 ),
@@ -99,7 +99,7 @@ class CpuEngine(Engine):
         if not self.sums or self.sums[0].reciprocal.shape[0] <= capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
         n_features = self.data.x.shape[1]
-        used, _ = count_neighbors(state.neighbors, self.data.x_parents.shape[0], n_features)
+        used, _ = cases.count_neighbors(state.neighbors, self.data.x_parents.shape[0], n_features)
         step = 1 if self.model.kind == "II" else n_features
         for first in range(0, n_features, step):
             self.move_features(state, key, used, first, first + step, adapt)
@@ -116,7 +116,7 @@ class CpuEngine(Engine):
         log_ratio = np.empty((n_cases, last - first))
         self.over(
             n_cases,
-            lambda thread, lo, hi: compare_importance(
+            lambda thread, lo, hi: cases.compare_importance(
                 self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.sums[thread],
                 sum_key, log_ratio, first, lo, hi,
             ),
@@ -134,7 +134,7 @@ class CpuEngine(Engine):
         self.importance[:, :, chosen] = self.proposed[:, :, chosen]
         self.over(
             n_cases,
-            lambda thread, lo, hi: redraw_features(
+            lambda thread, lo, hi: cases.redraw_features(
                 self.constants, self.tables, self.importance, state.neighbors, self.sums[thread],
                 sum_key, chosen, lo, hi,
             ),
@@ -161,7 +161,7 @@ class CpuEngine(Engine):
         """q given w with q-tilde integrated out, then q-tilde given both."""
         hyper = self.model.hyper
         n_parents, n_features = state.logit_q_tilde.shape
-        n_neighbors, n_on = count_neighbors(state.neighbors, n_parents, n_features)
+        n_neighbors, n_on = cases.count_neighbors(state.neighbors, n_parents, n_features)
         sigma2 = float(hyper.sigma2)
         importance.draw_q_given_w(
             state.logit_q, n_neighbors, n_on, float(hyper.gamma), float(hyper.sigma1), sigma2, subkey(key, GLOBAL)
@@ -185,12 +185,13 @@ class CpuEngine(Engine):
             job.result()
 
     def observe(self, state: CpuState) -> Observation:
+        """What is kept of a chain after a sweep."""
         n_cases = self.data.x.shape[0]
         votes = np.empty((n_cases, self.data.n_classes))
         log_likelihood = np.empty(n_cases)
         self.over(
             n_cases,
-            lambda thread, first, last: summarise_cases(
+            lambda thread, first, last: cases.summarise_cases(
                 self.constants, self.tables, state.neighbors, self.work[thread], float(self.model.hyper.mu0),
                 votes, log_likelihood, first, last,
             ),
@@ -210,7 +211,7 @@ class CpuEngine(Engine):
         n_pairs = self.data.x.shape[0] * n_parents - int((self.data.own_parent >= 0).sum())
         n_active = int(state.neighbors.n.sum())
         log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
-        n_neighbors, n_on = count_neighbors(state.neighbors, n_parents, n_features)
+        n_neighbors, n_on = cases.count_neighbors(state.neighbors, n_parents, n_features)
         log += importance.log_prior_w(state.logit_q, n_neighbors, n_on, float(hyper.sigma2))
         log -= (hyper.gamma - 1.0) * np.logaddexp(0.0, -state.logit_q).sum()
         log -= (hyper.sigma1 - 1.0) * np.logaddexp(0.0, state.logit_q).sum()
@@ -222,6 +223,7 @@ class CpuEngine(Engine):
         return float(log)
 
     def latent(self, state: CpuState) -> Latent:
+        """The state as dense arrays."""
         n_cases, n_features = self.data.x.shape
         n_parents = self.data.x_parents.shape[0]
         z = np.zeros((n_cases, n_parents), np.float32)
@@ -234,9 +236,10 @@ class CpuEngine(Engine):
         return Latent(expit(state.logit_q), z > 0, w > 0, kappa)
 
     def add_neighbors(self, state: CpuState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
-        add_z(state.neighbors, z_sum)
+        """Add z and z*w of this draw to the sums."""
+        cases.add_z(state.neighbors, z_sum)
         if w_sum is not None:
-            add_w(state.neighbors, w_sum)
+            cases.add_w(state.neighbors, w_sum)
 
 
 def subkey(key: np.uint64, number: int) -> np.uint64:
@@ -259,141 +262,3 @@ def draw_for_proposals(key, first, last):
         normals[r] = normal(rng)
         uniforms[r] = uniform(rng)
     return normals, uniforms
-
-
-@compiled
-def update_cases(c, tables, importance, neighbors, work, numbers, key, todo, first, last):
-    """`kernels.update_case` for cases first..last-1 that are `todo`; those whose result finds no room stay so."""
-    x, y, own_parent, x_parents, y_parents, feature, mu = tables
-    n_entries, parent, bits, kappa = neighbors
-    rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight = work
-    for i in range(first, last):
-        if not todo[i]:
-            continue
-        n = n_entries[i]
-        for s in range(n):
-            w_parent[s] = parent[i, s]
-            w_bits[s] = bits[i, s]
-            slot[parent[i, s]] = s
-            if c.kind == 3:
-                w_kappa[s] = kappa[i, s]
-        n = kernels.update_case(
-            c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
-            rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight,
-            i, n, key_of(key, numbers[i]),
-        )  # fmt: skip
-        fits = n <= parent.shape[1]
-        if fits:
-            n_entries[i] = n
-            todo[i] = False
-        for s in range(n):
-            slot[w_parent[s]] = -1
-            if fits:
-                parent[i, s] = w_parent[s]
-                bits[i, s] = w_bits[s]
-                if c.kind == 3:
-                    kappa[i, s] = w_kappa[s]
-
-
-@compiled
-def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, feature_0, first, last):
-    """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
-    x, y, _, x_parents, y_parents, feature, mu = tables
-    n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, factors, polynomials, prefix_count, prefix_copied, base, settings, products, likelihood, weight = sums
-    for i in range(first, last):
-        n = n_entries[i]
-        if n == 0:
-            log_ratio[i] = 0.0
-            continue
-        if c.kind == 1:
-            summing.log_ratios_by_counts(
-                c, x, x_parents, feature, old, new, parent[i], reciprocal, factors, polynomials, log_ratio[i], i, n
-            )
-            continue
-        for r in range(log_ratio.shape[1]):
-            j = feature_0 + r
-            log_ratio[i, r] = summing.log_ratio_by_settings(
-                c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
-                base, settings, products, likelihood, weight, rng, i, j, n, key_of(key_of(key, j), i),
-            )  # fmt: skip
-
-
-@compiled
-def redraw_features(c, tables, importance, neighbors, sums, key, features, first, last):
-    """w_i:j of the given features afresh, for cases first..last-1."""
-    x, y, _, x_parents, y_parents, feature, mu = tables
-    n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, factors, polynomials, prefix_count, prefix_copied, base, settings, products, likelihood, weight = sums
-    for i in range(first, last):
-        n = n_entries[i]
-        if n == 0:
-            continue
-        for j in features:
-            case_key = key_of(key_of(key, j), i)
-            if c.kind == 1:
-                open_stream(rng, case_key)
-                summing.redraw_by_counts(
-                    c, x, x_parents, feature, importance, parent[i], bits[i],
-                    reciprocal, prefix_count, prefix_copied, weight, rng, i, j, n,
-                )  # fmt: skip
-            else:
-                summing.redraw_by_settings(
-                    c, x, y, x_parents, y_parents, feature, mu, importance, parent[i], bits[i], kappa[i],
-                    base, settings, products, likelihood, weight, rng, i, j, n, case_key,
-                )  # fmt: skip
-
-
-@compiled
-def summarise_cases(c, tables, neighbors, work, mu0, votes, log_likelihood, first, last):
-    """Vote shares and log likelihood of cases first..last-1."""
-    x, y, _, x_parents, y_parents, feature, mu = tables
-    _, _, _, _, _, counts, class_votes, by_weight, label_factor, _, _, _, _ = work
-    for i in range(first, last):
-        kernels.count_votes(
-            c, x, y, x_parents, y_parents, feature, mu, neighbors.parent[i], neighbors.bits[i], neighbors.kappa[i],
-            counts, class_votes, by_weight, label_factor, i, neighbors.n[i],
-        )  # fmt: skip
-        log = 0.0
-        for j in range(c.n_features):
-            if x[i, j] != CASE_MISSING:
-                log += math.log((c.c1 + c.lam * counts[AGREE, j]) / (feature[C2, j] + c.lam * counts[TOTAL, j]))
-        cast = 0.0
-        for m in range(mu.shape[0]):
-            cast += mu[m] * class_votes[m]
-        for m in range(mu.shape[0]):
-            votes[i, m] = (mu0 + mu[m] * class_votes[m]) / (mu.shape[0] * mu0 + cast)
-        if y[i] >= 0:
-            log += math.log((c.label_c1 + mu[y[i]] * class_votes[y[i]]) / (c.label_c2 + cast))
-        log_likelihood[i] = log
-
-
-@compiled
-def count_neighbors(neighbors, n_parents, n_features):
-    """n_b: how many cases parent b is a neighbor of; s_bj: for how many of them its feature j is on."""
-    n_entries, parent, bits, _ = neighbors
-    n = np.zeros(n_parents, np.int64)
-    n_on = np.zeros((n_parents, n_features), np.int64)
-    for i in range(n_entries.shape[0]):
-        for s in range(n_entries[i]):
-            b = parent[i, s]
-            n[b] += 1
-            for j in range(n_features):
-                n_on[b, j] += np.int64((bits[i, s, j >> 6] >> np.uint64(j & 63)) & kernels.ONE)
-    return n, n_on
-
-
-@compiled
-def add_z(neighbors, z_sum):
-    for i in range(neighbors.n.shape[0]):
-        for s in range(neighbors.n[i]):
-            z_sum[i, neighbors.parent[i, s]] += 1.0
-
-
-@compiled
-def add_w(neighbors, w_sum):
-    for i in range(neighbors.n.shape[0]):
-        for s in range(neighbors.n[i]):
-            for j in range(w_sum.shape[2]):
-                if kernels.is_on(neighbors.bits[i], s, j):
-                    w_sum[i, neighbors.parent[i, s], j] += 1.0

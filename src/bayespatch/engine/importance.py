@@ -1,9 +1,10 @@
 """The update of q and q-tilde, and the move that makes them mix.
 
-Given w, q and q-tilde are easy: q_j is one-dimensional (slice sampling), q-tilde is Beta. But with several neighbors the
-likelihood is nearly flat in how many of a feature's w are on, and q_j, all q~_bj and all w_ibj hold each other in place.
-So (q_j, q~_:j) also move *together*, with w_:j summed out: propose logit q_j, carry every logit q~_bj along by keeping
-its place in its prior (in mean and standard deviation of a logit-Beta), accept by the prior ratio, the Jacobian and
+Given w, q and q-tilde are easy: q_j is one-dimensional (slice sampling), q-tilde is Beta. But with several neighbors
+the likelihood is nearly flat in how many of a feature's w are on, and q_j, all q~_bj and all w_ibj hold each other in
+place. So (q_j, q~_:j) also move *together*, with w_:j summed out: propose logit q_j, carry every logit q~_bj along by
+keeping its place in its prior (in mean and standard deviation of a logit-Beta), accept by the prior ratio, the Jacobian
+and
 
     prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``summing.py``),
 
@@ -16,8 +17,8 @@ import math
 
 import numpy as np
 
-from bayespatch.engine.kernels import OFF, ON, PARENT_MISSING, VOTE_OFF, VOTE_ON
 from bayespatch.engine.streams import compiled, inlined, key_of, logit_beta, open_stream, uniform, uniform_positive
+from bayespatch.engine.votes import OFF, ON, PARENT_MISSING, VOTE_OFF, VOTE_ON
 
 
 @inlined

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.engine.kernels import CASE_MISSING, N_CANDIDATES, PARENT_MISSING, Constants
+from bayespatch.engine.kernels import N_CANDIDATES
+from bayespatch.engine.votes import CASE_MISSING, PARENT_MISSING, Constants
 from bayespatch.model import KINDS, Data, Model
 
 MAX_SUMMED = 10  # 2^10 settings; with 5 neighbors expected, few cases have more

@@ -1,8 +1,9 @@
 """One feature of one case with its w summed out: p(x_ij | z_i, q~), and w_i:j drawn afresh.
 
 In Model I all neighbors vote with weight 1 and the sum over w_i:j runs over how many are on. In Models II and III they
-differ in weight, and the sum runs over the 2^n settings of at most `max_summed` neighbors, from a random place on where there are more; the others stay as
-they are and count through their prior. In Model II a w changes kappa, hence every feature and the label of the case.
+differ in weight, and the sum runs over the 2^n settings of at most `max_summed` neighbors, from a random place on where
+there are more; the others stay as they are and count through their prior. In Model II a w changes kappa, hence every
+feature and the label of the case.
 
 `parent` (C,), `bits` (C, words) and `kappa` (C,) are the entries of one case, of which n are used.
 """
@@ -13,7 +14,9 @@ import math
 
 import numpy as np
 
-from bayespatch.engine.kernels import (
+from bayespatch.engine.kernels import choose
+from bayespatch.engine.streams import compiled, inlined, open_stream, uniform
+from bayespatch.engine.votes import (
     C2,
     CASE_MISSING,
     OFF,
@@ -24,12 +27,10 @@ from bayespatch.engine.kernels import (
     VOTE_ON,
     WINDOW,
     agrees,
-    choose,
     is_on,
     switch_on,
     vote_weight,
 )
-from bayespatch.engine.streams import compiled, inlined, open_stream, uniform
 
 
 @inlined
@@ -143,12 +144,13 @@ def redraw_by_counts(
 
 @compiled
 def fill_settings(
-    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, base, settings, products, likelihood, i, j, n, start, m
-):
+    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa,
+    base, settings, products, likelihood, i, j, n, start, m,
+):  # fmt: skip
     """likelihood[setting] of the case for all 2^m settings of the summed entries' feature j, up to a constant.
 
-    A feature changes with the setting if it is j itself or, in Model II, if any summed entry votes on it; in Model II the
-    label changes too. `settings` (2, 2^m): T and A of one feature, or F and E of the label, in every setting.
+    A feature changes with the setting if it is j itself or, in Model II, if any summed entry votes on it; in Model II
+    the label changes too. `settings` (2, 2^m): T and A of one feature, or F and E of the label, in every setting.
     """
     n_settings = 1 << m
     products[:, :n_settings] = 1.0
@@ -247,15 +249,17 @@ def weigh_settings(parent, importance, likelihood, weight, j, n, start, m):
 
 @compiled
 def log_ratio_by_settings(
-    c, x, y, x_parents, y_parents, feature, mu, old, new, parent, bits, kappa, base, settings, products, likelihood, weight, rng, i, j, n, key
+    c, x, y, x_parents, y_parents, feature, mu, old, new, parent, bits, kappa,
+    base, settings, products, likelihood, weight, rng, i, j, n, key,
 ):  # fmt: skip
     """Models II and III: log p(x_i, y_i, fixed w_i:j | rest, new q~) - log p(... | rest, old q~)."""
     open_stream(rng, key)
     m = min(n, c.max_summed)
     start = int(uniform(rng) * n)
     fill_settings(
-        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, base, settings, products, likelihood, i, j, n, start, m
-    )
+        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa,
+        base, settings, products, likelihood, i, j, n, start, m,
+    )  # fmt: skip
     before = weigh_settings(parent, old, likelihood, weight, j, n, start, m)
     log = math.log(weigh_settings(parent, new, likelihood, weight, j, n, start, m) / before)
     for s in range(n):
@@ -267,15 +271,17 @@ def log_ratio_by_settings(
 
 @compiled
 def redraw_by_settings(
-    c, x, y, x_parents, y_parents, feature, mu, importance, parent, bits, kappa, base, settings, products, likelihood, weight, rng, i, j, n, key
+    c, x, y, x_parents, y_parents, feature, mu, importance, parent, bits, kappa,
+    base, settings, products, likelihood, weight, rng, i, j, n, key,
 ):  # fmt: skip
     """Models II and III: w_i:j of the summed entries afresh; with the same key, the same ones as in the log ratio."""
     open_stream(rng, key)
     m = min(n, c.max_summed)
     start = int(uniform(rng) * n)
     fill_settings(
-        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, base, settings, products, likelihood, i, j, n, start, m
-    )
+        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa,
+        base, settings, products, likelihood, i, j, n, start, m,
+    )  # fmt: skip
     total = weigh_settings(parent, importance, likelihood, weight, j, n, start, m)
     setting = choose(weight, 1 << m, total, rng)
     for r in range(m):

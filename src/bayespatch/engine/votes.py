@@ -1,0 +1,164 @@
+"""The votes of one case: who votes, how strongly, for what, and what one more vote would change.
+
+Notation of the paper: for case i and feature j, ``agree_j`` and ``total_j`` are the votes of its neighbors for its own
+value and for any value; ``A = c1 + lam agree_j``, ``T = c2_j + lam total_j``, and A/T is the value's likelihood. One
+more neighbor b that votes with weight k multiplies it by
+
+    R_j(k) = T/(T + lam k) * (1 + [x_bj agrees with x_ij] lam k / A),
+
+and the likelihood of the label by ``H(k)``, likewise. w is kept in bits, a word of 64 features at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespatch.engine.streams import compiled, inlined
+
+CASE_MISSING = -1e300  # in place of NaN: a case's value that has likelihood 1, whoever votes
+PARENT_MISSING = 1e300  # in place of NaN: a parent's value that cannot vote
+ONE = np.uint64(1)
+
+
+WINDOW, C2 = 0, 1  # rows of `feature` (2, F)
+AGREE, TOTAL, R_AGREE, R_DIFFER, BOUND = 0, 1, 2, 3, 4  # rows of `votes` (5, F)
+DIFFERS, AGREES = 0, 1  # rows of `by_weight` (2, F, P+1)
+ON, OFF, VOTE_ON, VOTE_OFF = 0, 1, 2, 3  # rows of `importance` (4, S, F)
+
+
+class Constants(NamedTuple):
+    """The numbers of the model. F, the width of the arrays, is P padded with features that never vote."""
+
+    kind: int  # 1, 2, 3: the model
+    n_features: int  # P
+    c1: float
+    lam: float
+    label_c1: float
+    label_c2: float
+    prior_odds: float  # alpha / (1 - alpha)
+    tau: float
+    sigma3: float
+    chunk: int  # how many factors may be multiplied before a double could overflow
+    max_summed: int  # how many neighbors' w may be summed out at once in Models II and III
+
+
+@inlined
+def is_on(bits, s, j):
+    """w of feature j in entry s: bit j % 64 of word j // 64."""
+    return (bits[s, j >> 6] >> np.uint64(j & 63)) & ONE != 0
+
+
+@inlined
+def switch_on(bits, s, j):
+    bits[s, j >> 6] |= ONE << np.uint64(j & 63)
+
+
+@inlined
+def n_on(bits, s):
+    """How many features of entry s are on."""
+    count = 0
+    for word in range(bits.shape[1]):
+        v = bits[s, word]
+        while v != 0:
+            v &= v - ONE
+            count += 1
+    return count
+
+
+@inlined
+def vote_weight(c, bits, kappa, s):
+    """k: how strongly entry s votes."""
+    if c.kind == 1:
+        return 1.0
+    if c.kind == 2:
+        return float(n_on(bits, s))
+    return kappa[s]
+
+
+@inlined
+def agrees(x, x_parents, feature, i, b, j):
+    return abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j]
+
+
+@inlined
+def refresh_features(c, x, feature, votes, by_weight, i):
+    """Recompute what depends on the votes, for all features at once (without branches, so that it is vectorised).
+
+    R_AGREE and R_DIFFER hold R_j(1) - 1 in Model I; the largest R_j(k) - 1, k >= 1, in Model II; lam/A and lam/T in
+    Model III, where BOUND is the largest R_j(kappa) - 1. All are 0 where the case's value is missing.
+    """
+    if c.kind == 2:
+        for j in range(c.n_features):
+            missing = x[i, j] == CASE_MISSING
+            a = c.c1 + c.lam * votes[AGREE, j]
+            total = feature[C2, j] + c.lam * votes[TOTAL, j]
+            for k in range(c.n_features + 1):
+                differ = total / (total + c.lam * k)
+                by_weight[DIFFERS, j, k] = 1.0 if missing else differ
+                by_weight[AGREES, j, k] = 1.0 if missing else differ * (1.0 + c.lam * k / a)
+            votes[R_AGREE, j] = by_weight[AGREES, j, c.n_features] - 1.0  # grows with k
+            votes[R_DIFFER, j] = by_weight[DIFFERS, j, 1] - 1.0  # falls with k
+        return
+    for j in range(x.shape[1]):
+        a = c.c1 + c.lam * votes[AGREE, j]
+        total = feature[C2, j] + c.lam * votes[TOTAL, j]
+        gain = (total - a) * c.lam / (a * (total + c.lam))
+        loss = -c.lam / (total + c.lam)
+        missing = x[i, j] == CASE_MISSING
+        votes[BOUND, j] = 0.0 if missing else gain
+        votes[R_AGREE, j] = 0.0 if missing else (gain if c.kind == 1 else c.lam / a)
+        votes[R_DIFFER, j] = 0.0 if missing else (loss if c.kind == 1 else c.lam / total)
+
+
+@inlined
+def label_ratio(c, mu, class_votes, y, m, k):
+    """H(k): the factor by which a vote of weight k for class m changes the likelihood of label y."""
+    if y < 0:
+        return 1.0
+    mine = c.label_c1 + mu[y] * class_votes[y]
+    every = c.label_c2
+    for other in range(mu.shape[0]):
+        every += mu[other] * class_votes[other]
+    vote = mu[m] * k
+    return (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
+
+
+@compiled
+def refresh_labels(c, mu, class_votes, label_factor, y):
+    """Recompute H(1) for every class, and in Model II H(k) for every k. Model III asks for H as it needs it."""
+    for m in range(mu.shape[0]):
+        if c.kind == 1:
+            label_factor[m, 1] = label_ratio(c, mu, class_votes, y, m, 1.0)
+        elif c.kind == 2:
+            for k in range(c.n_features + 1):
+                label_factor[m, k] = label_ratio(c, mu, class_votes, y, m, float(k))
+
+
+@inlined
+def cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, k):
+    """Add the votes of entry s, parent b, with weight k; a negative k takes them away. Without branches."""
+    for word in range(bits.shape[1]):
+        w = bits[s, word]
+        first = word << 6
+        for r in range(min(64, c.n_features - first)):
+            j = first + r
+            vote = k * float((w >> np.uint64(r)) & ONE)
+            votes[TOTAL, j] += vote if x_parents[b, j] != PARENT_MISSING else 0.0
+            votes[AGREE, j] += vote if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+
+
+@compiled
+def count_votes(
+    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, votes, class_votes, by_weight, label_factor, i, n
+):
+    """All votes of the n entries, counted afresh."""
+    votes[:] = 0.0
+    class_votes[:] = 0.0
+    for s in range(n):
+        k = vote_weight(c, bits, kappa, s)
+        cast_votes(c, x, x_parents, feature, votes, bits, i, parent[s], s, k)
+        class_votes[y_parents[parent[s]]] += k
+    refresh_features(c, x, feature, votes, by_weight, i)
+    refresh_labels(c, mu, class_votes, label_factor, y[i])
