@@ -32,6 +32,27 @@ def unsupervised(data: Data) -> Data:
     return data._replace(y=np.full_like(data.y, HIDDEN))
 
 
+def random_data(seed, n_cases, n_parents, n_features, n_classes=2, missing=0.15, hidden=0.2, itself=False) -> Data:
+    """Data of all sorts: codes and, in every third feature, numbers that agree within a window; values missing, labels
+    hidden. `itself`: the first parents are the cases, where there are as many."""
+    rng = np.random.default_rng(seed)
+    n_values = rng.choice([2, 3, 5], n_features).astype(np.float64)
+    in_window = np.arange(n_features) % 3 == 2
+    windows = np.where(in_window, 0.7, 0.0)
+    x_parents = rng.random((n_parents, n_features)) * n_values
+    x = rng.random((n_cases, n_features)) * n_values
+    x_parents, x = (np.where(in_window, values, np.floor(values)) for values in (x_parents, x))
+    y_parents, y = rng.integers(0, n_classes, n_parents), rng.integers(0, n_classes, n_cases)
+    own_parent = np.full(n_cases, -1)
+    if itself:
+        n = min(n_cases, n_parents)
+        x[:n], y[:n], own_parent[:n] = x_parents[:n], y_parents[:n], np.arange(n)
+    x[rng.random(x.shape) < missing] = NAN
+    x_parents[rng.random(x_parents.shape) < missing] = NAN
+    y[rng.random(n_cases) < hidden] = HIDDEN
+    return make_data(x, y, x_parents, y_parents, n_values, n_classes, windows, own_parent)
+
+
 def binary() -> Problem:
     data = make_data([[0, 1], [1, 1]], [0, 1], [[0, 1], [1, 0]], [0, 1], [2, 2])
     hyper = Hyperparameters(alpha=0.4, lam0=0.3, lam=1.5, mu0=0.3, mu=1.0, gamma=2, sigma1=1.5, sigma2=2, tau=2)
@@ -98,6 +119,22 @@ def one_case() -> Problem:
     return data, hyper
 
 
+def equal_cases() -> Problem:
+    """N = 5 cases that nothing tells apart, one parent: the spread of q shows whether they are independent."""
+    data = make_data([[0]] * 5, [0] * 5, [[0]], [0], [2])
+    hyper = Hyperparameters(alpha=0.5, lam0=1, lam=1, mu0=1, mu=1, gamma=0.5, sigma1=1.5, sigma2=1)
+    return data, hyper
+
+
+def small_shapes() -> Problem:
+    """Shapes of Beta distributions below 1: most q and q-tilde are close to 0 or to 1."""
+    data = make_data([[0, 1], [1, 2]], [0, 1], [[0, 1], [1, 0]], [0, 1], [2, 3])
+    hyper = Hyperparameters(
+        alpha=0.4, lam0=0.3, lam=1.5, mu0=0.3, mu=1, gamma=0.4, sigma1=0.5, sigma2=0.3, tau=0.6, sigma3=0.4
+    )
+    return data, hyper
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     problem.__name__: problem
     for problem in (
@@ -110,5 +147,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
         one_class,
         one_parent,
         one_case,
+        equal_cases,
+        small_shapes,
     )
 }

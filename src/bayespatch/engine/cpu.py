@@ -17,7 +17,9 @@ from bayespatch.engine.layout import Neighbors
 from bayespatch.engine.streams import compiled, key_of, normal, open_stream, uniform
 from bayespatch.model import Data, Latent, Model
 
-PRIOR, CASES, PROPOSE, SUM, GLOBAL, PARENTS = range(6)  # what a stream is for
+PRIOR, CASES, TURNS = 0, 0, 1  # what a stream is for: of a chain, of a sweep (the last: and on),
+PROPOSE, SUM, GLOBAL, PARENTS = range(4)  # and of a turn
+N_TURNS = {"I": 3, "II": 2, "III": 2}  # of moves for q in a sweep; more effective draws a second than with one
 TARGET_ACCEPTANCE = 0.35
 
 
@@ -62,11 +64,13 @@ class CpuEngine(Engine):
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
-        """The cases given q-tilde; q and q-tilde with w summed out; then both again given w."""
+        """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
-        self.update_cases(state, key)
-        self.move_importance(state, key, adapt)
-        self.draw_importance(state, key)
+        self.update_cases(state, subkey(key, CASES))
+        for turn in range(N_TURNS[self.model.kind]):
+            turn_key = subkey(key, TURNS + turn)
+            self.move_importance(state, turn_key, adapt)
+            self.draw_importance(state, turn_key)
         state.n_sweeps += 1
 
     def update_cases(self, state: CpuState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
@@ -76,7 +80,6 @@ class CpuEngine(Engine):
         """
         n_cases = self.data.x.shape[0]
         numbers = np.arange(n_cases) if numbers is None else numbers
-        cases_key = subkey(key, CASES)
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
         todo = np.ones(n_cases, bool)
         while True:
@@ -84,7 +87,7 @@ class CpuEngine(Engine):
                 n_cases,
                 lambda thread, first, last: cases.update_cases(
                     self.constants, self.tables, self.importance, state.neighbors, self.work[thread],
-                    numbers, cases_key, todo, first, last,
+                    numbers, key, todo, first, last,
                 ),
             )  # fmt: skip
             if not todo.any():
@@ -98,6 +101,7 @@ class CpuEngine(Engine):
         capacity = state.neighbors.parent.shape[1]
         if not self.sums or self.sums[0].reciprocal.shape[0] <= capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
+        importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
         n_features = self.data.x.shape[1]
         used, _ = cases.count_neighbors(state.neighbors, self.data.x_parents.shape[0], n_features)
         step = 1 if self.model.kind == "II" else n_features
