@@ -68,6 +68,9 @@ class CountingEngine(Engine):
         self.states.append(state)
         return state
 
+    def set_importance(self, state, q, q_tilde):
+        state.begun_with = q, q_tilde
+
     def sweep(self, state, adapt=False):
         cls = CountingEngine
         with cls.lock:
@@ -198,7 +201,7 @@ def test_threads_are_shared_out_among_chains(counting, monkeypatch, chains, n_th
     assert all(len(engine.states) == 1 for engine in counting.made)
 
 
-def test_all_available_cores_by_default(counting):
+def test_allavailable_cores_by_default(counting):
     run(chains=1, n_threads=None)
     assert counting.made[0].n_threads == len(os.sched_getaffinity(0))
 
@@ -478,3 +481,13 @@ def test_a_real_engine_can_be_interrupted(engine):
 
 def test_bayespatch_sample_is_this_function():
     assert import_module("bayespatch").sample is sample
+
+
+def test_begins_with_the_importances_of_an_earlier_run(counting):
+    first = run(chains=2, draws=3, warmup=0)
+    CountingEngine.made.clear()
+    run(chains=3, draws=1, warmup=0, begin=first)
+    for chain, engine in enumerate(CountingEngine.made):
+        q, q_tilde = engine.states[0].begun_with
+        np.testing.assert_array_equal(q, first.q[chain % 2, -1])
+        np.testing.assert_array_equal(q_tilde, first.q_tilde[chain % 2, -1])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayespatch import datasets as datasets
+    from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
     from bayespatch.model import Hyperparameters as Hyperparameters
     from bayespatch.posterior import Posterior as Posterior
     from bayespatch.sample import sample as sample
@@ -25,12 +26,13 @@ __version__ = "0.1.0.dev0"
 # Public name -> the room it lives in; None: the name is a room itself.
 _ROOM_OF: dict[str, str | None] = {
     "Hyperparameters": "model",
+    "PatchworkClassifier": "estimator",
     "Posterior": "posterior",
     "datasets": None,
     "sample": "sample",
 }
 
-__all__ = ["Hyperparameters", "Posterior", "__version__", "datasets", "sample"]
+__all__ = ["Hyperparameters", "PatchworkClassifier", "Posterior", "__version__", "datasets", "sample"]
 
 
 def __getattr__(name: str) -> object:

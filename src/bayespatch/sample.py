@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
 from bayespatch.diagnostics import MixingWarning
 from bayespatch.engine.base import Engine
-from bayespatch.model import Hyperparameters
+from bayespatch.model import Data, Hyperparameters
 from bayespatch.posterior import Posterior, Settings, Timing
 from bayespatch.progress import Meter, Report, Tell, progress_meter
 
@@ -68,6 +68,7 @@ def sample(
     progress: bool | Tell = False,
     keep_w: bool = False,
     keep_votes: bool = False,
+    begin: Posterior | None = None,
 ) -> Posterior:
     """Sample which parents are the neighbors of each case, and which features matter.
 
@@ -113,6 +114,9 @@ def sample(
         Also keep `w_mean` (4*N*S*P bytes).
     keep_votes : bool
         Also keep the votes of each draw (4*chains*draws*N*M bytes).
+    begin : Posterior, optional
+        An earlier run on the same features whose parents are the first of these: chains begin with the importances of
+        its last draws instead of draws from the prior, which shortens the warm-up.
 
     Returns
     -------
@@ -156,7 +160,7 @@ def sample(
     if settings.chains * settings.draws > _MAX_SUMMED:
         raise ValueError(f"chains*draws={settings.chains * settings.draws} is above 2**24; pass fewer draws")
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
-    threads = _available_cores() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
+    threads = available_cores() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
     meter = progress_meter(progress)  # before the work: a missing package is told at once
 
     n_at_once = min(settings.chains, threads)
@@ -165,7 +169,7 @@ def sample(
         engine_class(data, checked_model, n_threads=threads // n_at_once)  # one each: a chain shares nothing
         for _ in range(settings.chains)
     ]
-    run = _Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes)
+    run = _Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=_checked_beginning(begin, data))
     run.run(n_at_once, meter)
 
     posterior = run.posterior(n_threads=threads)
@@ -188,11 +192,13 @@ class _Run:
     they count draws, so they come out the same in whatever order the chains add to them.
     """
 
-    def __init__(self, engines: list[Engine], settings: Settings, *, keep_w: bool, keep_votes: bool) -> None:
+    def __init__(
+        self, engines: list[Engine], settings: Settings, *, keep_w: bool, keep_votes: bool, begin: Posterior | None
+    ) -> None:
         data = engines[0].data
         (n_cases, n_features), n_parents = data.x.shape, len(data.x_parents)
         per_draw = (settings.chains, settings.draws)
-        self.engines, self.settings = engines, settings
+        self.engines, self.settings, self.begin = engines, settings, begin
         self.states: list[Any] = [None] * settings.chains
         self.q = np.empty((*per_draw, n_features))
         self.q_tilde = np.empty((*per_draw, n_parents, n_features), dtype=np.float32)
@@ -288,8 +294,15 @@ class _Run:
             self.seconds[phase] += time.perf_counter() - began
 
     def _start(self, chain: int, _: int) -> None:
-        if not self.halted:
-            self.states[chain] = self.engines[chain].start(self.settings.seed, chain)
+        if self.halted:
+            return
+        engine = self.engines[chain]
+        self.states[chain] = state = engine.start(self.settings.seed, chain)
+        if self.begin is not None:
+            source = chain % self.begin.n_chains
+            q, q_tilde = self.begin.q[source, -1], self.begin.q_tilde[source, -1]
+            newcomers = np.broadcast_to(q, (len(engine.data.x_parents) - len(q_tilde), len(q)))
+            engine.set_importance(state, q, np.concatenate([q_tilde, newcomers]))
 
     def _warm_up(self, chain: int, upto: int) -> None:
         engine, state = self.engines[chain], self.states[chain]
@@ -325,12 +338,23 @@ class _Run:
                 self.n_kept[chain] += 1
 
 
+def _checked_beginning(begin: Posterior | None, data: Data) -> Posterior | None:
+    if begin is not None:
+        n_parents, n_features = begin.q_tilde.shape[2:]
+        if n_features != data.x.shape[1] or n_parents > len(data.x_parents):
+            raise ValueError(
+                f"begin has {n_parents} parents and {n_features} features, x_parents has shape {data.x_parents.shape}; "
+                f"pass a run on the same features whose parents are the first of these, or leave begin out"
+            )
+    return begin
+
+
 def _cut(kept: Any, n_draws: int) -> Any:
     """The first `n_draws` of each chain; what an interrupted run has not filled is given back."""
     return kept if n_draws == kept.shape[1] else kept[:, :n_draws].copy()
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
     """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

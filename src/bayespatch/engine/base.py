@@ -39,6 +39,10 @@ class Engine(ABC):
         """The state of a new chain, drawn from the prior (over-dispersed)."""
 
     @abstractmethod
+    def set_importance(self, state: Any, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
+        """Put q (P,) and, where the engine keeps it, q-tilde (S, P) into a chain, in place of what it has."""
+
+    @abstractmethod
     def sweep(self, state: Any, adapt: bool = False) -> None:
         """Update every latent variable once, in place. `adapt`: step sizes may be tuned (warm-up only)."""
 

@@ -17,7 +17,7 @@ from bayespatch.engine.summing import (
     redraw_by_counts,
     redraw_by_settings,
 )
-from bayespatch.engine.votes import AGREE, C2, CASE_MISSING, ONE, TOTAL, count_votes, is_on
+from bayespatch.engine.votes import AGREE, C2, CASE_MISSING, ONE, TOTAL, count_votes, is_on, vote_weight
 
 
 @compiled
@@ -156,3 +156,10 @@ def add_w(neighbors, w_sum):
             for j in range(w_sum.shape[2]):
                 if is_on(neighbors.bits[i], s, j):
                     w_sum[i, neighbors.parent[i, s], j] += 1.0
+
+
+@compiled
+def add_kappa(c, neighbors, kappa_sum):
+    for i in range(neighbors.n.shape[0]):
+        for s in range(neighbors.n[i]):
+            kappa_sum[i, neighbors.parent[i, s]] += vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, digamma, expit, polygamma
+from scipy.special import betaln, digamma, expit, logit, polygamma
 
 from bayespatch.engine import cases, importance, layout
 from bayespatch.engine.base import Engine, Observation
@@ -62,6 +63,11 @@ class CpuEngine(Engine):
         capacity = min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
         neighbors = layout.blank_neighbors(self.constants, n_cases, capacity)
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
+
+    def set_importance(self, state: CpuState, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
+        """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
+        state.logit_q = logit_inside(q)
+        state.logit_q_tilde = logit_inside(q_tilde)
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
         """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
@@ -190,6 +196,17 @@ class CpuEngine(Engine):
 
     def observe(self, state: CpuState) -> Observation:
         """What is kept of a chain after a sweep."""
+        votes, log_likelihood = self.summarise(state)
+        return Observation(
+            expit(state.logit_q),
+            expit(state.logit_q_tilde),
+            state.neighbors.n.copy(),
+            votes,
+            float(log_likelihood.sum()) + self.log_prior(state),
+        )
+
+    def summarise(self, state: CpuState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Vote shares (N, M) and log likelihood (N,) of the cases."""
         n_cases = self.data.x.shape[0]
         votes = np.empty((n_cases, self.data.n_classes))
         log_likelihood = np.empty(n_cases)
@@ -200,13 +217,7 @@ class CpuEngine(Engine):
                 votes, log_likelihood, first, last,
             ),
         )  # fmt: skip
-        return Observation(
-            expit(state.logit_q),
-            expit(state.logit_q_tilde),
-            state.neighbors.n.copy(),
-            votes,
-            float(log_likelihood.sum()) + self.log_prior(state),
-        )
+        return votes, log_likelihood
 
     def log_prior(self, state: CpuState) -> float:
         """log p(z, w, kappa, q), q-tilde integrated out."""
@@ -244,6 +255,15 @@ class CpuEngine(Engine):
         cases.add_z(state.neighbors, z_sum)
         if w_sum is not None:
             cases.add_w(state.neighbors, w_sum)
+
+    def add_influence(self, state: CpuState, kappa_sum: NDArray[np.float32]) -> None:
+        """Add kappa (N, S) of this draw to a running sum."""
+        cases.add_kappa(self.constants, state.neighbors, kappa_sum)
+
+
+def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:
+    """logit p, finite also where single precision has rounded p to 0 or 1."""
+    return np.asarray(logit(np.clip(p.astype(np.float64), 1e-300, 1.0 - 2.0**-25)))
 
 
 def subkey(key: np.uint64, number: int) -> np.uint64:

@@ -9,6 +9,7 @@ and q_j over the features.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,10 @@ class PaperEngine(Engine):
         state.logit_q = np.clip(logit(latent.q), -30.0, 30.0)
         state.z, state.w, state.kappa = latent.z, latent.w, latent.kappa
         return state
+
+    def set_importance(self, state: PaperState, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
+        """Put q into a chain; q-tilde is integrated out."""
+        state.logit_q = np.clip(logit(q), -30.0, 30.0)
 
     def sweep(self, state: PaperState, adapt: bool = False) -> None:
         """Update z, q and w once, in the paper's order."""

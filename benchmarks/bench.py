@@ -1,0 +1,69 @@
+"""All benchmarks in one run: tables and figures into results/, and the page README.md from them.
+
+``python benchmarks/bench.py`` measures (about an hour, on a machine with nothing else to do); ``--quick`` only shows
+that everything runs, within a minute, and writes to a temporary folder. ``--only speed memory`` runs a part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import memory
+import mixing
+import plots
+import report
+import speed
+import startup
+from measure import Say, Section, as_text, environment, say
+
+BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
+    "startup": startup.main,
+    "memory": memory.main,
+    "speed": speed.main,
+    "mixing": mixing.main,
+}
+ORDER = ("speed", "mixing", "memory", "startup")  # on the page
+
+
+def main() -> None:
+    options = parse_options()
+    home = Path(__file__).parent
+    partial = options.quick or set(options.only) != set(BENCHMARKS)
+    out = options.out or (Path(tempfile.mkdtemp(prefix="bench-")) if partial else home)
+    results = out / "results"
+    results.mkdir(parents=True, exist_ok=True)
+
+    began = time.perf_counter()
+    sections: list[Section] = []
+    for name in options.only:
+        say(f"[{time.perf_counter() - began:6.0f} s] {name}")
+        section = BENCHMARKS[name](options.quick, say)
+        section.write(results)
+        sections.append(section)
+    sections.sort(key=lambda section: ORDER.index(section.name))
+    minutes = (time.perf_counter() - began) / 60
+
+    plots.plot_all(sections, results)
+    findings = [finding.row() for section in sections for finding in section.findings]
+    summary = {"environment": environment(), "findings": findings}
+    (results / "findings.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    (out / "README.md").write_text(report.page(sections, minutes, results.name).rstrip() + "\n")
+    say(f"\n{as_text(findings)}\n\n{minutes:.1f} minutes; the page is {out / 'README.md'}")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to measure")
+    parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS), metavar="NAME",
+                        help=f"run only these ({', '.join(BENCHMARKS)})")  # fmt: skip
+    parser.add_argument("--out", type=Path, help="folder to write to (default: this one; if partial, a temporary one)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""How the benchmarks measure, and what they hand on: rows of tables, and findings that are held against a target."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = dict[str, float | int | str]
+Say = Callable[[str], None]
+
+
+class Finding(NamedTuple):
+    """One number, and the limit it has to keep."""
+
+    what: str
+    value: float
+    limit: float
+    at_most: bool  # False: at least
+    unit: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether the limit is kept."""
+        return bool(self.value <= self.limit if self.at_most else self.value >= self.limit)
+
+    def row(self) -> Row:
+        """The finding as a row of a table."""
+        target = f"{'at most' if self.at_most else 'at least'} {shown(self.limit)}{self.unit}"
+        verdict = "yes" if self.met else "NO"
+        return {"what": self.what, "measured": shown(self.value) + self.unit, "target": target, "met": verdict}
+
+
+@dataclass
+class Section:
+    """What one benchmark has found."""
+
+    name: str
+    findings: list[Finding] = field(default_factory=list)
+    tables: dict[str, list[Row]] = field(default_factory=dict)
+
+    def show(self) -> None:
+        """Print everything."""
+        for name, rows in {f"{self.name}: targets": [f.row() for f in self.findings], **self.tables}.items():
+            print(f"\n{name.replace('_', ' ')}\n{as_text(rows)}", flush=True)
+
+    def write(self, folder: Path) -> None:
+        """One CSV file per table."""
+        for name, rows in self.tables.items():
+            with (folder / f"{name}.csv").open("w", newline="") as file:
+                writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+
+
+def interleaved(
+    tasks: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]
+) -> dict[str, NDArray[np.float64]]:
+    """Seconds that each task takes in each round; a round runs every task once, so that all meet the same machine."""
+    seconds = {name: np.empty(rounds) for name in tasks}
+    for r in range(rounds):
+        for name, task in tasks.items():
+            began = clock()
+            task()
+            seconds[name][r] = clock() - began
+    return seconds
+
+
+def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> float:
+    """The median over the rounds of the ratio within a round."""
+    return float(np.median(above / below))
+
+
+def shown(value: float | int | str) -> str:
+    """A number to three or four digits."""
+    if isinstance(value, str):
+        return value
+    if not np.isfinite(value):
+        return str(value)
+    if float(value).is_integer() and abs(value) < 1e6:
+        return f"{int(value)}"
+    if 0.9 < value < 1.2:
+        return f"{value:.4f}"  # an R-hat, or an R²
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    """A table for a terminal."""
+    cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
+    widths = [max(len(line[k]) for line in cells) for k in range(len(cells[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells)
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """A table for a page."""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def environment() -> dict[str, str]:
+    """What the numbers depend on."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "numba", "llvmlite", "arviz-stats")}
+    return {
+        "processor": cpu_name(),
+        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        **packages,
+    }
+
+
+def cpu_name() -> str:
+    """The name of the processor, as far as the system tells."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def run_alone(benchmark: Callable[[bool, Say], Section], about: str | None) -> None:
+    """Run one benchmark from the command line."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to measure")
+    benchmark(parser.parse_args().quick, say).show()
+
+
+def say(line: str) -> None:
+    """Progress, at once."""
+    print(line, flush=True)

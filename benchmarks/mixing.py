@@ -1,0 +1,225 @@
+"""How well the chains mix: q, and the votes on every case, on the heart data; and beside the paper's sampler."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from measure import Finding, Row, Say, Section, run_alone
+from numpy.typing import NDArray
+from problems import heart
+
+import bayespatch
+from bayespatch import Hyperparameters, Posterior
+from bayespatch.diagnostics import MixingWarning
+from bayespatch.engine.cpu import CpuEngine, CpuState
+from bayespatch.model import Kind
+
+BASE_RATES = (0.1, 0.5, 1.0)  # lam0
+CHAINS = 4
+N_LAGS = 200  # sweeps over which the autocorrelation is shown
+
+
+class SweepAlone(CpuEngine):
+    """The production engine without the move of q and q-tilde that sums w out."""
+
+    def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
+        """Stay."""
+
+
+# The room of the function that bears its name: importlib gives the module.
+importlib.import_module("bayespatch.sample").ENGINES["sweep alone"] = f"{__name__}:SweepAlone"
+
+
+class Length(NamedTuple):
+    """How long a chain is."""
+
+    warmup: int
+    draws: int
+    thin: int
+
+    def shorter(self) -> Length:
+        """A hundredth or so: to see that it runs."""
+        return Length(20, 20, 1)
+
+
+# Long enough for R-hat < 1.01 and ESS > 400 of every q_j, with some to spare.
+GOOD_LENGTHS: dict[Kind, Length] = {
+    "I": Length(500, 2000, 3),
+    "II": Length(500, 2000, 6),
+    "III": Length(500, 2000, 5),
+}
+# As the paper has it, many neighbors: each sweep costs more, and q is all but unidentified.
+PAPER_LENGTHS: dict[float, dict[Kind, Length]] = {
+    0.1: {"I": Length(1000, 2000, 5), "II": Length(300, 1000, 1), "III": Length(300, 1000, 1)},
+    0.5: {"I": Length(500, 1500, 1), "II": Length(100, 200, 1), "III": Length(100, 300, 1)},
+}
+
+
+def fit(problem: dict[str, Any], hyper: Hyperparameters, length: Length, **options: Any) -> Posterior:
+    """Four chains; how well they have mixed is what is asked here, so no warning about it."""
+    options = {"chains": CHAINS, "n_threads": 2, "keep_votes": True, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)
+        return bayespatch.sample(**problem, hyper=hyper, **length._asdict(), **options)
+
+
+def judged(posterior: Posterior) -> Row:
+    """Sweeps, seconds, and the worst of R-hat and ESS."""
+    run, table = posterior.settings, posterior.diagnostics()
+    n_features = posterior.q.shape[2]
+    votes = posterior.votes_rhat() if posterior.kept_votes is not None else np.array([np.nan])
+    ess = float(np.nanmin(table.ess_bulk[:n_features]))
+    return {
+        "warm-up": run.warmup,
+        "sweeps": run.draws * run.thin,
+        "seconds": posterior.timing.seconds,
+        "max R-hat of q": float(np.nanmax(table.rhat[:n_features])),
+        "min ESS of q": ess,
+        "ESS per 1000 sweeps": ess / (run.chains * run.draws * run.thin) * 1000,
+        "ESS per second": ess / posterior.timing.seconds_sampling,
+        "max R-hat of votes": float(np.nanmax(votes)),
+        "neighbors per case": float(posterior.n_neighbors.mean()),
+    }
+
+
+def good_settings(quick: bool, section: Section, tell: Say) -> None:
+    """All 297 rows as parents, 5 neighbors expected."""
+    problem = heart()
+    expected = Hyperparameters(alpha=5 / (len(problem["x"]) - 1), gamma=5, sigma1=2, sigma2=5)
+    rows: list[Row] = []
+    for kind, length in GOOD_LENGTHS.items():
+        for lam0 in BASE_RATES:
+            hyper = replace(expected, lam0=lam0)
+            posterior = fit(problem, hyper, length.shorter() if quick else length, model=kind)
+            rows.append({"model": kind, "lam0": lam0, **judged(posterior)})
+            tell("    " + told(rows[-1]))
+    section.tables["mixing_good_settings"] = rows
+    for kind in GOOD_LENGTHS:
+        mine = [row for row in rows if row["model"] == kind]
+
+        def worst(name: str, pick: Any, mine: list[Row] = mine) -> float:
+            return float(pick(float(row[name]) for row in mine))
+
+        where = f"Model {kind}, heart, all parents, lam0 {', '.join(map(str, BASE_RATES))}"
+        section.findings += [
+            Finding(f"{where}: largest R-hat of any q_j", worst("max R-hat of q", max), 1.01, at_most=True),
+            Finding(f"{where}: smallest bulk ESS of any q_j", worst("min ESS of q", min), 400, at_most=False),
+            Finding(
+                f"{where}: largest R-hat of any case's votes", worst("max R-hat of votes", max), 1.02, at_most=True
+            ),
+        ]
+        if kind == "I":
+            section.findings.append(
+                Finding(f"{where}: longest run", worst("seconds", max), 60, at_most=True, unit=" s")
+            )
+
+
+def with_and_without_the_move(quick: bool, section: Section, tell: Say) -> None:
+    """The sweep alone, and with the joint move of q, q-tilde and w."""
+    problem = heart()
+    length = Length(20, 50, 1) if quick else Length(500, 3000, 1)
+    rows: list[Row] = []
+    curves: dict[str, NDArray[np.float64]] = {}
+    traces: list[Row] = []
+    hyper = Hyperparameters(alpha=5 / (len(problem["x"]) - 1), lam0=0.5)
+    for kind in GOOD_LENGTHS:
+        for engine, name in {"sweep alone": "sweep alone", "cpu": "with the move"}.items():
+            short = Length(length.warmup, length.draws // (1 if kind == "I" else 3), 1)
+            posterior = fit(problem, hyper, short, model=kind, engine=engine, keep_votes=False)
+            row = {"model": kind, "moves": name, **judged(posterior)}
+            del row["max R-hat of votes"]
+            rows.append(row)
+            tell("    " + told(row))
+            if kind == "I":
+                slowest = int(np.argmin(posterior.diagnostics().ess_bulk[: posterior.q.shape[2]]))
+                curves[name] = autocorrelation(posterior.q[:, :, slowest], min(N_LAGS, length.draws // 2))
+                traces += [
+                    {"moves": name, "chain": chain, "sweep": t, "q": float(posterior.q[chain, t, slowest])}
+                    for chain in range(CHAINS)
+                    for t in range(0, posterior.n_draws, 10)
+                ]
+    section.tables["mixing_moves"] = rows
+    section.tables["mixing_autocorrelation"] = [
+        {"lag": lag, **{name: float(curve[lag]) for name, curve in curves.items()}}
+        for lag in range(len(next(iter(curves.values()))))
+    ]
+    section.tables["mixing_traces"] = traces
+
+
+def autocorrelation(draws: NDArray[np.float64], n_lags: int) -> NDArray[np.float64]:
+    """Of draws (chains, draws), about the mean of all chains: chains that stay apart stay correlated."""
+    centered = draws - draws.mean()
+    n = draws.shape[1]
+    return np.array([(centered[:, : n - lag] * centered[:, lag:]).mean() for lag in range(n_lags)]) / centered.var()
+
+
+def paper_settings(quick: bool, section: Section, tell: Say) -> None:
+    """80 parents at random, the other 217 rows as cases, the paper's constants."""
+    problem = heart(n_parents=80)
+    rows: list[Row] = []
+    for alpha, lengths in PAPER_LENGTHS.items():
+        for kind, length in lengths.items():
+            hyper = replace(Hyperparameters.paper(), alpha=alpha)
+            length = Length(5, 10, 1) if quick else length
+            posterior = fit(problem, hyper, length, model=kind)
+            rows.append({"model": kind, "alpha": alpha, **judged(posterior)})
+            tell("    " + told(rows[-1]))
+    section.tables["mixing_paper_settings"] = rows
+
+
+def beside_the_papers_sampler(quick: bool, section: Section, tell: Say) -> None:
+    """20 cases, 10 parents: small enough for both engines to converge. One thread each, one after the other."""
+    problem = heart(n_cases=20, n_parents=10)
+    hyper = Hyperparameters(alpha=0.3, lam0=0.5, gamma=2, sigma1=2, sigma2=5)
+    lengths = {"paper": Length(20, 50, 1) if quick else Length(500, 4000, 1), "cpu": Length(1000, 20_000, 1)}
+    fit(problem, hyper, Length(5, 5, 1), n_threads=1)  # the kernels are loaded
+    rows: list[Row] = []
+    for round_ in range(1 if quick else 3):
+        for engine, length in lengths.items():
+            posterior = fit(problem, hyper, length, engine=engine, n_threads=1, keep_votes=False, seed=round_, chains=2)
+            row = {"engine": engine, "seed": round_, **judged(posterior)}
+            del row["max R-hat of votes"]
+            rows.append(row)
+            tell("    " + told(row))
+    section.tables["mixing_engines"] = rows
+    per_second = {
+        engine: np.array([float(row["ESS per second"]) for row in rows if row["engine"] == engine])
+        for engine in lengths
+    }
+    section.findings.append(
+        Finding(
+            'Model I, heart, N=20, S=10: smallest ESS of q per second, over engine="paper"',
+            float(np.median(per_second["cpu"] / per_second["paper"])),
+            100,
+            at_most=False,
+        )
+    )
+
+
+def told(row: Row) -> str:
+    first, second = (f"{name} {row[name]}" for name in list(row)[:2])
+    return (
+        f"{first}, {second}: R-hat {row['max R-hat of q']:.4f}, ESS {row['min ESS of q']:.0f}, {row['seconds']:.0f} s"
+    )
+
+
+def main(quick: bool, tell: Say) -> Section:
+    """All of it; `quick` with chains too short to say anything."""
+    section = Section("mixing")
+    tell("  beside the paper's sampler")
+    beside_the_papers_sampler(quick, section, tell)
+    tell("  the sweep alone, and with the joint move")
+    with_and_without_the_move(quick, section, tell)
+    tell("  good settings")
+    good_settings(quick, section, tell)
+    tell("  the paper's settings")
+    paper_settings(quick, section, tell)
+    return section
+
+
+if __name__ == "__main__":
+    run_alone(main, __doc__)

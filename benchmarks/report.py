@@ -1,0 +1,102 @@
+"""The page of results, written anew from what was measured."""
+
+from __future__ import annotations
+
+from measure import Row, Section, as_markdown, environment
+
+HEAD = """# Benchmarks
+
+Written by `make bench` from one run on one machine; edit `benchmarks/report.py`, not this page. A ratio compares two
+things measured in the same run, turn by turn: the median over the rounds of the ratio within a round. Times of one
+thread are processor time of that thread; where threads matter, time by the clock. All tables are in `results/` as CSV.
+"""
+
+# Table -> what it shows. Tables that are not named here are in results/ only.
+ABOUT = {
+    "speed_update": """## Speed
+
+### One update
+
+Simulated data: 3 values per feature, each case copies a random parent, 30 % noise; Model I, lam0 = 0.1, 10 neighbors
+expected; after 20 sweeps of warm-up. A sweep updates z and w of every case, then q and q-tilde by moves of their own.""",
+    "speed_models": """### Model by model
+
+P = 13, the same data otherwise. In Model II the weight of a neighbor is the number of its features that are on, so that
+the sum over w is a polynomial rather than a product.""",
+    "speed_threads": "### Two threads",
+    "speed_threads_by_cases": "Model I, complete sweep, by number of cases:",
+    "speed_straight_lines": """### As the problem grows
+
+One of N, S and P grows and the others stay; 10 neighbors are expected throughout. Straight lines through the costs of
+Model I:""",
+    "mixing_good_settings": """## Mixing
+
+### Heart data, all parents, 5 neighbors expected
+
+297 complete rows, each a case and a candidate parent of all others; gamma = 5, sigma1 = 2, sigma2 = 5; 4 chains on 2
+threads. Sweeps are per chain, after warm-up; seconds are for all chains, warm-up included; ESS is for all chains
+together.""",
+    "mixing_moves": """### What the joint move is worth
+
+lam0 = 0.5. A sweep can move q, q-tilde and w only one given the others; the joint move proposes q_j and q-tilde_:j with
+w_:j summed out.""",
+    "mixing_paper_settings": """### The paper's settings
+
+80 parents at random, the other 217 rows as cases; gamma = sigma1 = 0.5, lam0 = mu0 = 0.001, sigma2 = 5. The paper has
+alpha = 0.5: 40 of the 80 parents are expected to be neighbors of a case.""",
+    "mixing_engines": """### Beside the paper's sampler
+
+20 cases and 10 parents of the heart data, where both samplers converge; Model I, alpha = 0.3, lam0 = 0.5, gamma = sigma1
+= 2, sigma2 = 5; 2 chains on one thread, the two engines in turn.""",
+    "memory": """## Memory
+
+The peak of a fresh process less what it held before the call, imports and data included.""",
+    "startup": """## First call
+
+Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",
+}
+FIGURES = {
+    "speed_straight_lines": ["speed_growth.png"],
+    "speed_threads_by_cases": ["speed_threads.png"],
+    "mixing_moves": ["mixing_ess.png", "mixing_traces.png"],
+}
+
+
+def page(sections: list[Section], minutes: float, results: str) -> str:
+    """The whole page; `results` is the folder of the figures, as seen from the page."""
+    findings = [finding.row() for section in sections for finding in section.findings]
+    n_met = sum(row["met"] == "yes" for row in findings)
+    parts = [HEAD, f"## Targets: {n_met} of {len(findings)} met\n", as_markdown(findings), "", *conditions(minutes)]
+    tables = {name: rows for section in sections for name, rows in section.tables.items()}
+    for name, about in ABOUT.items():
+        if name not in tables:
+            continue
+        parts += [about, "", as_markdown(tables[name]), *remark(name, tables[name]), ""]
+        for figure in FIGURES.get(name, []):
+            parts += [f"![{figure.removesuffix('.png').replace('_', ' ')}]({results}/{figure})", ""]
+    return "\n".join(parts)
+
+
+def conditions(minutes: float) -> list[str]:
+    """Where the numbers come from."""
+    said = ", ".join(f"{name} {value}" for name, value in environment().items())
+    return [f"Measured in {minutes:.0f} minutes with: {said}.", ""]
+
+
+def remark(name: str, rows: list[Row]) -> list[str]:
+    """What follows from a table."""
+    if name == "speed_threads_by_cases":
+        paying = [
+            int(row["cases"]) for k, row in enumerate(rows) if all(float(r["times faster"]) > 1 for r in rows[k:])
+        ]
+        said = f"from {paying[0]} cases on" if paying else "at none of these sizes"
+        return ["", f"Two threads pay {said}."]
+    if name == "mixing_moves":
+        gains = [
+            f"{float(after['ESS per 1000 sweeps']) / float(before['ESS per 1000 sweeps']):.3g} times per sweep and "
+            f"{float(after['ESS per second']) / float(before['ESS per second']):.3g} times per second in Model "
+            f"{before['model']}"
+            for before, after in zip(rows[::2], rows[1::2], strict=True)
+        ]
+        return ["", f"The move raises the smallest ESS of q {'; '.join(gains)}."]
+    return []

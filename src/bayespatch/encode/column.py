@@ -1,0 +1,282 @@
+"""One column: from values to codes and back to the user's words.
+
+Codes are what the model compares. A value of a categorical or ordinal column is the code of its place in the list, a
+number of a binned column the code of its bin; both agree where the codes are equal. Numbers of a windowed column are
+their own codes and agree where they differ by no more than the window.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.encode.table import LARGEST, Family, PlainColumn, Value, family_of
+
+Kind = Literal["categorical", "ordinal", "binned", "windowed"]
+KINDS: tuple[Kind, ...] = ("categorical", "ordinal", "binned", "windowed")
+
+MISSING, UNSEEN = "missing", "not seen before"  # what codes without a value are called
+MISSING_NUMBER = -1e30  # the code of a missing value in a windowed column: far from every number, equal to itself
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column is coded.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"categorical", "ordinal", "binned", "windowed"}
+    family : {"text", "number", "boolean"}
+        What the column held when it was learned.
+    values : tuple
+        Categorical and ordinal: the value of each code 0, 1, ...
+    labels : tuple of str
+        What these values are called, where the user has said so; else empty.
+    edges : tuple of float
+        Binned: the edges between the bins, increasing; a number on an edge belongs to the bin above it.
+    window : float
+        Windowed: two numbers agree where they differ by at most this much. Elsewhere 0.
+    low, high : float
+        Windowed: the smallest and the largest number among the past cases.
+    missing_is_value : bool
+        Whether "missing" is one more value, because it occurred among the past cases.
+    description : str
+        What the column is called in a sentence; empty: its name.
+
+    Examples
+    --------
+    >>> age = Column("age", "binned", "number", edges=(45.0, 55.0))
+    >>> [age.decode(code) for code in (0, 1, 2)]
+    ['under 45', '45-55', '55 or more']
+    >>> age.phrase(1)
+    'age 45-55'
+    """
+
+    name: str
+    kind: Kind
+    family: Family
+    values: tuple[Value, ...] = ()
+    labels: tuple[str, ...] = ()
+    edges: tuple[float, ...] = ()
+    window: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    missing_is_value: bool = False
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        for complaint in _complaints(self):
+            raise ValueError(f"column {self.name!r}: {complaint}; learn the schema anew from the table")
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether each value has a code of its own."""
+        return self.kind in ("categorical", "ordinal")
+
+    @property
+    def n_known(self) -> float:
+        """How many values there are, "missing" aside."""
+        if self.kind == "windowed":
+            return max(1.0, (self.high - self.low) / (2.0 * self.window))
+        return float(len(self.values) if self.is_coded else len(self.edges) + 1)
+
+    @property
+    def n_values(self) -> float:
+        """V_j: how many values there are; in a windowed column range / (2 window), at least 1."""
+        return self.n_known + self.missing_is_value
+
+    # Codes
+
+    def encode(self, column: PlainColumn, ignore_missing: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The codes of a column of values, (n,), and where a value is one that no past case can share.
+
+        Such a value has the code `n_values`, beyond all others; in a windowed column it is its own code.
+        """
+        self._check_family(column)
+        missing = column.is_missing
+        unseen = np.zeros(len(missing), dtype=np.bool_)
+        if missing.all():
+            codes = np.zeros(len(missing))
+        elif self.kind == "windowed":
+            codes = column.numbers + 0.0
+            unseen = (codes < self.low - self.window) | (codes > self.high + self.window)
+        elif self.kind == "binned":
+            codes = np.searchsorted(self.edges, column.numbers, side="right").astype(np.float64)
+        else:
+            codes = self._code_of_values(column)
+            unseen = codes < 0
+            codes[unseen] = self.n_values
+        if ignore_missing:
+            codes[missing] = np.nan
+            unseen[missing] = False
+        elif missing.any():
+            codes[missing] = self._missing_code
+            unseen[missing] = not self.missing_is_value
+        return codes, unseen
+
+    @property
+    def _missing_code(self) -> float:
+        """After the values' codes: the last one that counts, or the first that matches nobody."""
+        return MISSING_NUMBER if self.kind == "windowed" else self.n_known
+
+    def _code_of_values(self, column: PlainColumn) -> NDArray[np.float64]:
+        """The place of each value in the list, -1 where it is not there."""
+        if self.family == "text":
+            code_of: dict[Any, int] = {value: code for code, value in enumerate(self.values)}
+            return np.array([code_of.get(text, -1) for text in column.texts], dtype=np.float64)
+        values = np.array(self.values, dtype=np.float64)
+        order = np.argsort(values)
+        place = np.minimum(np.searchsorted(values, column.numbers, sorter=order), len(values) - 1)
+        return np.where(values[order[place]] == column.numbers, order[place], -1.0)
+
+    def _check_family(self, column: PlainColumn) -> None:
+        """Texts stay texts; booleans are the numbers 0 and 1."""
+        if column.family == "none" or (column.family == "text") == (self.family == "text"):
+            return
+        raise ValueError(
+            f"column {self.name!r} held {self.family} values in the training table and now holds "
+            f"{column.family} values, such as {_example(column)}; convert it to the type it had"
+        )
+
+    # Words
+
+    def decode(self, code: float) -> str:
+        """The value, or the bin, behind a code, in the user's own words."""
+        number = float(code)
+        if math.isnan(number):
+            return MISSING
+        if self.kind == "windowed":
+            return MISSING if number == MISSING_NUMBER else number_text(number)
+        if number == self.n_values:
+            return UNSEEN
+        if not (number.is_integer() and 0 <= number < self.n_values):
+            raise ValueError(
+                f"column {self.name!r} has no code {code!r}; its codes are the integers from 0 to "
+                f"{self.n_values - 1:g}, and {self.n_values:g} for values not seen before"
+            )
+        if number == self.n_known:
+            return MISSING
+        return self._value_text(int(number)) if self.is_coded else bin_text(self.edges, int(number))
+
+    def phrase(self, code: float) -> str:
+        """Name and value together: "age 45-55", "chest pain: asymptomatic"."""
+        text = self.decode(code)
+        if self.description:
+            return f"{self.description}: {text}"
+        is_number = self.kind in ("binned", "windowed") and text not in (MISSING, UNSEEN)
+        return f"{self.name} {text}" if is_number else f"{self.name}: {text}"
+
+    def own_words(self, column: PlainColumn) -> list[str]:
+        """The values of a column as they are, one text each: the number itself and not its bin."""
+        if column.family == "text":
+            texts = [MISSING if text is None else text for text in column.texts]
+        else:
+            texts = [self._own_number(number) for number in column.numbers.tolist()]
+        if not self.labels:
+            return texts
+        codes, _ = self.encode(column, ignore_missing=True)
+        known = codes < len(self.values)  # false for NaN
+        return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
+
+    def _own_number(self, number: float) -> str:
+        if math.isnan(number):
+            return MISSING
+        return str(bool(number)) if self.family == "boolean" and number in (0.0, 1.0) else number_text(number)
+
+    def _value_text(self, code: int) -> str:
+        if self.labels:
+            return self.labels[code]
+        value = self.values[code]
+        return number_text(value) if isinstance(value, float) else str(value)
+
+    # Storage
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON, from which `from_dict` makes an equal column."""
+        return {name: list(part) if isinstance(part, tuple) else part for name, part in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Column:
+        """The column that `to_dict` wrote; anything else is refused."""
+        if not isinstance(data, dict) or set(data) != {part.name for part in fields(cls)}:
+            raise ValueError("a stored column does not have the parts of a column; store the schema anew")
+        parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
+        return cls(**parts)
+
+
+def _complaints(column: Column) -> list[str]:
+    """What is wrong with a column, most basic first."""
+    if not isinstance(column.name, str) or not isinstance(column.description, str):
+        return ["its name or description is not a text"]
+    if column.kind not in KINDS or column.family not in ("text", "number", "boolean"):
+        return [f"kind {column.kind!r} of {column.family!r} is not known"]
+    if not all(isinstance(part, tuple) for part in (column.values, column.labels, column.edges)):
+        return ["its values, labels or edges are not lists"]
+    if not all(isinstance(label, str) for label in column.labels) or not isinstance(column.missing_is_value, bool):
+        return ["its labels are not texts, or it does not say whether missing is a value"]
+    numbers = (*column.edges, column.window, column.low, column.high)
+    if not all(type(number) is float and abs(number) <= LARGEST for number in numbers):
+        return ["its edges, window or range are not finite numbers"]
+    broken = []
+    if column.is_coded:
+        if not column.values or any(type(value) not in (str, bool, float) for value in column.values):
+            return ["it has no values, or some that are not texts, booleans or numbers"]
+        if {family_of(value) for value in column.values} != {column.family} or len(set(column.values)) < len(
+            column.values
+        ):
+            broken.append("its values are not distinct values of one type")
+        if not all(abs(value) <= LARGEST for value in column.values if isinstance(value, float)):
+            broken.append("its values are not finite")
+        if column.labels and len(column.labels) != len(column.values):
+            broken.append("it has not as many labels as values")
+    elif column.family == "text" or column.values or column.labels:
+        broken.append("only categorical and ordinal columns have texts, values or labels")
+    if column.edges and column.kind != "binned":
+        broken.append("only binned columns have edges")
+    if any(low >= high for low, high in pairwise(column.edges)):
+        broken.append("its edges do not increase")
+    if (column.kind == "windowed") != (column.window > 0) or column.low > column.high:
+        broken.append("a windowed column, and no other, has a window above 0 and a range")
+    return broken
+
+
+def _example(column: PlainColumn) -> str:
+    if column.family == "text":
+        return repr(next(text for text in column.texts if text is not None))
+    return number_text(float(column.numbers[~np.isnan(column.numbers)][0]))
+
+
+def number_text(number: float) -> str:
+    """A number as a person writes it, and exactly: 3 and not 3.0.
+
+    >>> number_text(3.0), number_text(0.1)
+    ('3', '0.1')
+    """
+    return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(float(number))
+
+
+def bin_text(edges: tuple[float, ...], code: int) -> str:
+    """A bin in words. Edges are rounded to six digits, where that keeps them apart.
+
+    >>> [bin_text((0.0, 1.5), code) for code in (0, 1, 2)]
+    ['under 0', '0-1.5', '1.5 or more']
+    >>> bin_text((-2.0, -1.0), 1)
+    '-2 to -1'
+    """
+    if not edges:
+        return "any value"
+    texts = [number_text(float(f"{edge:.6g}")) for edge in edges]
+    if len(set(texts)) < len(texts):
+        texts = [number_text(edge) for edge in edges]
+    if code == 0:
+        return f"under {texts[0]}"
+    if code == len(edges):
+        return f"{texts[-1]} or more"
+    between = " to " if edges[code - 1] < 0 or "e" in texts[code - 1] + texts[code] else "-"
+    return f"{texts[code - 1]}{between}{texts[code]}"

@@ -1,0 +1,368 @@
+"""The schema: how each column of a table is coded, learned once from the training table.
+
+Which kind a column becomes, unless the user says otherwise:
+
+- texts, categories and booleans: categorical, a code for each value; ordered categories: ordinal, the same in order;
+- numbers with few distinct whole values (at most `max_levels`, each seen twice on average): ordinal, a code for each;
+- other numbers: binned, by default into quartiles; or windowed, compared by distance.
+
+A type that declares its values (pandas' categories, polars' Enum, booleans) has all of them as values, seen or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayespatch.check import check_choice, check_count
+from bayespatch.encode.bins import Cut, learn_edges, read_cut, read_outcome
+from bayespatch.encode.column import Column, Kind
+from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, plain_values, read_table
+
+MISSING_RULES = ("category", "ignore", "error")
+_FORMAT = 1  # of the stored schema
+
+
+class EncodedTable(NamedTuple):
+    """A coded table, and the values in it that no past case can share.
+
+    Attributes
+    ----------
+    x : array of shape (n, P)
+        Codes; NaN is a missing value and occurs under ``missing="ignore"`` alone.
+    unseen : bool array of shape (n, P)
+        Where a value was not seen in training. It has a code that matches no past case.
+    names : tuple of length P
+        The columns.
+    """
+
+    x: NDArray[np.float64]
+    unseen: NDArray[np.bool_]
+    names: tuple[str, ...]
+
+    @property
+    def n_unseen(self) -> dict[str, int]:
+        """How many unseen values each column has; columns without any are left out."""
+        counts = self.unseen.sum(axis=0).tolist()
+        return {name: count for name, count in zip(self.names, counts, strict=True) if count}
+
+
+class _Wishes(NamedTuple):
+    """What the user has asked for, checked: for named columns, and for all others."""
+
+    cuts: dict[str, Cut]
+    cut: Cut
+    windows: dict[str, float]
+    window: float | None  # in standard deviations
+    categorical: frozenset[str]
+    max_levels: int
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How the columns of a table are coded.
+
+    Made by `Schema.learn`; the same table gives the same schema, from pandas, polars or an array.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        One for each feature, in the order of the codes.
+    missing : {"category", "ignore", "error"}
+        What becomes of missing values.
+    named : bool
+        Whether the columns have names of their own; else they are x0, x1, ... and other tables are read by position.
+
+    Examples
+    --------
+    >>> schema = Schema.learn([[52, "male"], [61, "female"], [40, "male"]], bins={"x0": [45, 55]})
+    >>> schema.encode([[70, "male"], [50, "unknown"]]).x
+    array([[2., 1.],
+           [1., 2.]])
+    >>> schema.describe([1, 0])
+    {'x0': '45-55', 'x1': 'female'}
+    """
+
+    columns: tuple[Column, ...]
+    missing: str = "category"
+    named: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice("missing", self.missing, MISSING_RULES)
+        if not self.columns or len(set(self.names)) < len(self.columns) or not isinstance(self.named, bool):
+            raise ValueError("a schema needs columns, each with a name of its own; learn it anew from the table")
+        if self.missing != "category" and any(column.missing_is_value for column in self.columns):
+            raise ValueError(f"a column counts missing as a value, but missing={self.missing!r}; learn the schema anew")
+
+    @classmethod
+    def learn(
+        cls,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        bins: str | int | Mapping[Any, Any] = "quantile",
+        n_bins: int = 4,
+        windows: float | Mapping[Any, float] | None = None,
+        categorical: Iterable[Any] = (),
+        missing: str = "category",
+        max_levels: int = 10,
+        labels: Mapping[Any, Mapping[Any, str]] | None = None,
+        descriptions: Mapping[Any, str] | None = None,
+    ) -> Schema:
+        """Learn how to code a table.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows
+            The training table. Without names, columns are called x0, x1, ...
+        y : sequence of length n, optional
+            Outcomes, which supervised bins look at.
+        bins : {"quantile", "uniform", "supervised"}, int or dict
+            How numbers are cut into bins, and how many. A dict says so for single columns, by increasing edges
+            (``{"age": [45, 55]}``: under 45, from 45 up to but not including 55, from 55), a number of bins, a word, or
+            a pair such as ``("uniform", 5)``; its key None stands for all columns that it does not name.
+        n_bins : int
+            The number of bins where nothing else is said. Fewer come out where many cases share a value.
+        windows : float or dict, optional
+            Columns that are not binned but compared by distance: ``{"chol": 20}``, two cases agree where they differ by
+            at most 20. A number instead of a dict: all columns of numbers that would be binned, with this number of
+            standard deviations as their window.
+        categorical : names
+            Columns of numbers that are categories: each value gets a code.
+        missing : {"category", "ignore", "error"}
+            "category": missing is one more value of the columns in which it occurs here; in other columns it is, later,
+            a value not seen before. (A windowed column holds the number `MISSING_NUMBER` for it, which only agrees
+            with itself.) "ignore": NaN, left out of every comparison. "error": refused, here and later.
+        max_levels : int
+            Up to so many distinct whole numbers are coded one by one, provided that each is seen twice on average (one
+            or two of them always).
+        labels : dict, optional
+            What values are called, ``{"cp": {4: "asymptomatic"}}``; by default from ``X.attrs["labels"]``.
+        descriptions : dict, optional
+            What columns are called, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``.
+
+        Returns
+        -------
+        Schema
+        """
+        check_choice("missing", missing, MISSING_RULES)
+        table = read_table(X)
+        _refuse_empty_columns(table)
+        if missing == "error":
+            _refuse_missing(table)
+        wishes = _read_wishes(table.names, bins, n_bins, windows, categorical, max_levels)
+        supervised = any(cut.strategy == "supervised" and not cut.edges for cut in [wishes.cut, *wishes.cuts.values()])
+        outcome = read_outcome(y, table.n_rows) if supervised else None
+        called = _by_name("descriptions", descriptions, table.names) or table.descriptions
+        meaning = _by_name("labels", labels, table.names) or table.labels
+        columns = []
+        for plain in table.columns:
+            column = _learn_column(plain, wishes, outcome)
+            parts: dict[str, Any] = {
+                "labels": _labels(column["values"], meaning.get(plain.name)),
+                "missing_is_value": missing == "category" and bool(plain.is_missing.any()),
+                "description": str(called.get(plain.name) or ""),
+            }
+            columns.append(Column(name=plain.name, **column, **parts))
+        return cls(tuple(columns), missing, table.named)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def n_values(self) -> NDArray[np.float64]:
+        """V_j, the number of values of each column, (P,); range / (2 window) for windowed ones."""
+        return np.array([column.n_values for column in self.columns])
+
+    @property
+    def windows(self) -> NDArray[np.float64]:
+        """r_j, by how much two values of a column may differ and still agree, (P,); 0 for codes."""
+        return np.array([column.window for column in self.columns])
+
+    def encode(self, X: Any) -> EncodedTable:
+        """Code a table that has the same columns as the one this schema was learned from.
+
+        Columns of a data frame may stand in another order: they are found by name. Arrays, and data frames where the
+        schema was learned from an array, are read by position. Values that were not seen in training get a code that
+        matches no past case; a number outside the range seen falls into the first or last bin, or, in a windowed
+        column, is its own code and counts as not seen where no past case is within its window.
+        """
+        table = read_table(X)
+        plain = self._matched(table)
+        if self.missing == "error":
+            _refuse_missing(table)
+        parts = [c.encode(p, self.missing == "ignore") for c, p in zip(self.columns, plain, strict=True)]
+        return EncodedTable(
+            np.column_stack([codes for codes, _ in parts]), np.column_stack([unseen for _, unseen in parts]), self.names
+        )
+
+    def _matched(self, table: PlainTable) -> list[PlainColumn]:
+        """The columns of a table in the order of the schema."""
+        if table.named and self.named:
+            absent = [name for name in self.names if name not in table.names]
+            unknown = [name for name in table.names if name not in self.names]
+            if absent or unknown:
+                found = [f"columns {listed(absent)} are missing"] * bool(absent)
+                found += [f"columns {listed(unknown)} were not there in training"] * bool(unknown)
+                raise ValueError(f"the table does not have the columns of the training table: {'; '.join(found)}")
+            return [table.columns[table.names.index(name)] for name in self.names]
+        if len(table.columns) != len(self.columns):
+            raise ValueError(
+                f"the table has {len(table.columns)} columns and the training table had {len(self.columns)}; "
+                f"pass the same features in the same order"
+            )
+        return list(table.columns)
+
+    def column(self, which: str | int) -> Column:
+        """A column by its name or its position."""
+        if isinstance(which, str) and which in self.names:
+            return self.columns[self.names.index(which)]
+        if isinstance(which, int | np.integer) and 0 <= which < len(self.columns):
+            return self.columns[int(which)]
+        raise ValueError(f"there is no column {which!r}; the columns are {listed(self.names)}")
+
+    def decode(self, code: float, column: str | int) -> str:
+        """The value behind a code in the user's own words: "45-55", "asymptomatic", "missing", "233"."""
+        return self.column(column).decode(code)
+
+    def phrase(self, code: float, column: str | int) -> str:
+        """Name and value together: "age 45-55", "chest pain: asymptomatic"."""
+        return self.column(column).phrase(code)
+
+    def describe(self, codes: ArrayLike) -> dict[str, str]:
+        """The values behind one row of codes, {feature: text}."""
+        row = np.asarray(codes, dtype=np.float64)
+        if row.shape != (len(self.columns),):
+            raise ValueError(f"codes has shape {row.shape}; pass one row of {len(self.columns)} codes")
+        return {column.name: column.decode(code) for column, code in zip(self.columns, row.tolist(), strict=True)}
+
+    def describe_rows(self, X: Any) -> list[dict[str, str]]:
+        """The values of a table as they are, {feature: text} for each row: the age itself and not its bin."""
+        plain = self._matched(read_table(X))
+        texts = [column.own_words(values) for column, values in zip(self.columns, plain, strict=True)]
+        return [dict(zip(self.names, row, strict=True)) for row in zip(*texts, strict=True)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON, from which `from_dict` makes an equal schema."""
+        columns = [column.to_dict() for column in self.columns]
+        return {"format": _FORMAT, "missing": self.missing, "named": self.named, "columns": columns}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        """The schema that `to_dict` wrote. What is not one is refused with a ValueError."""
+        if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "columns"}:
+            raise ValueError("this is not a stored schema; pass what Schema.to_dict has returned")
+        if data["format"] != _FORMAT or not isinstance(data["columns"], list):
+            raise ValueError(f"the stored schema has format {data['format']!r}, known is {_FORMAT}; store it anew")
+        return cls(tuple(Column.from_dict(column) for column in data["columns"]), data["missing"], data["named"])
+
+
+# Learning
+
+
+def _learn_column(plain: PlainColumn, wishes: _Wishes, outcome: NDArray[np.float64] | None) -> dict[str, Any]:
+    """Kind, family, values, edges, window and range of one column."""
+    name, known = plain.name, ~plain.is_missing
+    asked = "bins" if name in wishes.cuts else "windows" if name in wishes.windows else None
+    if asked and plain.family != "number":
+        raise ValueError(f"{asked} names column {name!r}, which holds no numbers; leave it out, or convert the column")
+    part: dict[str, Any] = {"family": plain.family, "values": ()}
+    if plain.family == "text" or name in wishes.categorical or (plain.declared is not None and not asked):
+        kind: Kind = "ordinal" if plain.ordered and name not in wishes.categorical else "categorical"
+        return {**part, "kind": kind, "values": plain.declared or _sorted_values(plain)}
+    numbers = plain.numbers[known]
+    if not asked and _has_few_levels(numbers, wishes.max_levels):
+        return {**part, "kind": "ordinal", "values": _sorted_values(plain)}
+    window = wishes.windows.get(name)
+    if window is None and wishes.window is not None and name not in wishes.cuts:
+        window = float(wishes.window * numbers.std())
+    if window:
+        return {**part, "kind": "windowed", "window": window, "low": float(numbers.min()), "high": float(numbers.max())}
+    cut = wishes.cuts.get(name, wishes.cut)
+    return {**part, "kind": "binned", "edges": learn_edges(numbers, cut, None if outcome is None else outcome[known])}
+
+
+def _sorted_values(plain: PlainColumn) -> tuple[Value, ...]:
+    return tuple(sorted(set(plain_values(plain))))
+
+
+def _has_few_levels(numbers: NDArray[np.float64], max_levels: int) -> bool:
+    """Whether numbers are levels of something: few, whole, and seen again and again."""
+    n_levels = len(np.unique(numbers))
+    often = n_levels <= 2 or 2 * n_levels <= len(numbers)
+    return n_levels <= max_levels and often and bool(np.all(numbers == np.floor(numbers)))
+
+
+def _labels(values: tuple[Value, ...], meaning: object) -> tuple[str, ...]:
+    """What the values are called; a value without a label keeps its own text."""
+    if not isinstance(meaning, Mapping) or not values:
+        return ()
+    plain = Column("", "categorical", family_of(values[0]), values)
+    texts = [str(meaning[value]) if value in meaning else plain.decode(code) for code, value in enumerate(values)]
+    return tuple(texts) if any(value in meaning for value in values) else ()
+
+
+def _read_wishes(
+    names: tuple[str, ...], bins: object, n_bins: int, windows: object, categorical: Iterable[Any], max_levels: int
+) -> _Wishes:
+    cut = Cut("quantile", check_count("n_bins", n_bins, at_least=2))
+    cuts: dict[str, Cut] = {}
+    if isinstance(bins, Mapping):
+        if None in bins:
+            cut = read_cut("bins[None]", bins[None], cut)
+        named = _by_name("bins", {name: wish for name, wish in bins.items() if name is not None}, names)
+        cuts = {name: read_cut(f"bins[{name!r}]", wish, cut) for name, wish in named.items()}
+    else:
+        cut = read_cut("bins", bins, cut)
+    if cut.edges:
+        raise ValueError(f"bins={bins!r} gives all columns the same edges; name the column: bins={{'age': [45, 55]}}")
+    radii: dict[str, float] = {}
+    if isinstance(windows, Mapping):
+        radii = {n: _radius(f"windows[{n!r}]", r) for n, r in _by_name("windows", windows, names).items()}
+    if isinstance(categorical, str):
+        raise ValueError(f"categorical={categorical!r} is a text; pass a list of names: [{categorical!r}]")
+    codes = frozenset(_by_name("categorical", dict.fromkeys(categorical), names))
+    twice = sorted((set(cuts) & set(radii)) | (codes & (set(cuts) | set(radii))))
+    if twice:
+        raise ValueError(f"column {listed(twice)} is named by two of bins, windows and categorical; keep one")
+    share = None if windows is None or isinstance(windows, Mapping) else _radius("windows", windows)
+    return _Wishes(cuts, cut, radii, share, codes, check_count("max_levels", max_levels, at_least=0))
+
+
+def _radius(where: str, radius: object) -> float:
+    if isinstance(radius, bool) or not isinstance(radius, Real) or not 0 < float(radius) <= LARGEST:
+        raise ValueError(f"{where}={radius!r} is not a distance; pass a finite number above 0")
+    return float(radius)
+
+
+def _by_name(where: str, given: Mapping[Any, Any] | None, names: tuple[str, ...]) -> dict[str, Any]:
+    """A mapping by column, its keys as texts; an unknown column is refused."""
+    found = {str(name): wish for name, wish in (given or {}).items()}
+    unknown = [name for name in found if name not in names]
+    if unknown:
+        raise ValueError(f"{where} names {listed(unknown)}, but the columns are {listed(names)}; correct the name")
+    return found
+
+
+def _refuse_empty_columns(table: PlainTable) -> None:
+    empty = [column.name for column in table.columns if column.is_missing.all()]
+    if empty:
+        raise ValueError(f"column {listed(empty)} has nothing but missing values; leave it out")
+
+
+def _refuse_missing(table: PlainTable) -> None:
+    counts = {column.name: int(column.is_missing.sum()) for column in table.columns}
+    found = [f"column {name!r} has {count} missing values (NaN)" for name, count in counts.items() if count]
+    if found:
+        more = f" and {len(found) - 4} more columns have some" if len(found) > 4 else ""
+        raise ValueError(
+            f"{', '.join(found[:4])}{more}; pass missing='category' to count missing as one more value, "
+            f"missing='ignore' to leave it out of comparisons, or fill the values in"
+        )

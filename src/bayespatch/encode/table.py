@@ -1,0 +1,282 @@
+"""Reading a table of any make (pandas, polars, other data frames, arrays, lists of rows) into plain columns.
+
+Behind this file a column is either numbers, float64 with NaN where a value is missing, or texts, with None there. What
+is neither (dates, lists, mixtures) is refused here, with the remedy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from numbers import Complex, Real
+from typing import Any, Literal, NoReturn
+
+import narwhals as nw
+import numpy as np
+from narwhals.exceptions import DuplicateError
+from numpy.typing import NDArray
+
+Family = Literal["number", "boolean", "text", "none"]  # "none": nothing but missing values
+Value = str | bool | float
+
+LARGEST = 1e25  # no measurement is as large; keeps the code of a missing number out of reach
+_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+_TIME_TYPES = ("date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "Timestamp", "Timedelta")
+_MOST_NAMED = 4  # names or values that a message lists before it says "and so on"
+
+
+@dataclass(frozen=True, eq=False)
+class PlainColumn:
+    """One column as it was read.
+
+    Attributes
+    ----------
+    name : str
+    family : {"number", "boolean", "text", "none"}
+        What the values are; "none" where all are missing.
+    numbers : array of shape (n,)
+        The values of a number or boolean column, NaN where missing; empty for texts.
+    texts : list of length n
+        The values of a text column, None where missing; empty for numbers.
+    declared : tuple or None
+        All values that the column's type allows, in its order (categories, booleans); None where it does not say.
+    ordered : bool
+        Whether that order means something.
+    """
+
+    name: str
+    family: Family
+    numbers: NDArray[np.float64]
+    texts: list[str | None]
+    declared: tuple[Value, ...] | None = None
+    ordered: bool = False
+
+    @cached_property
+    def is_missing(self) -> NDArray[np.bool_]:
+        """Where there is no value, (n,)."""
+        if self.family == "text":
+            return np.array([text is None for text in self.texts], dtype=np.bool_)
+        return np.isnan(self.numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainTable:
+    """A table as it was read; `named` says whether the columns brought their names or got x0, x1, ..."""
+
+    columns: tuple[PlainColumn, ...]
+    n_rows: int
+    named: bool
+    labels: dict[str, Any]  # of a pandas frame's attrs: {column: {value: text}}
+    descriptions: dict[str, Any]  # likewise: {column: text}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+
+def read_table(table: Any) -> PlainTable:
+    """Read a data frame, a two-dimensional array or a list of rows.
+
+    Examples
+    --------
+    >>> [(c.name, c.family) for c in read_table([[52, "male"], [None, "female"]]).columns]
+    [('x0', 'number'), ('x1', 'text')]
+    """
+    if hasattr(type(table), "columns") or nw.dependencies.is_into_dataframe(table):
+        return _read_frame(table)
+    return _read_array(table)
+
+
+def _read_frame(table: Any) -> PlainTable:
+    try:
+        frame = nw.from_native(table, eager_only=True)
+        names = [str(name) for name in frame.columns]
+    except DuplicateError:
+        names = [str(name) for name in table.columns]
+    except (TypeError, ValueError) as error:
+        kind = f"{type(table).__module__.partition('.')[0]}.{type(table).__name__}"
+        remedy = "call .collect() first" if "Lazy" in kind else "pass a pandas or polars data frame, or an array"
+        raise ValueError(f"a {kind} cannot be read as a table ({error}); {remedy}") from None
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(f"more than one column is named {listed(repeated)}; give every column a name of its own")
+    _check_size(len(frame), len(names))
+    columns = tuple(_read_series(name, frame.get_column(key)) for name, key in zip(names, frame.columns, strict=True))
+    attrs = getattr(table, "attrs", None) or {}
+    found = [attrs.get(key) if isinstance(attrs, dict) else None for key in ("labels", "descriptions")]
+    labels, descriptions = ({str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in found)
+    return PlainTable(columns, len(frame), True, labels, descriptions)
+
+
+def _read_array(table: Any) -> PlainTable:
+    if hasattr(table, "toarray"):
+        raise ValueError("a sparse matrix cannot be read as a table; pass X.toarray()")
+    try:
+        array = np.asarray(table)
+    except (TypeError, ValueError):  # rows of different lengths, or values that are sequences
+        array = np.asarray(table, dtype=object)
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: the table holds complex numbers; pass real ones")
+    if not isinstance(table, np.ndarray) and array.dtype.kind not in "biuf":
+        array = np.asarray(table, dtype=object)  # numbers beside texts stay numbers
+    if array.ndim != 2:
+        raise ValueError(
+            f"the table has shape {array.shape}. Reshape your data: pass a two-dimensional table, one row per case "
+            f"(a single row is [row], df.iloc[[i]] or x.reshape(1, -1)), all rows of one length"
+        )
+    _check_size(*array.shape)
+    names = [f"x{j}" for j in range(array.shape[1])]
+    if array.dtype.kind in "biuf":
+        declared: tuple[Value, ...] | None = (False, True) if array.dtype.kind == "b" else None
+        family: Family = "boolean" if declared else "number"
+        numbers = np.array(array, dtype=np.float64)
+        columns = [_number_column(name, family, numbers[:, j], declared) for j, name in enumerate(names)]
+    elif array.dtype.kind in "mM":
+        _refuse_time(names[0], str(array.dtype))
+    else:
+        columns = [_read_objects(name, array[:, j].tolist()) for j, name in enumerate(names)]
+    return PlainTable(tuple(columns), array.shape[0], False, {}, {})
+
+
+def _check_size(n_rows: int, n_columns: int) -> None:
+    if n_columns == 0:
+        raise ValueError("the table has no columns (0 features); pass at least one column")
+    if n_rows == 0:
+        raise ValueError("the table has no rows (0 samples); pass at least one case")
+
+
+def _read_series(name: str, series: nw.Series[Any]) -> PlainColumn:
+    dtype = series.dtype
+    if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
+        is_null = series.is_null().to_numpy()
+        numbers = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        numbers[is_null] = np.nan
+        if isinstance(dtype, nw.Boolean):
+            return _number_column(name, "boolean", numbers, (False, True))
+        return _number_column(name, "number", numbers)
+    if dtype.is_temporal():
+        _refuse_time(name, str(dtype))
+    if dtype.is_nested() or isinstance(dtype, nw.Binary):
+        raise ValueError(
+            f"column {name!r} holds {dtype} values, which cannot be compared as one; spread them over columns of their "
+            f"own, or leave the column out"
+        )
+    is_null = series.is_null().to_numpy()
+    values = [None if null else value for value, null in zip(series.to_list(), is_null, strict=True)]
+    if isinstance(dtype, nw.String) and not is_null.all():  # nothing else can be in it
+        return PlainColumn(name, "text", np.empty(0), values)
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        return _with_categories(name, _read_objects(name, values), series)
+    return _read_objects(name, values)
+
+
+def _with_categories(name: str, column: PlainColumn, series: nw.Series[Any]) -> PlainColumn:
+    """The column with the values that its categorical type declares (polars' Categorical declares none)."""
+    native = series.to_native()
+    if hasattr(getattr(native, "cat", None), "categories"):  # pandas
+        categories, ordered = list(native.cat.categories), bool(native.cat.ordered)
+    elif isinstance(series.dtype, nw.Enum):
+        categories, ordered = list(series.dtype.categories), True
+    else:
+        return column
+    if not categories:
+        return column
+    declared = _read_objects(name, categories)
+    values = tuple(dict.fromkeys(plain_values(declared)))
+    family = declared.family if column.family == "none" else column.family
+    return PlainColumn(name, family, column.numbers, column.texts or [None] * len(series), values, ordered)
+
+
+def plain_values(column: PlainColumn) -> list[Value]:
+    """The known values of a column, one by one, as Python values."""
+    if column.family == "text":
+        return [text for text in column.texts if text is not None]
+    known = column.numbers[~np.isnan(column.numbers)].tolist()
+    return [bool(number) for number in known] if column.family == "boolean" else known
+
+
+def _number_column(
+    name: str, family: Family, numbers: NDArray[np.float64], declared: tuple[Value, ...] | None = None
+) -> PlainColumn:
+    """A column of numbers, none of them infinite."""
+    with np.errstate(invalid="ignore"):
+        beyond = np.abs(numbers) > LARGEST
+    if beyond.any():
+        raise ValueError(
+            f"column {name!r} has {beyond.sum()} infinite (inf) or impossibly large values, such as "
+            f"{numbers[beyond][0]:g}; pass finite numbers up to {LARGEST:g}, or NaN where a value is missing"
+        )
+    if np.isnan(numbers).all() and declared is None:
+        family = "none"
+    return PlainColumn(name, family, numbers, [], declared)
+
+
+def _read_objects(name: str, values: Sequence[Any]) -> PlainColumn:
+    """A column of Python objects: all texts, all booleans or all numbers, but for missing values."""
+    families = {kind: _family_of(name, kind, values) for kind in dict.fromkeys(map(type, values))}
+    found = set(families.values()) - {"none"}
+    if "number" in found and found != {"number"}:  # perhaps its only numbers are NaN
+        numeric = [value for value in values if families[type(value)] == "number" and value == value]
+        if not numeric:
+            found -= {"number"}
+    if "text" in found and len(found) > 1:
+        texts = [value for value in values if families[type(value)] == "text"]
+        others = [value for value in values if families[type(value)] in found - {"text"} and value == value]
+        raise ValueError(
+            f"column {name!r} mixes texts ({texts[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
+            f"convert it to one type, to text for categories or to numbers with NaN where a number is missing"
+        )
+    if found == {"text"}:
+        texts = [str(value) if families[type(value)] == "text" else None for value in values]
+        return PlainColumn(name, "text", np.empty(0), texts)
+    try:
+        numbers = np.array([np.nan if families[type(v)] == "none" else float(v) for v in values], dtype=np.float64)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ValueError(f"column {name!r} holds a number that a float cannot hold ({error}); replace it") from None
+    if found == {"boolean"}:
+        return _number_column(name, "boolean", numbers, (False, True))
+    return _number_column(name, "number", numbers)
+
+
+def _family_of(name: str, kind: type, values: Sequence[Any]) -> Family:
+    """What values of this Python type are to us."""
+    if kind.__name__ in _MISSING_TYPES:
+        return "none"
+    if issubclass(kind, str):
+        return "text"
+    if issubclass(kind, bool | np.bool_):
+        return "boolean"
+    if issubclass(kind, Real | Decimal):
+        return "number"
+    example = next(value for value in values if type(value) is kind)
+    if kind.__name__ in _TIME_TYPES:
+        _refuse_time(name, kind.__name__)
+    if issubclass(kind, Complex):
+        raise ValueError(f"Complex data not supported: column {name!r} holds {example!r}; pass real numbers")
+    text = repr(example)
+    raise ValueError(
+        f"column {name!r} holds a value of type {kind.__name__}, {text[:40]}{'...' * (len(text) > 40)}, which is "
+        f"neither text nor a number; convert the column (to text, if these are categories), or leave it out"
+    )
+
+
+def _refuse_time(name: str, kind: str) -> NoReturn:
+    raise ValueError(
+        f"column {name!r} holds dates or times ({kind}), of which no two cases need share one; turn them into what "
+        f"matters, such as the year, the age in years or the days since an event, or leave the column out"
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """``'age', 'sex' and 3 more``."""
+    shown = ", ".join(repr(name) for name in names[:_MOST_NAMED])
+    return shown + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
+
+
+def family_of(value: object) -> Family:
+    """The family of a single category value."""
+    return "text" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"

@@ -1,0 +1,313 @@
+"""Which past cases are parents: candidates for being somebody's neighbor.
+
+Everybody (``parents="all"``: each case may learn from every other), or some, drawn at random as in the paper, drawn
+evenly from the classes, chosen to stand for the others (medoids), or given. Where only some are parents, the others
+are the cases that the model learns from: the two are disjoint.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayespatch.check import check_choice
+from bayespatch.model import HIDDEN
+
+WAYS = ("all", "random", "balanced", "medoids")
+
+SAMPLED = 10_000  # medoids of more cases than this are sought among so many, drawn at random (two per medoid at least)
+MOST_ROUNDS = 20  # of improving the medoids; most settle in fewer
+_BLOCK = 2**22  # entries of a distance matrix that are held at a time
+
+
+class Parents(NamedTuple):
+    """Who is a parent and who is a case, as rows of the training table, both in increasing order.
+
+    Attributes
+    ----------
+    parents : int array of shape (S,)
+        The parents.
+    cases : int array of shape (N,)
+        The cases: all rows with ``parents="all"``, else those that are not parents.
+    exclude_self : bool
+        Whether case i is parent i, and so never its own neighbor.
+    """
+
+    parents: NDArray[np.int64]
+    cases: NDArray[np.int64]
+    exclude_self: bool
+
+
+def choose_parents(
+    parents: str | int | ArrayLike,
+    x: NDArray[np.float64],
+    y: NDArray[np.int64],
+    rng: np.random.Generator,
+    *,
+    n_parents: int | float | None = None,
+    windows: NDArray[np.float64] | None = None,
+) -> Parents:
+    """Choose the parents among the rows of a coded training table.
+
+    Only cases whose class is known can be parents. At least one row must remain as a case.
+
+    Parameters
+    ----------
+    parents : {"all", "random", "balanced", "medoids"}, int, or array
+        "all": every case is a candidate parent of every other. "random": `n_parents` at random, as in the paper; an int
+        says the same with the number. "balanced": as many of each class as there are of the others; a class with
+        fewer cases gives all it has, and the rest is taken evenly from the other classes. "medoids": `n_parents`
+        that stand for the others, each of which is close to one of them, whatever its class. An array: rows of the
+        table, or a boolean mask over them.
+    x : array of shape (n, P)
+        Codes; read by "medoids" alone.
+    y : int array of shape (n,)
+        Classes 0..M-1, -1 where not known.
+    rng : numpy Generator
+        The same state gives the same parents.
+    n_parents : int or float, optional
+        How many; a number below 1 is a share of the rows, rounded up. For "random", "balanced" and "medoids".
+    windows : array of shape (P,), optional
+        By how much two codes may differ and agree; 0 where not given.
+
+    Returns
+    -------
+    Parents
+
+    Examples
+    --------
+    >>> y = np.array([0, 0, 0, 0, 1, 1])
+    >>> x = np.arange(6.0)[:, None]
+    >>> chosen = choose_parents("balanced", x, y, np.random.default_rng(0), n_parents=4)
+    >>> int(y[chosen.parents].sum()), len(chosen.cases)
+    (2, 2)
+    >>> choose_parents([0, 5], x, y, np.random.default_rng(0)).cases
+    array([1, 2, 3, 4])
+    """
+    n_rows = len(y)
+    known = np.flatnonzero(np.asarray(y) != HIDDEN)
+    if isinstance(parents, Integral) and not isinstance(parents, bool):
+        if n_parents is not None:
+            raise ValueError(f"parents={parents} and n_parents={n_parents} both say how many; keep one of them")
+        parents, n_parents = "random", int(parents)
+    if not isinstance(parents, str):
+        _refuse_number(n_parents, "given rows")
+        return _split(_given(parents, n_rows, known), n_rows)
+    check_choice("parents", parents, WAYS)
+    if parents == "all":
+        _refuse_number(n_parents, "parents='all'")
+        if len(known) < n_rows:
+            raise ValueError(
+                f"parents='all' needs the class of every case, but {n_rows - len(known)} are not known; "
+                f"pass parents='random' with n_parents"
+            )
+        everyone = np.arange(n_rows)
+        return Parents(everyone, everyone, True)
+    n = _how_many(parents, n_parents, n_rows, len(known))
+    if parents == "random":
+        chosen = rng.choice(known, n, replace=False)
+    elif parents == "balanced":
+        chosen = _balanced(known, np.asarray(y)[known], n, rng)
+    else:
+        radii = np.zeros(x.shape[1]) if windows is None else np.asarray(windows, dtype=np.float64)
+        chosen = known[medoids(np.asarray(x, dtype=np.float64)[known], radii, n, rng)]
+    return _split(chosen, n_rows)
+
+
+def _split(chosen: NDArray[np.int64], n_rows: int) -> Parents:
+    is_case = np.ones(n_rows, dtype=np.bool_)
+    is_case[chosen] = False
+    if not is_case.any():
+        raise ValueError(f"all {n_rows} rows are parents and no case remains to learn from; pass parents='all'")
+    return Parents(np.flatnonzero(~is_case), np.flatnonzero(is_case), False)
+
+
+def _refuse_number(n_parents: float | None, beside: str) -> None:
+    if n_parents is not None:
+        raise ValueError(f"n_parents={n_parents!r} has no meaning beside {beside}; leave it out")
+
+
+def _how_many(parents: str, n_parents: float | None, n_rows: int, n_known: int) -> int:
+    """The number of parents, which leaves at least one case."""
+    if n_parents is None:
+        raise ValueError(f"parents={parents!r} does not say how many; pass n_parents, such as n_parents=80")
+    if isinstance(n_parents, bool) or not isinstance(n_parents, Real):
+        raise ValueError(f"n_parents={n_parents!r} is not a number; pass an integer, or a share between 0 and 1")
+    if not isinstance(n_parents, Integral):
+        if not 0 < n_parents < 1:
+            raise ValueError(f"n_parents={n_parents!r} is no share of the cases; pass an integer, or 0 < share < 1")
+        n_parents = int(np.ceil(n_parents * n_known))
+    most = min(n_known, n_rows - 1)
+    if not 1 <= n_parents <= most:
+        raise ValueError(
+            f"n_parents={n_parents} of {n_rows} cases, {n_known} with a known class, cannot be; at least one case must "
+            f"remain: pass a number from 1 to {most}, or parents='all'"
+        )
+    return int(n_parents)
+
+
+def _given(rows: ArrayLike, n_rows: int, known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows, or a mask over them, as the user gave them."""
+    array = np.asarray(rows)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biu":
+        raise ValueError(
+            f"parents={rows!r} is not known; choose one of {', '.join(map(repr, WAYS))}, or pass the numbers of the "
+            f"rows that are parents, or a mask of True and False"
+        )
+    if array.dtype.kind == "b":
+        if len(array) != n_rows:
+            raise ValueError(f"parents is a mask over {len(array)} rows, the table has {n_rows}; pass one per row")
+        array = np.flatnonzero(array)
+        if array.size == 0:
+            raise ValueError("parents is a mask without a single True; mark at least one row")
+    outside = array[(array < 0) | (array >= n_rows)]
+    if outside.size:
+        raise ValueError(f"parents names row {outside[0]}, but rows are numbered from 0 to {n_rows - 1}; correct it")
+    values, counts = np.unique(array, return_counts=True)
+    if counts.max() > 1:
+        raise ValueError(f"parents names row {values[counts.argmax()]} more than once; name every row once")
+    hidden = np.setdiff1d(values, known)
+    if hidden.size:
+        raise ValueError(f"parents names row {hidden[0]}, whose class is not known; parents need a class")
+    return values.astype(np.int64)
+
+
+def _balanced(
+    rows: NDArray[np.int64], classes: NDArray[np.int64], n: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Each class gives one in turn, the classes in random order, as long as it has any: the first n of that."""
+    turn = np.empty(len(rows), dtype=np.int64)
+    for m in np.unique(classes):
+        members = np.flatnonzero(classes == m)
+        turn[rng.permutation(members)] = np.arange(len(members))
+    place_of_class = rng.permutation(classes.max() + 1)[classes]
+    return rows[np.lexsort((place_of_class, turn))[:n]]
+
+
+# Medoids
+
+
+def medoids(
+    x: NDArray[np.float64], windows: NDArray[np.float64], n: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """`n` rows that stand for all others; the distance of two rows is the number of features in which they differ.
+
+    Seeds are spread as in k-means++: each next one is drawn in proportion to its distance from those so far. Then, in
+    turn, every row joins its nearest medoid and every group takes as its medoid the member that agrees most with the
+    others (k-medoids by alternation), until nothing changes. PAM's exchanges would find slightly better medoids,
+    but cost the square of the number of rows; here the best member of a group is found exactly by counting how often
+    each value occurs in it, without comparing pairs.
+    Of more than 10,000 rows a random sample of that size is looked at (as CLARA does), so that the cost is bounded by
+    n times the sample times the features, whatever the size of the table.
+
+    Parameters
+    ----------
+    x : array of shape (rows, P)
+        Codes. A missing value (NaN) differs from everything.
+    windows : array of shape (P,)
+        By how much two codes may differ and agree.
+    n : int
+        At most the number of rows.
+    rng : numpy Generator
+
+    Returns
+    -------
+    int array of shape (n,)
+        Distinct rows, in increasing order.
+
+    Examples
+    --------
+    >>> x = np.repeat([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], [5, 9, 7], axis=0)
+    >>> x[medoids(x, np.zeros(2), 3, np.random.default_rng(0))].tolist()
+    [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
+    """
+    looked_at = np.arange(len(x))
+    if len(x) > max(SAMPLED, 2 * n):
+        looked_at = np.sort(rng.choice(len(x), max(SAMPLED, 2 * n), replace=False))
+    rows = x[looked_at]
+    centers = _spread(rows, windows, n, rng)
+    least = np.inf
+    best = centers
+    for _ in range(MOST_ROUNDS):
+        group, distance = _nearest(rows, windows, centers)
+        total = float(distance.sum())
+        if total >= least:
+            break
+        least, best = total, centers
+        centers = _most_agreeing(rows, windows, group, centers)
+        if np.array_equal(centers, best):
+            break
+    return np.sort(looked_at[best])
+
+
+def _spread(
+    rows: NDArray[np.float64], windows: NDArray[np.float64], n: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Seeds: the first at random, each next in proportion to its distance from the nearest seed."""
+    columns = np.ascontiguousarray(rows.T)
+    seeds = np.empty(n, dtype=np.int64)
+    free = np.ones(len(rows), dtype=np.bool_)
+    nearest = np.full(len(rows), rows.shape[1], dtype=np.int64)
+    for k in range(n):
+        weight = np.cumsum(nearest * free)
+        if weight[-1] == 0:  # all that are left are copies of seeds
+            weight = np.cumsum(free)
+        seeds[k] = np.searchsorted(weight, rng.integers(weight[-1]), side="right")
+        free[seeds[k]] = False
+        agree = np.abs(columns - columns[:, seeds[k], None]) <= windows[:, None]
+        np.minimum(nearest, rows.shape[1] - agree.sum(axis=0), out=nearest)
+    return seeds
+
+
+def _nearest(
+    rows: NDArray[np.float64], windows: NDArray[np.float64], centers: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The nearest medoid of each row, as its place in `centers`, and how far it is. A medoid is its own."""
+    n_features = rows.shape[1]
+    group = np.empty(len(rows), dtype=np.int64)
+    agreed = np.empty(len(rows), dtype=np.int64)
+    step = max(1, _BLOCK // len(centers))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        agree = np.zeros((len(part), len(centers)), dtype=np.int16)
+        for j in range(n_features):
+            value, middle = part[:, j, None], rows[centers, j]
+            agree += value == middle if windows[j] == 0 else np.abs(value - middle) <= windows[j]
+        group[start : start + step] = agree.argmax(axis=1)
+        agreed[start : start + step] = agree.max(axis=1)
+    group[centers] = np.arange(len(centers))
+    agreed[centers] = (~np.isnan(rows[centers])).sum(axis=1)
+    return group, n_features - agreed
+
+
+def _most_agreeing(
+    rows: NDArray[np.float64], windows: NDArray[np.float64], group: NDArray[np.int64], centers: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The member of each group that agrees most with its members; the present medoid where it is among the best."""
+    agree = np.zeros(len(rows), dtype=np.int64)
+    for j in range(rows.shape[1]):
+        agree += _agreeing_members(rows[:, j], windows[j], group)
+    agree = 2 * agree
+    agree[centers] += 1  # it stays where it is level with the best
+    best_first = np.lexsort((-agree, group))
+    return best_first[np.searchsorted(group[best_first], np.arange(len(centers)))]
+
+
+def _agreeing_members(values: NDArray[np.float64], window: float, group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """With how many members of its group each row agrees in one feature, itself included."""
+    known = np.flatnonzero(~np.isnan(values))
+    distinct, level = np.unique(values[known], return_inverse=True)
+    # Rows by group and value; those that agree with a row lie side by side, between two levels of its group.
+    low = np.searchsorted(distinct, distinct - window, side="left")
+    high = np.searchsorted(distinct, distinct + window, side="right")
+    first = group[known] * len(distinct)
+    keys = np.sort(first + level)
+    count = np.searchsorted(keys, first + high[level], side="left") - np.searchsorted(
+        keys, first + low[level], side="left"
+    )
+    agree = np.zeros(len(values), dtype=np.int64)
+    agree[known] = count
+    return agree

@@ -1,0 +1,465 @@
+"""A table into codes and back: the rules of kinds, missing and unseen values, names and order."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bayespatch.check import check_data
+from bayespatch.datasets import load_breast, load_heart
+from bayespatch.encode import MISSING_NUMBER, EncodedTable, Schema
+
+NAN = float("nan")
+rng = np.random.default_rng(0)
+TABLE = pd.DataFrame(
+    {
+        "age": rng.integers(30, 80, 60),
+        "sex": ["male", "female", "male"] * 20,
+        "chol": rng.normal(240, 50, 60).round(1),
+        "vessels": [0.0, 1, 2, NAN] * 15,
+        "angina": [True, False] * 30,
+        "stage": pd.Categorical(["I", "III"] * 30, categories=["I", "II", "III"], ordered=True),
+    }
+)
+
+
+def kinds(schema) -> dict[str, str]:
+    return {column.name: column.kind for column in schema.columns}
+
+
+# Kinds
+
+
+def test_the_kind_follows_from_the_type():
+    schema = Schema.learn(TABLE)
+    assert kinds(schema) == {
+        "age": "binned",
+        "sex": "categorical",
+        "chol": "binned",
+        "vessels": "ordinal",
+        "angina": "categorical",
+        "stage": "ordinal",
+    }
+    assert schema.n_values.tolist() == [4, 2, 4, 4, 2, 3]
+    assert schema.windows.tolist() == [0] * 6
+    assert schema.column("stage").values == ("I", "II", "III")  # declared, though nobody has II
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.arange(10) % 5, "ordinal"),
+        (np.arange(10), "binned"),  # each value once: measurements, not levels
+        (np.arange(22) % 11, "binned"),  # more than ten
+        (np.arange(10) % 5 + 0.5, "binned"),  # not whole
+        ([3, 4], "ordinal"),  # two values are always levels
+        ([7, 7, 7], "ordinal"),
+    ],
+)
+def test_few_whole_numbers_that_recur_are_levels(values, kind):
+    assert Schema.learn(pd.DataFrame({"a": values})).columns[0].kind == kind
+
+
+def test_max_levels_can_be_changed():
+    assert kinds(Schema.learn(TABLE, max_levels=0))["vessels"] == "binned"
+
+
+def test_bins_and_windows_column_by_column():
+    schema = Schema.learn(TABLE, bins={"age": [45, 55], "vessels": 2, None: ("uniform", 3)})
+    assert schema.column("age").edges == (45.0, 55.0)
+    assert schema.column("vessels").kind == "binned"
+    assert np.allclose(np.diff(schema.column("chol").edges), np.ptp(TABLE["chol"]) / 3)
+    schema = Schema.learn(TABLE, windows={"chol": 20}, categorical=["age"])
+    assert schema.column("chol").kind == "windowed"
+    assert schema.windows[2] == 20
+    assert schema.n_values[2] == pytest.approx(np.ptp(TABLE["chol"]) / 40)
+    assert schema.column("age").kind == "categorical"
+    assert schema.column("age").values == tuple(sorted(set(TABLE["age"].astype(float))))
+
+
+def test_windows_for_all_numbers_are_in_standard_deviations():
+    schema = Schema.learn(TABLE.assign(same=0.5), windows=0.5, bins={"age": 3})
+    assert kinds(schema) == {**kinds(Schema.learn(TABLE)), "chol": "windowed", "same": "binned"}
+    assert schema.windows[2] == pytest.approx(TABLE["chol"].std(ddof=0) / 2)
+
+
+def test_supervised_bins_look_at_the_outcome():
+    schema = Schema.learn(TABLE, np.where(TABLE["age"] < 50, "young", "old"), bins="supervised")
+    assert schema.column("age").edges == (TABLE["age"][TABLE["age"] >= 50].min(),)
+    with pytest.raises(ValueError, match="pass y"):
+        Schema.learn(TABLE, bins="supervised")
+
+
+def test_a_constant_column_has_one_value():
+    schema = Schema.learn(pd.DataFrame({"a": ["x"] * 3, "b": [1.5] * 3, "c": [2] * 3}))
+    assert schema.n_values.tolist() == [1, 1, 1]
+    encoded = schema.encode(pd.DataFrame({"a": ["y"], "b": [9.0], "c": [3]}))
+    assert encoded.x.tolist() == [[1, 0, 1]]
+    assert encoded.n_unseen == {"a": 1, "c": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"bins": {"agee": 3}}, "bins names 'agee', but the columns are 'age', 'sex', 'chol', 'vessels' and 2 more"),
+        ({"windows": {"agee": 3}}, "windows names 'agee'"),
+        ({"categorical": ["agee"]}, "categorical names 'agee'"),
+        ({"labels": {"agee": {}}}, "labels names 'agee'"),
+        ({"categorical": "age"}, r"pass a list of names: \['age'\]"),
+        ({"bins": {"sex": 3}}, "bins names column 'sex', which holds no numbers"),
+        ({"windows": {"sex": 3}}, "windows names column 'sex', which holds no numbers"),
+        ({"bins": [45, 55]}, "name the column"),
+        ({"bins": "octiles"}, "bins='octiles' is not known; choose one of"),
+        ({"bins": {"age": [55, 45]}}, r"bins\['age'\]=\[55, 45\] says no bins"),
+        ({"n_bins": 1}, "n_bins=1 is too small"),
+        ({"windows": {"chol": 0}}, r"windows\['chol'\]=0 is not a distance"),
+        ({"windows": "auto"}, "windows='auto' is not a distance"),
+        ({"windows": {"chol": 20}, "bins": {"chol": 3}}, "'chol' is named by two of bins, windows and categorical"),
+        ({"missing": "drop"}, "missing='drop' is not known; choose one of 'category', 'ignore', 'error'"),
+        ({"missing": "error"}, r"column 'vessels' has 15 missing values \(NaN\); pass missing='category'"),
+    ],
+)
+def test_wrong_options_are_refused(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        Schema.learn(TABLE, **options)
+
+
+# Missing
+
+
+def test_missing_as_a_category():
+    schema = Schema.learn(TABLE, windows={"chol": 20})
+    assert schema.decode(schema.encode(TABLE).x[3, 3], "vessels") == "missing"
+    new = TABLE.head(1).assign(age=NAN, sex=None, chol=NAN, vessels=NAN)
+    encoded = schema.encode(new)
+    assert encoded.x[0, :4].tolist() == [4, 2, MISSING_NUMBER, 3]
+    assert encoded.n_unseen == {"age": 1, "sex": 1, "chol": 1}
+
+
+def test_missing_numbers_of_a_windowed_column_agree_with_each_other_alone():
+    table = pd.DataFrame({"a": [1.0, 2.0, NAN, NAN]})
+    schema = Schema.learn(table, windows={"a": 0.5})
+    x = schema.encode(table).x[:, 0]
+    agree = np.abs(x[:, None] - x) <= schema.windows[0]
+    assert agree.tolist() == (np.eye(4, dtype=bool) | np.outer([0, 0, 1, 1], [0, 0, 1, 1]).astype(bool)).tolist()
+    assert schema.n_values.tolist() == [2]
+
+
+def test_missing_ignored():
+    schema = Schema.learn(TABLE, missing="ignore")
+    encoded = schema.encode(TABLE)
+    assert np.isnan(encoded.x).sum(axis=0).tolist() == [0, 0, 0, 15, 0, 0]
+    assert schema.n_values[3] == 3
+    assert not encoded.unseen.any()
+
+
+def test_missing_refused_later_too():
+    schema = Schema.learn(TABLE.drop(columns="vessels"), missing="error")
+    with pytest.raises(ValueError, match=r"column 'chol' has 1 missing values \(NaN\)"):
+        schema.encode(TABLE.drop(columns="vessels").head(1).assign(chol=NAN))
+
+
+def test_a_column_without_any_value_is_refused():
+    for empty in (pd.DataFrame({"a": [1, 2], "b": [None, None]}), pl.DataFrame({"a": [1], "b": [None]})):
+        with pytest.raises(ValueError, match="column 'b' has nothing but missing values; leave it out"):
+            Schema.learn(empty)
+
+
+# Other tables
+
+
+def test_columns_are_found_by_name():
+    schema = Schema.learn(TABLE)
+    assert np.array_equal(schema.encode(TABLE[TABLE.columns[::-1]]).x, schema.encode(TABLE).x)
+    with pytest.raises(ValueError, match="columns 'age' are missing; columns 'Age' were not there in training"):
+        schema.encode(TABLE.rename(columns={"age": "Age"}))
+    with pytest.raises(ValueError, match="columns 'new' were not there in training"):
+        schema.encode(TABLE.assign(new=1))
+
+
+def test_arrays_are_read_by_position():
+    table = np.random.default_rng(0).normal(size=(30, 3))
+    schema = Schema.learn(table)
+    assert schema.names == ("x0", "x1", "x2")
+    x = schema.encode(table).x
+    assert np.array_equal(schema.encode(pd.DataFrame(table, columns=list("abc"))).x, x)
+    assert np.array_equal(schema.encode(table.tolist()).x, x)
+    named = Schema.learn(pd.DataFrame(table, columns=list("abc")))
+    assert np.array_equal(named.encode(table).x, x)
+    with pytest.raises(ValueError, match="the table has 2 columns and the training table had 3"):
+        schema.encode(table[:, :2])
+
+
+def test_a_column_may_not_change_its_type():
+    with pytest.raises(ValueError, match="column 'sex' held text values"):
+        Schema.learn(TABLE).encode(TABLE.assign(sex=1))
+
+
+def test_unseen_values_are_reported_and_match_nobody():
+    schema = Schema.learn(TABLE, windows={"chol": 20})
+    encoded = schema.encode(
+        TABLE.head(2).assign(sex=["other", "male"], vessels=[9, 1], chol=[9000, 240], age=[200, 50])
+    )
+    assert encoded.n_unseen == {"sex": 1, "chol": 1, "vessels": 1}
+    assert encoded.unseen[0].tolist() == [False, True, True, True, False, False]
+    past = schema.encode(TABLE).x
+    agree = np.abs(past - encoded.x[0]) <= schema.windows
+    assert agree.any(axis=0).tolist() == [True, False, False, False, True, True]
+    assert schema.describe(encoded.x[0])["sex"] == "not seen before"
+
+
+# Words
+
+
+def test_words_of_codes_and_of_rows():
+    schema = Schema.learn(TABLE, bins={"age": [45, 55]}, windows={"chol": 20}, descriptions={"sex": "gender"})
+    row = TABLE.head(1).assign(age=50)
+    codes = schema.encode(row).x[0]
+    assert schema.describe(codes) == {
+        "age": "45-55",
+        "sex": "male",
+        "chol": str(TABLE["chol"][0]),
+        "vessels": "0",
+        "angina": "True",
+        "stage": "I",
+    }
+    assert schema.describe_rows(row) == [{**schema.describe(codes), "age": "50"}]
+    assert schema.phrase(codes[0], "age") == "age 45-55"
+    assert schema.phrase(codes[1], 1) == "gender: male"
+    for wrong in ([0], codes[None]):
+        with pytest.raises(ValueError, match="pass one row of 6 codes"):
+            schema.describe(wrong)
+    for wrong in ("nobody", 6, -1):
+        with pytest.raises(ValueError, match="there is no column"):
+            schema.decode(0, wrong)
+
+
+def test_labels_come_with_the_data():
+    X, _ = load_heart()
+    schema = Schema.learn(X)
+    assert schema.describe_rows(X.head(1))[0]["cp"] == "typical angina"
+    assert schema.phrase(3, "cp") == "chest pain type: asymptomatic"
+    assert schema.decode(0, "ca") == "0"
+    other = Schema.learn(X, labels={"cp": {4: "silent"}}, descriptions={"cp": "chest pain"})
+    assert other.phrase(3, "cp") == "chest pain: silent"
+    assert other.decode(0, "cp") == "1"
+
+
+# The bundled tables, and the sampler's own checks
+
+
+@pytest.mark.parametrize("load", [load_heart, load_breast])
+@pytest.mark.parametrize("discretize", [None, "paper"])
+@pytest.mark.parametrize("missing", ["category", "ignore"])
+@pytest.mark.parametrize("windows", [None, 0.3])
+def test_what_is_learned_may_enter_the_sampler(load, discretize, missing, windows):
+    X, y = load(discretize=discretize)
+    y = np.unique(y, return_inverse=True)[1]
+    schema = Schema.learn(X, missing=missing, windows=windows)
+    encoded = schema.encode(X)
+    assert not encoded.unseen.any()
+    check_data(
+        encoded.x,
+        y,
+        encoded.x,
+        y,
+        n_values=schema.n_values,
+        n_classes=2,
+        windows=schema.windows,
+        missing="ignore" if missing == "ignore" else "error",
+        exclude_self=True,
+    )
+
+
+def test_a_large_table_is_coded_in_about_a_second():
+    n, draw = 100_000, np.random.default_rng(0)
+    numbers = {f"n{j}": draw.normal(size=n) for j in range(10)}
+    texts = {f"t{j}": np.array(["low", "middle", "high"])[draw.integers(0, 3, n)] for j in range(10)}
+    table = pd.DataFrame({**numbers, **texts})
+    schema = Schema.learn(table)
+    start = time.perf_counter()
+    schema.encode(table)
+    assert time.perf_counter() - start < 5  # about 0.5 on an idle core
+
+
+# Storage
+
+
+def test_a_schema_survives_json():
+    schema = Schema.learn(TABLE, windows={"chol": 1 / 3}, labels={"sex": {"male": "m"}})
+    again = Schema.from_dict(json.loads(json.dumps(schema.to_dict())))
+    assert again == schema
+    assert np.array_equal(again.encode(TABLE).x, schema.encode(TABLE).x)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"missing": "drop"},
+        {"missing": "ignore"},
+        {"missing": ["ignore"]},
+        {"columns": []},
+        {"columns": {}},
+        {"named": 3},
+        {"x": 1},
+    ],
+)
+def test_a_damaged_schema_is_refused(change):
+    with pytest.raises(ValueError):
+        Schema.from_dict({**Schema.learn(TABLE).to_dict(), **change})
+    with pytest.raises(ValueError):
+        Schema.from_dict([change])
+    double = Schema.learn(TABLE).to_dict()
+    double["columns"] *= 2
+    with pytest.raises(ValueError, match="a name of its own"):
+        Schema.from_dict(double)
+
+
+# Properties
+
+TEXTS = st.sampled_from(["a", "b", "", "missing", "ä"])
+WHOLE = st.integers(-5, 30)
+REAL = st.floats(-1e6, 1e6)
+COLUMNS = {"text": TEXTS, "whole": WHOLE, "real": REAL, "bool": st.booleans()}
+RULES = st.sampled_from(["category", "ignore"])
+
+
+@st.composite
+def tables(draw):
+    """Columns of one type each, with missing values but not nothing else; as {name: list}."""
+    n = draw(st.integers(1, 25))
+    table = {}
+    for j, name in enumerate(draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4))):
+        values = draw(st.lists(st.none() | COLUMNS[name], min_size=n, max_size=n))
+        values[draw(st.integers(0, n - 1))] = draw(COLUMNS[name])
+        table[f"{name}{j}"] = values
+    return table
+
+
+def as_polars(table: dict) -> pl.DataFrame:
+    types = {"text": pl.String, "whole": pl.Int64, "real": pl.Float64, "bool": pl.Boolean}
+    return pl.DataFrame({k: pl.Series(v, dtype=types[k.rstrip("0123456789")]) for k, v in table.items()})
+
+
+def as_pandas(table: dict) -> pd.DataFrame:
+    types = {"text": "string", "whole": "Int64", "real": "float64", "bool": "boolean"}
+    return pd.DataFrame({k: pd.Series(v, dtype=types[k.rstrip("0123456789")]) for k, v in table.items()})
+
+
+@given(tables(), RULES, st.sampled_from([None, 0.5]), st.sampled_from(["quantile", "uniform"]))
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_decoding_gives_the_value_or_its_bin(table, missing, windows, bins):
+    schema = Schema.learn(as_pandas(table), missing=missing, windows=windows, bins=bins)
+    x, unseen, _ = schema.encode(as_pandas(table))
+    assert not unseen.any()
+    assert np.isnan(x).any() == (missing == "ignore" and any(None in values for values in table.values()))
+    for column, codes in zip(schema.columns, x.T, strict=True):
+        for value, code in zip(table[column.name], codes, strict=True):
+            text = column.decode(code)
+            if value is None:
+                assert text == "missing"
+            elif column.kind == "binned":
+                bounds = [-np.inf, *column.edges, np.inf]
+                assert bounds[int(code)] <= value < bounds[int(code) + 1]
+            elif isinstance(value, str | bool):
+                assert text == str(value)
+            else:
+                assert float(text) == value
+    for row, texts in zip(zip(*table.values(), strict=True), schema.describe_rows(as_pandas(table)), strict=True):
+        for value, text in zip(row, texts.values(), strict=True):
+            assert text == ("missing" if value is None else str(value)) or float(text) == value
+
+
+@given(tables(), RULES, st.sampled_from([None, 0.5]))
+@settings(deadline=None)
+def test_pandas_polars_and_lists_agree_and_schemas_survive_json(table, missing, windows):
+    schema = Schema.learn(as_pandas(table), missing=missing, windows=windows)
+    assert Schema.learn(as_polars(table), missing=missing, windows=windows) == schema
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    x = schema.encode(as_pandas(table)).x
+    assert np.array_equal(schema.encode(as_polars(table)).x, x, equal_nan=True)
+    assert np.array_equal(schema.encode(list(zip(*table.values(), strict=True))).x, x, equal_nan=True)
+
+
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=3),
+    st.binary(max_size=2),
+    st.dates(),
+    st.datetimes(),
+    st.decimals(allow_nan=False, allow_infinity=False),
+    st.complex_numbers(),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=1), st.integers(), max_size=1),
+)
+SIMPLE = st.one_of(st.none(), st.sampled_from([True, 0, 1, 2.5, NAN, 10**30, "a", "b"]))
+
+
+@st.composite
+def strange_tables(draw):
+    """Any values at all, as a pandas frame of objects, a polars frame where it can be made, an array or a list."""
+    n, width = draw(st.integers(0, 6)), draw(st.integers(0, 3))
+    values = draw(st.sampled_from([ANYTHING, SIMPLE]))
+    names = draw(st.lists(st.sampled_from(["a", "b", "c", 1, "1"]), min_size=width, max_size=width))
+    columns = [draw(st.lists(values, min_size=n, max_size=n)) for _ in range(width)]
+    make = draw(st.sampled_from(["pandas", "polars", "array", "list"]))
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    if make == "list":
+        return rows
+    if make == "array":
+        array = np.empty((n, width), dtype=object)
+        for i, row in enumerate(rows):
+            for j, value in enumerate(row):
+                array[i, j] = value
+        return array
+    if make == "pandas":
+        frame = pd.concat([pd.Series(c, dtype=object) for c in columns], axis=1) if columns else pd.DataFrame()
+        frame.columns = names
+        return frame.infer_objects() if draw(st.booleans()) else frame
+    try:
+        return pl.DataFrame([pl.Series(str(k), c) for k, c in zip(names, columns, strict=True)])
+    except (Exception, pl.exceptions.PanicException):  # polars refuses many mixtures itself
+        return pl.DataFrame({str(k): pl.Series([repr(v) for v in c]) for k, c in zip(names, columns, strict=True)})
+
+
+def check_words(error: ValueError) -> None:
+    """Our own messages say what to do, after a semicolon or a colon."""
+    assert "; " in str(error) or "Reshape" in str(error) or "columns of the training table" in str(error), error
+
+
+@given(strange_tables(), strange_tables(), st.sampled_from(["category", "ignore", "error"]))
+@settings(deadline=None, max_examples=400)
+@pytest.mark.filterwarnings("ignore")
+def test_any_table_is_coded_or_refused_in_our_words(first, second, missing):
+    try:
+        schema = Schema.learn(first, missing=missing)
+    except ValueError as error:
+        check_words(error)
+        return
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    refused = []
+    for table in (first, second):
+        try:
+            encoded = schema.encode(table)
+        except ValueError as error:
+            check_words(error)
+            refused.append(table)
+            continue
+        assert isinstance(encoded, EncodedTable)
+        assert encoded.x.shape == encoded.unseen.shape == (len(schema.describe_rows(table)), len(schema.columns))
+        assert not np.isinf(encoded.x).any()
+        assert missing == "ignore" or not np.isnan(encoded.x).any()
+        assert all(schema.describe(row) for row in encoded.x)
+    assert all(table is second for table in refused)
+    assert not schema.encode(first).unseen.any()

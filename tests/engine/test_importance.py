@@ -1,0 +1,161 @@
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import betaln, digamma, expit, logit, polygamma
+
+from bayespatch import model as bp
+from bayespatch.engine import importance, layout, votes
+from bayespatch.engine.streams import open_stream
+from bayespatch.model import Hyperparameters, Latent, Model
+from tests.problems import random_data
+
+P_VALUE = 1e-5  # of tests with a fixed seed: chance would fail one in 1e5
+N = np.array([3, 0, 5, 1])  # cases that a parent is a neighbor of
+S = np.array([1, 0, 5, 0])  # for how many of them the feature is on
+GAMMA, SIGMA1, SIGMA2 = 1.3, 0.8, 1.7
+
+
+def log_density(logit_q):
+    """log p(logit q | w) from Beta functions, but for a constant."""
+    q = expit(logit_q)
+    shape = SIGMA2 * q / (1 - q)
+    log_q = stats.beta(GAMMA, SIGMA1).logpdf(q) + np.log(q) + np.log(1 - q)  # and the change of scale
+    return log_q + sum(betaln(shape + s, SIGMA2 + n - s) - betaln(shape, SIGMA2) for n, s in zip(N, S, strict=True))
+
+
+def test_above_counts_what_exceeds():
+    values = np.array([0, 3, 1, 3, 0])
+    assert importance.above(values, 4).tolist() == [(values > k).sum() for k in range(5)]
+
+
+def test_density_of_logit_q():
+    above_s, above_n = importance.above(S, N.max()), importance.above(N, N.max())
+    points = np.array([-3.0, -0.4, 0.0, 1.2, 4.0])
+    found = np.array([importance.log_density_of_logit_q(v, GAMMA, SIGMA1, SIGMA2, above_s, above_n) for v in points])
+    np.testing.assert_allclose(np.diff(found), np.diff(log_density(points)), atol=1e-10)
+
+
+def test_slices_follow_the_density():
+    """Against the distribution function by quadrature; every tenth step, so that the draws are all but independent."""
+    above_s, above_n = importance.above(S, N.max()), importance.above(N, N.max())
+    rng = np.zeros(2, np.uint64)
+    open_stream(rng, np.uint64(3))
+    logit_q, drawn = 0.0, []
+    for _ in range(4000):
+        for _ in range(10):
+            logit_q = importance.slice_logit_q(rng, logit_q, GAMMA, SIGMA1, SIGMA2, above_s, above_n)
+        drawn.append(logit_q)
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 4.5 / np.sqrt(len(drawn))
+    grid = np.linspace(-30, 40, 200_001)
+    density = np.exp(log_density(np.clip(grid, -30, 30)))
+    cumulative = np.cumsum(density) / density.sum()
+    assert stats.kstest(drawn, lambda v: np.interp(v, grid, cumulative)).pvalue > P_VALUE
+
+
+def test_slices_end_where_shapes_are_tiny():
+    rng = np.zeros(2, np.uint64)
+    none = np.zeros(1, np.int64)
+    logit_q = -1e4
+    for _ in range(20):
+        logit_q = importance.slice_logit_q(rng, logit_q, 1e-3, 1e-3, 1e-3, none, none)
+        assert np.isfinite(logit_q)
+
+
+def test_prior_of_w_is_that_of_the_model():
+    rng = np.random.default_rng(0)
+    z = rng.random((9, 6)) < 0.4
+    z[:, 2] = False
+    w = rng.random((9, 6, 5)) < 0.5
+    q = rng.beta(1, 1, 5)
+    model = Model(hyper=Hyperparameters(sigma2=SIGMA2))
+    expected = bp.log_prior_w(model, Latent(q, z, w, np.zeros_like(z, float)))
+    found = importance.log_prior_w(logit(q), z.sum(axis=0), (z[:, :, None] & w).sum(axis=0), SIGMA2)
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_q_tilde_given_w_is_beta():
+    logit_q = np.array([-1.0, 0.5])
+    n_neighbors = np.array([4, 0])
+    n_on = np.array([[1, 4], [0, 0]])
+    draws = np.empty((4000, 2, 2))
+    for number, logits in enumerate(draws):
+        importance.draw_q_tilde_given_w(logits, logit_q, n_neighbors, n_on, SIGMA2, np.uint64(number), 0, 2)
+    for b, j in np.ndindex(2, 2):
+        expected = stats.beta(SIGMA2 * np.exp(logit_q[j]) + n_on[b, j], SIGMA2 + n_neighbors[b] - n_on[b, j])
+        assert stats.kstest(expit(draws[:, b, j]), expected.cdf).pvalue > P_VALUE
+    assert abs(np.corrcoef(draws.reshape(-1, 4).T) - np.eye(4)).max() < 4.5 / np.sqrt(len(draws))
+
+
+def test_start_is_a_draw_from_the_prior():
+    q, quantiles = [], []
+    for number in range(2000):
+        logit_q, logits = importance.draw_prior(2, 2, GAMMA, SIGMA1, SIGMA2, np.uint64(number))
+        q.append(expit(logit_q))
+        quantiles.append(stats.beta(SIGMA2 * np.exp(logit_q), SIGMA2).cdf(expit(logits)))
+    assert stats.kstest(np.ravel(q), stats.beta(GAMMA, SIGMA1).cdf).pvalue > P_VALUE
+    # q-tilde at its quantile given q; those that round to 1 are few and at quantile 1 in any case
+    assert stats.kstest(np.ravel(quantiles), "uniform").pvalue > P_VALUE
+
+
+def test_importance_is_laid_out_without_cancellation():
+    data = random_data(0, 2, 3, 4, missing=0.3)
+    tables = layout.tables_of(data, Model())
+    laid_out = layout.blank_importance(tables)
+    logits = np.array([[-800.0, -40.0, 0.0, 40.0], [1.0, -2.0, 800.0, 3.0], [0.0, 0.0, 0.0, 0.0]])
+    importance.fill_importance(logits, tables.x_parents, laid_out)
+    known = ~np.isnan(data.x_parents)
+    assert not known.all()
+    np.testing.assert_allclose(laid_out[votes.ON, :, :4], expit(logits), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(laid_out[votes.OFF, :, :4], expit(-logits), rtol=1e-12, atol=1e-300)
+    np.testing.assert_array_equal(laid_out[votes.VOTE_ON, :, :4], np.where(known, laid_out[votes.ON, :, :4], 0.0))
+    np.testing.assert_array_equal(laid_out[votes.VOTE_OFF, :, :4], np.where(known, laid_out[votes.OFF, :, :4], 1.0))
+    assert (laid_out[votes.VOTE_ON, :, 4:] == 0).all()
+    assert (laid_out[votes.VOTE_OFF, :, 4:] == 1).all()
+
+
+def log_density_of_logit_beta(v, shape, sigma2):
+    return stats.beta(shape, sigma2).logpdf(expit(v)) + np.log(expit(v)) + np.log(expit(-v))
+
+
+def test_carrying_along_is_weighed_by_prior_and_jacobian():
+    data = random_data(0, 2, 4, 3, missing=0.0)
+    tables = layout.tables_of(data, Model())
+    proposed = layout.blank_importance(tables)
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=(4, 3))
+    used = np.array([2, 0, 1, 5])
+    logit_q = np.array([[0.3, -1.0], [0.9, -0.2]])  # old and new, of features 1 and 2
+    shape = SIGMA2 * np.exp(logit_q)
+    center = digamma(shape) - digamma(SIGMA2)
+    spread = np.sqrt(polygamma(1, shape) + polygamma(1, SIGMA2))
+    log, n_used = importance.carry_along(logits, used, SIGMA2, shape, center, spread, 1, tables.x_parents, proposed)
+    assert n_used == 3
+    for r in range(2):
+        old = logits[used > 0, 1 + r]
+        new = center[1, r] + (old - center[0, r]) * spread[1, r] / spread[0, r]
+        expected = log_density_of_logit_beta(new, shape[1, r], SIGMA2) - log_density_of_logit_beta(
+            old, shape[0, r], SIGMA2
+        )
+        jacobian = n_used * np.log(spread[1, r] / spread[0, r])
+        beta_functions = n_used * (betaln(shape[1, r], SIGMA2) - betaln(shape[0, r], SIGMA2))
+        assert log[r] == pytest.approx(expected.sum() + jacobian + beta_functions, rel=1e-9)
+        np.testing.assert_allclose(proposed[votes.ON, used > 0, 1 + r], expit(new), rtol=1e-12)
+        assert (proposed[votes.ON, used == 0] == 0).all()  # left alone
+
+
+def test_carrying_there_and_back_cancels():
+    data = random_data(0, 2, 4, 1, missing=0.0)
+    tables = layout.tables_of(data, Model())
+    logits = np.random.default_rng(2).normal(size=(4, 1))
+    shape = SIGMA2 * np.exp(np.array([[0.3], [-1.2]]))
+    center = digamma(shape) - digamma(SIGMA2)
+    spread = np.sqrt(polygamma(1, shape) + polygamma(1, SIGMA2))
+    proposed = layout.blank_importance(tables)
+    used = np.ones(4, np.int64)
+    there, _ = importance.carry_along(logits, used, SIGMA2, shape, center, spread, 0, tables.x_parents, proposed)
+    moved = logit(proposed[votes.ON, :, :1])
+    back, _ = importance.carry_along(
+        moved, used, SIGMA2, shape[::-1].copy(), center[::-1].copy(), spread[::-1].copy(), 0, tables.x_parents, proposed
+    )
+    assert there[0] == pytest.approx(-back[0], abs=1e-9)
+    np.testing.assert_allclose(logit(proposed[votes.ON, :, :1]), logits, atol=1e-9)

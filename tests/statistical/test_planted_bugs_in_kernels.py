@@ -1,0 +1,302 @@
+"""The truth checks must be able to fail: small mistakes, planted in the source of the kernels, are found.
+
+The package is copied, one piece of its source is replaced, and the copy is held against the exact posterior in a
+process of its own. A mutant that crashes does not count as found. The same checks pass on a copy that is left as it is.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+N_DRAWS = 1500  # of each of 4 chains; four times as many where the first find something
+N_AT_ONCE = 2  # processes
+
+
+class Check(NamedTuple):
+    """What to hold against the exact posterior: a problem and a model."""
+
+    problem: str
+    kind: str
+    likelihood: str = "exact"
+    supervised: bool = True
+    constants: str = ""  # as in "max_summed=1": what is different from the engine's own choice
+
+
+class Bug(NamedTuple):
+    """One mistake: what stands in the engine's source, what is put in its place, and the check that must find it."""
+
+    old: str
+    new: str
+    check: Check
+
+
+BUGS = {
+    # the votes of a case
+    "own vote is not taken away": Bug(
+        "cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, -k)",
+        "cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, -0.0 * k)",
+        Check("binary", "I"),
+    ),
+    "own class vote is not taken away": Bug("class_votes[m] -= k", "class_votes[m] -= 0.0 * k", Check("binary", "I")),
+    "the entry that fills the gap leaves its w behind": Bug(
+        "bits[s] = bits[n]", "bits[s] = bits[s]", Check("one_case", "II")
+    ),
+    "stale ratios after a new neighbor": Bug(
+        "class_votes[m] += k\n        refresh_features(c, x, feature, votes, by_weight, i)\n",
+        "class_votes[m] += k\n",
+        Check("binary", "I"),
+    ),
+    "a parent with a missing value votes": Bug(
+        "votes[TOTAL, j] += vote if x_parents[b, j] != PARENT_MISSING else 0.0",
+        "votes[TOTAL, j] += vote",
+        Check("missing", "I"),
+    ),
+    "a case is its own neighbor": Bug("if b == own:", "if b == own and b < 0:", Check("exclude_self", "I")),
+    # the likelihood
+    "every feature has two values": Bug(
+        "feature[1, :n_features] = data.n_values * hyper.lam0 + one",
+        "feature[1, :n_features] = 2 * hyper.lam0 + one",
+        Check("many_values", "I"),
+    ),
+    "agree and differ are swapped": Bug(
+        "gain = a if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else d",
+        "gain = d if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else a",
+        Check("binary", "I"),
+    ),
+    "the paper's likelihood lacks its one above the line": Bug(
+        "c1=float(hyper.lam0 + one)", "c1=float(hyper.lam0)", Check("binary", "I", "paper")
+    ),
+    "a hidden label counts as class 0": Bug(
+        "    if y < 0:\n        return 1.0\n", "    y = max(y, 0)\n", Check("hidden_label", "I")
+    ),
+    "one mu for all classes": Bug("vote = mu[m] * k", "vote = mu[0] * k", Check("many_values", "I")),
+    # w
+    "w is drawn from q-tilde, whatever the data": Bug(
+        "on *= 1.0 + (votes[R_AGREE, j] if same else votes[R_DIFFER, j])",
+        "on *= 1.0",
+        Check("binary", "I"),
+    ),
+    "Model II: the label of one feature fewer": Bug(
+        "weight[k] = poly[k, k] * label_factor[m, k]",
+        "weight[k] = poly[k, k] * label_factor[m, max(k - 1, 0)]",
+        Check("binary", "II"),
+    ),
+    "Model II: never all features": Bug(
+        "for k in range(degree, top + 1):", "for k in range(degree, top):", Check("many_values", "II")
+    ),
+    "Model II: the way back forgets one": Bug(
+        "< on * prefix[j, left - 1]:", "< on * prefix[j, left]:", Check("many_values", "II")
+    ),
+    "Model II: the bound is too small": Bug(
+        "bound = scale * max(1.0, label_factor[m, c.n_features])",
+        "bound = 0.5 * scale * max(1.0, label_factor[m, c.n_features])",
+        Check("binary", "II"),
+    ),
+    "Model II: the bound forgets that H may fall": Bug(
+        "bound = scale * max(1.0, label_factor[m, c.n_features])",
+        "bound = scale * label_factor[m, c.n_features]",
+        Check("many_values", "II"),
+    ),
+    # kappa
+    "Model III: the bound is too small": Bug(
+        "bound *= max(1.0, label_ratio",
+        "bound *= 0.5 * max(1.0, label_ratio",
+        Check("binary", "III"),
+    ),
+    "Model III: the current kappa is no candidate": Bug(
+        "current if r == 0 and current >= 0.0 else beta", "beta", Check("one_case", "III")
+    ),
+    "Model III: one candidate is not counted": Bug(
+        "c.prior_odds * total / N_CANDIDATES",
+        "c.prior_odds * total / (N_CANDIDATES - 1)",
+        Check("one_case", "III"),
+    ),
+    # random numbers
+    "uniform numbers end at 0.9": Bug("TO_UNIT = 2.0**-53", "TO_UNIT = 0.9 * 2.0**-53", Check("binary", "I")),
+    "a small gamma number is not made small": Bug(
+        "boost = math.log(uniform_positive(rng)) / shape",
+        "boost = 0.0 * math.log(uniform_positive(rng))",
+        Check("small_shapes", "I"),
+    ),
+    "all cases use the same random numbers": Bug(
+        "i, n, key_of(key, numbers[i]),", "i, n, key_of(key, 0),", Check("equal_cases", "I")
+    ),
+    # q and q-tilde given w
+    "q-tilde counts on as off": Bug(
+        "beta_shape(logit_q[j], sigma2) + s, sigma2 + n_neighbors[b] - s",
+        "beta_shape(logit_q[j], sigma2) + n_neighbors[b] - s, sigma2 + s",
+        Check("binary", "I"),
+    ),
+    "the slice is cut at another level": Bug(
+        "+ math.log(uniform_positive(rng))", "+ 0.5 * math.log(uniform_positive(rng))", Check("binary", "I")
+    ),
+    "the density of logit q lacks its change of scale": Bug(
+        "log = -gamma * softplus(-logit) - sigma1 * softplus(logit)",
+        "log = -(gamma - 1.0) * softplus(-logit) - (sigma1 - 1.0) * softplus(logit)",
+        Check("windows", "I"),
+    ),
+    # q and q-tilde with w summed out
+    "the move forgets its Jacobian": Bug(
+        "log[r] += n_used * math.log(spread[1, r] / spread[0, r])",
+        "log[r] += 0.0",
+        Check("small_shapes", "I"),
+    ),
+    "the move keeps the old q-tilde": Bug(
+        "self.importance[:, :, chosen] = self.proposed[:, :, chosen]",
+        "pass",
+        Check("binary", "I"),
+    ),
+    "Model I: one vote too many below the line": Bug(
+        "np.arange(capacity + 1)[:, None]", "np.arange(1, capacity + 2)[:, None]", Check("binary", "I")
+    ),
+    "Model I: the copied value is never found": Bug("copying = u >= here", "copying = True", Check("one_case", "I")),
+    "Model II: the sum over w forgets the label": Bug(
+        "if c.kind == 2 and y[i] >= 0:", "if c.kind == 2 and y[i] < -1:", Check("one_case", "II")
+    ),
+    "Model II: the sum over w forgets the other features": Bug(
+        "first = 0 if c.kind == 2 else j", "first = j", Check("many_values", "II")
+    ),
+    "Model III: the w that are not summed have no prior": Bug(
+        "log += math.log(new[row, parent[s], j] / old[row, parent[s], j])",
+        "log += 0.0",
+        Check("one_case", "III", constants="max_summed=1"),
+    ),
+    "Model III: another w is redrawn than was summed": Bug(
+        "    total = weigh_settings(",
+        "    start = 0\n    total = weigh_settings(",
+        Check("one_case", "III", constants="max_summed=1"),
+    ),
+}
+
+# Runs checks one after another; says of each whether something was found, and when.
+PROGRAM = """
+import sys, time
+from pathlib import Path
+
+import bayespatch
+from bayespatch.engine.cpu import CpuEngine
+from bayespatch.model import Model
+from tests.montecarlo import check_against_exact
+from tests.problems import PROBLEMS, unsupervised
+
+folder, n_draws, *checks = sys.argv[1:]
+assert Path(bayespatch.__file__).is_relative_to(folder), bayespatch.__file__
+for problem, kind, likelihood, supervised, constants in zip(*[iter(checks)] * 5):
+
+    def make_engine(data, model):
+        engine = CpuEngine(data, model)
+        changes = dict(change.split("=") for change in constants.split())
+        engine.constants = engine.constants._replace(**{name: int(value) for name, value in changes.items()})
+        return engine
+
+    data, hyper = PROBLEMS[problem]()
+    data = data if supervised == "True" else unsupervised(data)
+    began = time.perf_counter()
+    try:
+        check_against_exact(make_engine, data, Model(kind, likelihood, hyper), int(n_draws), seed=0)
+        found = "nothing"
+    except AssertionError as error:
+        if not str(error).startswith(f"Model {kind}, {likelihood} likelihood"):
+            raise
+        found = str(error).splitlines()[1]
+    print(f"{problem} {kind} {likelihood}, {time.perf_counter() - began:.1f} s, found: {found}", flush=True)
+"""
+
+
+def run_checks(package: Path, checks: list[Check]) -> list[str]:
+    """What the checks find in the copy of the package that lies in the folder, one line each."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(package), str(N_DRAWS), *(str(item) for check in checks for item in check)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory) -> Path:
+    """A folder with a copy of the package as it is, its kernels not yet compiled."""
+    folder = tmp_path_factory.mktemp("healthy")
+    shutil.copytree(ROOT / "src/bayespatch", folder / "bayespatch", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def findings_of_healthy(healthy) -> list[str]:
+    """What all the checks find where nothing is wrong. Afterwards the kernels of `healthy` are compiled."""
+    return run_checks(healthy, sorted({bug.check for bug in BUGS.values()}))
+
+
+def callers(engine: Path, name: str) -> set[str]:
+    """The modules whose compiled code may contain code of the module: itself, and who imports it, directly or not."""
+    known = {name}
+    while True:
+        names = "|".join(known)
+        pattern = rf"^from bayespatch\.engine(\.({names}) import| import .*\b({names})\b)".replace("  ", " ")
+        more = {path.stem for path in engine.glob("*.py") if re.search(pattern, path.read_text(), re.MULTILINE)} - known
+        if not more:
+            return known
+        known |= more
+
+
+def plant(bug: Bug, healthy: Path, folder: Path) -> None:
+    """A copy of the healthy package with the bug in it, and without the compiled code that the bug may touch.
+
+    Everything else is copied ready-made. (Compiled code that should have been dropped would let the bug live, and so
+    fail its test.)
+    """
+    shutil.copytree(healthy, folder)
+    engine = folder / "bayespatch/engine"
+    sources = [path for path in engine.glob("*.py") if bug.old in path.read_text()]
+    assert len(sources) == 1, f"{bug.old!r} stands in {[path.name for path in sources]}, not in one file"
+    (source,) = sources
+    text = source.read_text()
+    assert text.count(bug.old) == 1, f"{bug.old!r} stands {text.count(bug.old)} times in {source.name}"
+    source.write_text(text.replace(bug.old, bug.new))
+    for caller in callers(engine, source.stem):
+        for compiled in (engine / "__pycache__").glob(f"{caller}.*.nb[ci]"):
+            compiled.unlink()
+    # As `bayespatch.engine.drop_stale_kernels` would leave it, so that it keeps the rest.
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(engine.glob("*.py"))))
+    (engine / "__pycache__/kernels.sha256").write_text(digest.hexdigest())
+
+
+@pytest.fixture(scope="module")
+def findings(request, healthy, findings_of_healthy, tmp_path_factory) -> dict[str, Future[list[str]]]:
+    """What the check of each selected bug finds: two processes at work while the tests wait for their results."""
+    selected = [item.callspec.params["name"] for item in request.session.items if hasattr(item, "callspec")
+                and item.path == request.path]  # fmt: skip
+    folder = tmp_path_factory.mktemp("planted")
+
+    def find(number: int, bug: Bug) -> list[str]:
+        plant(bug, healthy, folder / str(number))
+        return run_checks(folder / str(number), [bug.check])
+
+    pool = ThreadPoolExecutor(N_AT_ONCE)
+    yield {name: pool.submit(find, number, BUGS[name]) for number, name in enumerate(selected)}
+    pool.shutdown(cancel_futures=True)
+
+
+def test_nothing_is_found_where_nothing_is_wrong(findings_of_healthy):
+    assert findings_of_healthy
+    assert [line for line in findings_of_healthy if not line.endswith("found: nothing")] == []
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_planted_bug_is_found(findings, name):
+    (line,) = findings[name].result()
+    print(line)
+    assert not line.endswith("found: nothing"), line
