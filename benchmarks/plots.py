@@ -9,7 +9,7 @@ import numpy as np
 from measure import Row, Section
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 COLORS = {"I": "#0072b2", "II": "#d55e00", "III": "#009e73", "sweep alone": "#999999", "with the move": "#0072b2"}
 NAMES = {"N": "cases N", "S": "parents S", "P": "features P"}

@@ -11,18 +11,24 @@ from bayespatch.check import check_data
 from bayespatch.model import Data
 
 N_VALUES = 3  # of every simulated feature
+N_SOURCES = 10  # parents that a simulated case is pieced together from
 NOISE = 0.3  # share of values that are not copied
 
 
 def simulated_arrays(n_cases: int, n_parents: int, n_features: int, seed: int = 0) -> dict[str, Any]:
-    """Cases that copy the values of a random parent, 30 % of them replaced by noise: arguments of `sample`."""
+    """Patchworks: each value of a case is copied from one of its 10 parents, or is noise. Arguments of `sample`.
+
+    With a single parent per case, more features would leave fewer neighbors (10 at P=4, 2 at P=48), and cost would not
+    be compared at the same number of them.
+    """
     rng = np.random.default_rng(seed)
     x_parents = rng.integers(0, N_VALUES, (n_parents, n_features))
     y_parents = rng.integers(0, 2, n_parents)
-    copied = rng.integers(0, n_parents, n_cases)
+    sources = rng.integers(0, n_parents, (n_cases, N_SOURCES))
+    source = np.take_along_axis(sources, rng.integers(0, N_SOURCES, (n_cases, n_features)), axis=1)
     noise = rng.integers(0, N_VALUES, (n_cases, n_features))
-    x = np.where(rng.random((n_cases, n_features)) < NOISE, noise, x_parents[copied])
-    y = np.where(rng.random(n_cases) < NOISE, rng.integers(0, 2, n_cases), y_parents[copied])
+    x = np.where(rng.random((n_cases, n_features)) < NOISE, noise, x_parents[source, np.arange(n_features)])
+    y = np.where(rng.random(n_cases) < NOISE, rng.integers(0, 2, n_cases), y_parents[sources[:, 0]])
     return dict(x=x, y=y, x_parents=x_parents, y_parents=y_parents, n_values=np.full(n_features, N_VALUES), n_classes=2)
 
 

@@ -17,12 +17,14 @@ ABOUT = {
 
 ### One update
 
-Simulated data: 3 values per feature, each case copies a random parent, 30 % noise; Model I, lam0 = 0.1, 10 neighbors
-expected; after 20 sweeps of warm-up. A sweep updates z and w of every case, then q and q-tilde by moves of their own.""",
+Simulated data: 3 values per feature, each case is pieced together from 10 random parents, 30 % noise;
+Model I, lam0 = 0.1, 10 neighbors expected; after 20 sweeps of warm-up, in which the steps adapt. A sweep
+updates z and w of every case, then q and q-tilde by their own moves.""",
     "speed_models": """### Model by model
 
 P = 13, the same data otherwise. In Model II the weight of a neighbor is the number of its features that are on, so that
-the sum over w is a polynomial rather than a product.""",
+the sum over w is a polynomial rather than a product. The models' sweeps differ in how many turns of moves for q they
+make, so a sweep of one turn is compared as well.""",
     "speed_threads": "### Two threads",
     "speed_threads_by_cases": "Model I, complete sweep, by number of cases:",
     "speed_straight_lines": """### As the problem grows
@@ -46,11 +48,13 @@ w_:j summed out.""",
 alpha = 0.5: 40 of the 80 parents are expected to be neighbors of a case.""",
     "mixing_engines": """### Beside the paper's sampler
 
-20 cases and 10 parents of the heart data, where both samplers converge; Model I, alpha = 0.3, lam0 = 0.5, gamma = sigma1
-= 2, sigma2 = 5; 2 chains on one thread, the two engines in turn.""",
+20 cases and 10 parents of the heart data, few enough for the paper's sampler to come near convergence (see its
+R-hat); Model I, alpha = 0.3, lam0 = 0.5, gamma = 2, sigma1 = 2, sigma2 = 5; 4 chains on one thread, the two engines in turn.""",
     "memory": """## Memory
 
-The peak of a fresh process less what it held before the call, imports and data included.""",
+The peak of a fresh process less what it held before the call, with Numba and the engine imported and the data made.
+Kernels come from the cache on disk; loading them, and the packages behind the diagnostics, takes memory whatever the
+size of the problem: that part is measured by a tiny run before the large one.""",
     "startup": """## First call
 
 Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from problems import simulated
 
 from bayespatch import Hyperparameters
-from bayespatch.engine.cpu import CpuEngine, CpuState, chain_key, subkey
+from bayespatch.engine.cpu import N_TURNS, CpuEngine, CpuState, chain_key, subkey
 from bayespatch.model import KINDS, Kind, Model
 
 EXPECTED_NEIGHBORS = 10
@@ -42,6 +42,13 @@ class Chain:
     def sweep(self) -> None:
         """The same, and the moves of q and q-tilde."""
         self.engine.sweep(self.state)
+
+    def sweep_of_one_turn(self) -> None:
+        """A sweep with one turn of the moves of q, however many turns the model's own sweep has."""
+        self.update_cases()
+        key = subkey(chain_key(2, 0), self.n_calls)
+        self.engine.move_importance(self.state, key, adapt=False)
+        self.engine.draw_importance(self.state, key)
 
     @property
     def neighbors(self) -> float:
@@ -97,6 +104,7 @@ def between_models(n_cases: int, n_parents: int, rounds: int, section: Section) 
     chains = {kind: Chain(n_cases, n_parents, 13, kind) for kind in KINDS}
     updates = interleaved({kind: chain.update_cases for kind, chain in chains.items()}, rounds, time.thread_time)
     sweeps = interleaved({kind: chain.sweep for kind, chain in chains.items()}, rounds, time.thread_time)
+    turns = interleaved({kind: chain.sweep_of_one_turn for kind, chain in chains.items()}, rounds, time.thread_time)
     section.tables["speed_models"] = [
         {
             "model": kind,
@@ -104,6 +112,9 @@ def between_models(n_cases: int, n_parents: int, rounds: int, section: Section) 
             "update / Model I": ratio(updates[kind], updates["I"]),
             "sweep, ms": float(np.median(sweeps[kind]) * 1e3),
             "sweep / Model I": ratio(sweeps[kind], sweeps["I"]),
+            "turns in a sweep": N_TURNS[kind],
+            "sweep of one turn, ms": float(np.median(turns[kind]) * 1e3),
+            "one turn / Model I": ratio(turns[kind], turns["I"]),
             "neighbors per case": chains[kind].neighbors,
         }
         for kind in KINDS
@@ -112,6 +123,12 @@ def between_models(n_cases: int, n_parents: int, rounds: int, section: Section) 
     section.findings += [
         Finding(f"Model II / Model I, {where}: update of z and w", ratio(updates["II"], updates["I"]), 8, at_most=True),
         Finding(f"Model II / Model I, {where}: complete sweep", ratio(sweeps["II"], sweeps["I"]), 8, at_most=True),
+        Finding(
+            f"Model II / Model I, {where}: sweep with one turn of moves in both",
+            ratio(turns["II"], turns["I"]),
+            8,
+            at_most=True,
+        ),
     ]
 
 

@@ -41,7 +41,7 @@ def start(model: str, cache: str) -> tuple[float, float, float]:
     done = subprocess.run(
         [sys.executable, "-c", CHILD.format(model=model)],
         env={**os.environ, "NUMBA_CACHE_DIR": cache},
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
     )

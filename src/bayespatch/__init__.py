@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bayespatch.model import Hyperparameters as Hyperparameters
     from bayespatch.posterior import Posterior as Posterior
     from bayespatch.sample import sample as sample
+    from bayespatch.storage import load as load
 
 __version__ = "0.1.0.dev0"
 
@@ -29,10 +30,11 @@ _ROOM_OF: dict[str, str | None] = {
     "PatchworkClassifier": "estimator",
     "Posterior": "posterior",
     "datasets": None,
+    "load": "storage",
     "sample": "sample",
 }
 
-__all__ = ["Hyperparameters", "PatchworkClassifier", "Posterior", "__version__", "datasets", "sample"]
+__all__ = ["Hyperparameters", "PatchworkClassifier", "Posterior", "__version__", "datasets", "load", "sample"]
 
 
 def __getattr__(name: str) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,6 +139,18 @@ class Posterior:
         flat = self.votes.reshape(n_chains, n_draws, n_cases * n_classes)
         rhat = diagnose([""] * flat.shape[2], flat).rhat.reshape(n_cases, n_classes)
         return np.fmax.reduce(rhat, axis=1)
+
+    def last_draws(self, parents: NDArray[np.int64], others: NDArray[np.int64]) -> Posterior:
+        """The last draw of each chain, for chains with other parents to begin with.
+
+        Of the `others`, those that are among the parents of this run (both in its order, each by a number of its own)
+        keep their q_tilde; newcomers have q in its place. Only q and q_tilde of the result belong together.
+        """
+        _, here, there = np.intersect1d(parents, others, return_indices=True)
+        q = self.q[:, -1:]
+        q_tilde = np.repeat(q[:, :, None, :], len(others), axis=2).astype(np.float32)
+        q_tilde[:, :, there] = self.q_tilde[:, -1:, here]
+        return replace(self, q=q, q_tilde=q_tilde)
 
     def to_arviz(self) -> Any:
         """The draws as an xarray DataTree, for ArviZ's plots and statistics.

@@ -4,22 +4,35 @@ Types I and II of the paper (the label is not known: who are the neighbors, and 
 and counts). Given q-tilde a new case does not depend on any other case, so for each of a number of stored draws of
 q-tilde its neighbors are swept once more, from where the draw before left them. The random numbers belong to the
 content of the row: a prediction does not depend on the other rows, nor on their order.
+
+The paper samples past and new cases together (`sample_together`). All that the new cases can change there is the
+posterior of q-tilde; given q-tilde they are predicted in the same way.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.check import MAX_SEED
 from bayespatch.model import Data
 from bayespatch.posterior import Posterior
+from bayespatch.sample import run_chains
 
 N_DRAWS = 200  # of q-tilde, evenly from all chains
 N_SETTLING = 8  # sweeps before the first draw of a chain counts
-BATCH = 4096  # cases at a time, which bounds the memory
+CASES_PER_THREAD = 16  # fewer are not worth a thread
+BATCH = 4096  # cases at a time, at most, and
+BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+
+
+class UnseenValueWarning(UserWarning):
+    """New cases have values that no past case has. They match nobody; all else of the case is compared as ever."""
 
 
 class Company(NamedTuple):
@@ -53,11 +66,55 @@ class Prediction(NamedTuple):
     votes: NDArray[np.float32]
     company: Company | None
 
+    def probabilities(self) -> NDArray[np.float64]:
+        """The probability of each class: the mean over the draws, (n, M)."""
+        means = self.votes.mean(axis=0, dtype=np.float64)
+        return np.asarray(means / means.sum(axis=1, keepdims=True))
 
-def predict_cases(
+
+@dataclass(frozen=True, eq=False)
+class Neighborhood:
+    """Who the neighbors of n cases are, the most influential first.
+
+    Attributes
+    ----------
+    rows : int array of shape (n, top)
+        Who: rows of the training table.
+    probability : array of shape (n, top), float32
+        Probability of being a neighbor.
+    influence : array of shape (n, top), float32
+        Mean weight of the neighbor's vote.
+    features : array of shape (n, top, P), float32
+        Probability of being a neighbor to whom the feature matters.
+    """
+
+    rows: NDArray[np.int64]
+    probability: NDArray[np.float32]
+    influence: NDArray[np.float32]
+    features: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, company: Company, rows: NDArray[np.int64], top: int) -> Neighborhood:
+        """The `top` most influential of the parents, which stand in these rows of the training table."""
+        order = np.argsort(-company.influence, axis=1, kind="stable")[:, :top]
+        return cls(
+            rows[order],
+            np.take_along_axis(company.probability, order, axis=1),
+            np.take_along_axis(company.influence, order, axis=1),
+            np.take_along_axis(company.features, order[:, :, None], axis=1),
+        )
+
+    @classmethod
+    def joined(cls, parts: list[Neighborhood]) -> Neighborhood:
+        """The neighborhoods of several batches of cases as one."""
+        names = ("rows", "probability", "influence", "features")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def predict_batches(
     posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
-) -> Prediction:
-    """Predict cases that were not part of the fit.
+) -> Iterator[Prediction]:
+    """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
 
     Parameters
     ----------
@@ -66,74 +123,119 @@ def predict_cases(
     data : Data
         The new cases, their labels hidden (types I and II) or known (type III), and the parents.
     detail : bool
-        Also say who the neighbors are and which features matter (4*n*S*(P+2) bytes).
+        Also say who the neighbors are and which features matter.
     n_draws : int
         How many draws of q-tilde to use, at most as many as there are.
     n_threads : int
         Threads; the result does not depend on it.
 
-    Returns
-    -------
+    Yields
+    ------
     Prediction
+        Of the next cases, in their order. How they are split does not matter to any of them.
     """
-    parts = [
-        _predict_batch(posterior, _rows(data, first, first + BATCH), detail, n_draws, n_threads)
-        for first in range(0, len(data.x), BATCH)
-    ]
+    n_parents, n_features = data.x_parents.shape
+    per_case = n_draws * data.n_classes + (n_parents * (n_features + 2) if detail else 0)
+    size = max(1, min(BATCH, BATCH_NUMBERS // per_case))
+    for first in range(0, len(data.x), size):
+        rows = slice(first, first + size)
+        batch = data._replace(x=data.x[rows], y=data.y[rows], own_parent=data.own_parent[rows])
+        yield _predict_batch(posterior, batch, detail, n_draws, n_threads)
+
+
+def predict_cases(
+    posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+) -> Prediction:
+    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+2) more.
+
+    Examples
+    --------
+    >>> from bayespatch import sample
+    >>> from bayespatch.check import check_data
+    >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+    >>> posterior = sample([[0], [1]], [0, 1], **past)
+    >>> new = check_data([[1]], [-1], **past)
+    >>> predict_cases(posterior, new).votes.shape
+    (200, 1, 2)
+    """
+    parts = list(predict_batches(posterior, data, detail=detail, n_draws=n_draws, n_threads=n_threads))
     if len(parts) == 1:
         return parts[0]
-    votes = np.concatenate([part.votes for part in parts], axis=1)
     companies = [part.company for part in parts if part.company is not None]
     joined = Company(*(np.concatenate(pieces) for pieces in zip(*companies, strict=True))) if companies else None
-    return Prediction(votes, joined)
+    return Prediction(np.concatenate([part.votes for part in parts], axis=1), joined)
+
+
+def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: Any = False) -> Posterior:
+    """The posterior of past and new cases together, as the paper has it; chains begin where those of the fit ended.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        The fit, whose model and settings are used again.
+    past, new : Data
+        The cases that were fitted, and those to be predicted, their labels hidden or known; with the same parents.
+    n_threads : int
+        Threads; the result does not depend on it.
+    progress : bool or callable
+        As in `sample`.
+
+    Returns
+    -------
+    Posterior
+        The past cases first.
+    """
+    together = past._replace(
+        x=np.concatenate([past.x, new.x]),
+        y=np.concatenate([past.y, new.y]),
+        own_parent=np.concatenate([past.own_parent, new.own_parent]),
+    )
+    seed = (posterior.seed + 1) % MAX_SEED  # where the chains begin must not depend on the numbers that they will draw
+    settings = posterior.settings._replace(seed=seed)
+    return run_chains(together, posterior.model, settings, n_threads=n_threads, progress=progress, begin=posterior)
 
 
 def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
     """A number for each row that depends on its content alone."""
     rows = np.ascontiguousarray(x, dtype="<f8") + 0.0  # -0 is 0
+    rows[np.isnan(rows)] = np.nan  # and there is one NaN
     digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows)
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
-def _rows(data: Data, first: int, last: int) -> Data:
-    return data._replace(x=data.x[first:last], y=data.y[first:last], own_parent=data.own_parent[first:last])
-
-
-def _draws_used(posterior: Posterior, n_draws: int) -> list[NDArray[np.int64]]:
+def draws_used(posterior: Posterior, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
     """Which draws of each chain are used: evenly spread, the last among them."""
     share = min(posterior.n_draws, max(1, -(-n_draws // posterior.n_chains)))
-    return [np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]] * posterior.n_chains
+    return np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]
 
 
 def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int, n_threads: int) -> Prediction:
     from bayespatch.engine.cpu import CpuEngine, chain_key, subkey  # loads Numba
 
-    engine = CpuEngine(data, posterior.model, n_threads)
     (n, n_features), n_parents = data.x.shape, len(data.x_parents)
+    engine = CpuEngine(data, posterior.model, min(n_threads, 1 + n // CASES_PER_THREAD))
     numbers = row_numbers(data.x)
-    used = _draws_used(posterior, n_draws)
-    votes = np.empty((sum(map(len, used)), n, data.n_classes), dtype=np.float32)
+    used = draws_used(posterior, n_draws)
+    votes = np.empty((posterior.n_chains, len(used), n, data.n_classes), dtype=np.float32)
     company = None
     if detail:
         pairs = (n, n_parents)
         company = Company(
             np.zeros(pairs, np.float32), np.zeros(pairs, np.float32), np.zeros((*pairs, n_features), np.float32)
         )
-    k = 0
-    for chain, draws in enumerate(used):
+    for chain in range(posterior.n_chains):
         state = engine.start(posterior.seed, chain)
         key = subkey(chain_key(posterior.seed, chain), -1 % 2**63)  # no sweep of the fit has this number
         sweep = 0
-        for draw in draws:
+        for k, draw in enumerate(used):
             engine.set_importance(state, posterior.q[chain, draw], posterior.q_tilde[chain, draw])
-            for _ in range(N_SETTLING if sweep == 0 else 1):
+            for _ in range(1 if k else N_SETTLING):
                 engine.update_cases(state, subkey(key, sweep), numbers)
                 sweep += 1
-            votes[k] = engine.summarise(state)[0]
-            k += 1
+            votes[chain, k] = engine.summarise(state)[0]
             if company is not None:
                 engine.add_neighbors(state, company.probability, company.features)
                 engine.add_influence(state, company.influence)
     for total in company or ():
-        total /= len(votes)
-    return Prediction(votes, company)
+        total /= posterior.n_chains * len(used)
+    return Prediction(votes.reshape(-1, n, data.n_classes), company)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
 from bayespatch.diagnostics import MixingWarning
 from bayespatch.engine.base import Engine
-from bayespatch.model import Data, Hyperparameters
+from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.posterior import Posterior, Settings, Timing
 from bayespatch.progress import Meter, Report, Tell, progress_meter
 
@@ -156,7 +156,30 @@ def sample(
         exclude_self=exclude_self,
         missing=missing,
     )
-    checked_model = check_model(model, likelihood, hyper, data.n_classes)
+    return run_chains(
+        data,
+        check_model(model, likelihood, hyper, data.n_classes),
+        settings,
+        n_threads=n_threads,
+        progress=progress,
+        keep_w=keep_w,
+        keep_votes=keep_votes,
+        begin=begin,
+    )
+
+
+def run_chains(
+    data: Data,
+    model: Model,
+    settings: Settings,
+    *,
+    n_threads: int | None = None,
+    progress: bool | Tell = False,
+    keep_w: bool = False,
+    keep_votes: bool = False,
+    begin: Posterior | None = None,
+) -> Posterior:
+    """`sample` where data, model and settings have been checked already; the rest is described there."""
     if settings.chains * settings.draws > _MAX_SUMMED:
         raise ValueError(f"chains*draws={settings.chains * settings.draws} is above 2**24; pass fewer draws")
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
@@ -164,9 +187,9 @@ def sample(
     meter = progress_meter(progress)  # before the work: a missing package is told at once
 
     n_at_once = min(settings.chains, threads)
-    engine_class = load_engine(engine)
+    engine_class = load_engine(settings.engine)
     engines = [
-        engine_class(data, checked_model, n_threads=threads // n_at_once)  # one each: a chain shares nothing
+        engine_class(data, model, n_threads=threads // n_at_once)  # one each: a chain shares nothing
         for _ in range(settings.chains)
     ]
     run = _Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=_checked_beginning(begin, data))
@@ -177,11 +200,11 @@ def sample(
         warnings.warn(
             f"interrupted: {posterior.n_draws} of {settings.draws} draws are kept of each chain",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     trouble = posterior.diagnostics().warning()
     if trouble is not None:
-        warnings.warn(trouble, MixingWarning, stacklevel=2)
+        warnings.warn(trouble, MixingWarning, stacklevel=3)
     return posterior
 
 

@@ -1,4 +1,4 @@
-"""Cases in the middle of a run, laid open for the tests of the kernels: entries, votes and the model's own likelihood."""
+"""Cases in the middle of a run, laid open for the tests of the kernels: entries, votes, likelihood."""
 
 from __future__ import annotations
 

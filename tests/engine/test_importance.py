@@ -54,6 +54,7 @@ def test_slices_follow_the_density():
 
 def test_slices_end_where_shapes_are_tiny():
     rng = np.zeros(2, np.uint64)
+    open_stream(rng, np.uint64(4))
     none = np.zeros(1, np.int64)
     logit_q = -1e4
     for _ in range(20):
@@ -98,7 +99,7 @@ def test_start_is_a_draw_from_the_prior():
 
 
 def test_importance_is_laid_out_without_cancellation():
-    data = random_data(0, 2, 3, 4, missing=0.3)
+    data = random_data(0, 2, 3, 4, missing=0.5)
     tables = layout.tables_of(data, Model())
     laid_out = layout.blank_importance(tables)
     logits = np.array([[-800.0, -40.0, 0.0, 40.0], [1.0, -2.0, 800.0, 3.0], [0.0, 0.0, 0.0, 0.0]])

@@ -87,7 +87,7 @@ def redraw(at_hand, sums, bits, j, key):
 @pytest.mark.parametrize("kind", KINDS)
 def test_log_ratio_is_that_of_sums_over_w(kind, likelihood, constants):
     data = random_data(1, 8, 6, P)
-    n_summed = set()
+    n_compared = 0
     for at_hand in cases_at_hand(data, Model(kind, likelihood, HYPER), seed=3, n_cases=8, **constants):
         if at_hand.n == 0:
             continue
@@ -102,8 +102,8 @@ def test_log_ratio_is_that_of_sums_over_w(kind, likelihood, constants):
             if kind == "I" and np.isnan(data.x[at_hand.i, j]):
                 expected = 0.0
             assert log_ratio(at_hand, new, sums, j, key) == pytest.approx(expected, abs=1e-10)
-            n_summed.add(int(m))
-    assert len(n_summed) > 1 or constants.get("max_summed") == 1
+            n_compared += at_hand.n > 1
+    assert n_compared > 5
 
 
 @pytest.mark.parametrize("max_summed", [10, 2])

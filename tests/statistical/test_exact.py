@@ -5,6 +5,8 @@ import zlib
 import pytest
 
 from bayespatch.engine.base import Engine
+from bayespatch.engine.cpu import CpuEngine, CpuState
+from bayespatch.engine.layout import Neighbors
 from bayespatch.engine.paper import PaperEngine
 from bayespatch.model import KINDS, LIKELIHOODS, Data, Model
 from tests.montecarlo import check_against_exact
@@ -12,23 +14,79 @@ from tests.problems import PROBLEMS, unsupervised
 
 
 def make_cpu(data: Data, model: Model) -> Engine:
-    from bayespatch.engine.cpu import CpuEngine
-
     return CpuEngine(data, model)
 
 
-ENGINES = {"paper": (PaperEngine, 2500), "cpu": (make_cpu, 4000)}  # and how many draws a chain
+def summing_one(data: Data, model: Model) -> Engine:
+    """Sums over w never take in more than one neighbor; the others stay as they are."""
+    engine = CpuEngine(data, model)
+    engine.constants = engine.constants._replace(max_summed=1)
+    return engine
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("supervised", [True, False], ids=["supervised", "unsupervised"])
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_means_are_those_of_the_exact_posterior(engine, kind, likelihood, supervised, name):
+def by_logarithms(data: Data, model: Model) -> Engine:
+    """A logarithm is taken of every factor, as if there were hundreds of features."""
+    engine = CpuEngine(data, model)
+    engine.constants = engine.constants._replace(chunk=1)
+    return engine
+
+
+class Tight(CpuEngine):
+    """Lists of neighbors begin with room for one, and grow; two threads."""
+
+    def __init__(self, data: Data, model: Model) -> None:
+        super().__init__(data, model, n_threads=2)
+
+    def start(self, seed: int, chain: int) -> CpuState:
+        state = super().start(seed, chain)
+        state.neighbors = Neighbors(state.neighbors.n, *(part[:, :1].copy() for part in state.neighbors[1:]))
+        return state
+
+
+# For the oracle, which is slow and plain: two or three problems for each combination of likelihood and supervision, all
+# of them in one or another.
+PAPER_PROBLEMS = {
+    ("exact", True): ("binary", "many_values", "exclude_self", "windows", "missing", "hidden_label", "one_case"),
+    ("exact", False): ("many_values", "missing", "one_parent", "small_shapes"),
+    ("paper", True): ("binary", "windows", "one_class", "hidden_label"),
+    ("paper", False): ("exclude_self", "one_parent", "equal_cases"),
+}
+COMBINATIONS = [
+    ("cpu", kind, likelihood, supervised, name)
+    for kind in KINDS for likelihood in LIKELIHOODS for supervised in (True, False) for name in PROBLEMS
+] + [
+    ("paper", kind, likelihood, supervised, name)
+    for kind in KINDS for (likelihood, supervised), names in PAPER_PROBLEMS.items() for name in names
+]  # fmt: skip
+ENGINES = {"paper": (PaperEngine, 2000), "cpu": (make_cpu, 2500)}  # and how many draws a chain
+
+
+def check(make_engine, kind, likelihood, supervised, name, n_draws):
     data, hyper = PROBLEMS[name]()
     if not supervised:
         data = unsupervised(data)
-    make_engine, n_draws = ENGINES[engine]
     seed = zlib.crc32(f"{kind}-{likelihood}-{supervised}-{name}".encode())  # fixed, and another for every test
     check_against_exact(make_engine, data, Model(kind, likelihood, hyper), n_draws, seed)
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind", "likelihood", "supervised", "name"),
+    COMBINATIONS,
+    ids=["-".join([e, k, lik, "supervised" if s else "unsupervised", n]) for e, k, lik, s, n in COMBINATIONS],
+)
+def test_means_are_those_of_the_exact_posterior(engine, kind, likelihood, supervised, name):
+    make_engine, n_draws = ENGINES[engine]
+    check(make_engine, kind, likelihood, supervised, name, n_draws)
+
+
+@pytest.mark.parametrize("name", ["crowd", "exclude_self", "missing"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make_engine", [summing_one, by_logarithms, Tight])
+def test_paths_that_are_seldom_taken(make_engine, kind, name):
+    if make_engine is summing_one and kind == "I":
+        pytest.skip("Model I sums over counts, of any number of neighbors")
+    check(make_engine, kind, "exact", True, name, n_draws=2500)
+
+
+def test_every_problem_is_put_to_the_oracle():
+    assert {name for names in PAPER_PROBLEMS.values() for name in names} >= set(PROBLEMS) - {"crowd"}

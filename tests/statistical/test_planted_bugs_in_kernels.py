@@ -113,7 +113,7 @@ BUGS = {
         Check("binary", "III"),
     ),
     "Model III: the current kappa is no candidate": Bug(
-        "current if r == 0 and current >= 0.0 else beta", "beta", Check("one_case", "III")
+        "current if r == 0 and current >= 0.0 else beta", "beta", Check("crowd", "III")
     ),
     "Model III: one candidate is not counted": Bug(
         "c.prior_odds * total / N_CANDIDATES",
@@ -137,7 +137,7 @@ BUGS = {
         Check("binary", "I"),
     ),
     "the slice is cut at another level": Bug(
-        "+ math.log(uniform_positive(rng))", "+ 0.5 * math.log(uniform_positive(rng))", Check("binary", "I")
+        "+ math.log(uniform_positive(rng))", "+ 0.5 * math.log(uniform_positive(rng))", Check("small_shapes", "I")
     ),
     "the density of logit q lacks its change of scale": Bug(
         "log = -gamma * softplus(-logit) - sigma1 * softplus(logit)",
@@ -150,30 +150,30 @@ BUGS = {
         "log[r] += 0.0",
         Check("small_shapes", "I"),
     ),
-    "the move keeps the old q-tilde": Bug(
-        "self.importance[:, :, chosen] = self.proposed[:, :, chosen]",
-        "pass",
-        Check("binary", "I"),
+    "the move forgets the Beta functions": Bug(
+        "log -= n_used * (betaln(", "log -= 0.0 * n_used * (betaln(", Check("small_shapes", "I")
     ),
     "Model I: one vote too many below the line": Bug(
         "np.arange(capacity + 1)[:, None]", "np.arange(1, capacity + 2)[:, None]", Check("binary", "I")
     ),
     "Model I: the copied value is never found": Bug("copying = u >= here", "copying = True", Check("one_case", "I")),
     "Model II: the sum over w forgets the label": Bug(
-        "if c.kind == 2 and y[i] >= 0:", "if c.kind == 2 and y[i] < -1:", Check("one_case", "II")
+        "if c.kind == 2 and y[i] >= 0:", "if c.kind == 2 and y[i] < -1:", Check("crowd", "II")
     ),
     "Model II: the sum over w forgets the other features": Bug(
-        "first = 0 if c.kind == 2 else j", "first = j", Check("many_values", "II")
+        "first = 0 if c.kind == 2 else j\n    last = c.n_features if c.kind == 2 else j + 1\n",
+        "first = j\n    last = j + 1\n",
+        Check("crowd", "II"),
     ),
     "Model III: the w that are not summed have no prior": Bug(
         "log += math.log(new[row, parent[s], j] / old[row, parent[s], j])",
         "log += 0.0",
-        Check("one_case", "III", constants="max_summed=1"),
+        Check("crowd", "III", constants="max_summed=1"),
     ),
     "Model III: another w is redrawn than was summed": Bug(
         "    total = weigh_settings(",
         "    start = 0\n    total = weigh_settings(",
-        Check("one_case", "III", constants="max_summed=1"),
+        Check("crowd", "III", constants="max_summed=1"),
     ),
 }
 
@@ -245,7 +245,7 @@ def callers(engine: Path, name: str) -> set[str]:
     known = {name}
     while True:
         names = "|".join(known)
-        pattern = rf"^from bayespatch\.engine(\.({names}) import| import .*\b({names})\b)".replace("  ", " ")
+        pattern = rf"^from bayespatch\.engine(\.({names}) import| import .*\b({names})\b)"
         more = {path.stem for path in engine.glob("*.py") if re.search(pattern, path.read_text(), re.MULTILINE)} - known
         if not more:
             return known

@@ -1,0 +1,18 @@
+"""Saving and loading a fitted estimator, without executing code.
+
+``container`` is the file, ``plain`` turns parameters into JSON, ``arrays`` says what each array must be, ``model`` what
+a model is: one file, or two where the past cases are stored apart.
+
+>>> import os, tempfile, bayespatch
+>>> clf = bayespatch.PatchworkClassifier(draws=50, warmup=50, random_state=0).fit([[0], [1]] * 9, [0, 1] * 9)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = os.path.join(folder, "model.bpatch")
+...     clf.save(path)
+...     bayespatch.load(path).predict([[1]])
+array([1])
+"""
+
+from bayespatch.storage.container import StorageError, read_manifest
+from bayespatch.storage.model import LeftOut, Storable, load, save
+
+__all__ = ["LeftOut", "Storable", "StorageError", "load", "read_manifest", "save"]

@@ -1,0 +1,272 @@
+r"""The file: a manifest that a person can read and parts of bytes, all under checksums.
+
+Layout, without gaps and with nothing after the last part::
+
+    12 bytes   b"\x89bayespatch\n"
+     4 bytes   the format's version, little-endian
+     8 bytes   length of the manifest, little-endian
+    32 bytes   SHA-256 of the manifest
+               the manifest: JSON in ASCII, one key per line; its last, "parts", lists each part's name, length in bytes
+               and SHA-256
+               the parts, in the order of that list
+
+Every byte is checked when a file is read: the first three fields are compared, the manifest and the parts have
+checksums, and the lengths add up to that of the file. The manifest must be written exactly as this file writes it, so
+that there is one way to say a thing. The same content gives the same bytes. Nothing is executed.
+A checksum finds damage; it is no signature: who can write the file can also write its checksums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, BinaryIO, NamedTuple
+
+MAGIC = b"\x89bayespatch\n"
+FORMAT = 1  # what is written
+OLDEST = 1  # the first format that is still read
+HEADER = struct.Struct("<12sIQ32s")
+
+ANOTHER_COPY = "take another copy of the file, or save the model again"
+
+
+class StorageError(ValueError):
+    """A model cannot be saved or loaded; the message names the file, what is wrong with it and the remedy."""
+
+
+class File(NamedTuple):
+    """What a file holds: a manifest, ready for JSON, and parts of bytes by name."""
+
+    manifest: dict[str, Any]
+    parts: Mapping[str, bytes]
+
+
+def refuse(path: object, wrong: str, remedy: str = ANOTHER_COPY) -> StorageError:
+    """The error that names file, fault and remedy."""
+    return StorageError(f"{(str(path) if isinstance(path, os.PathLike) else path)!r}: {wrong}; {remedy}")
+
+
+def _checked(path: str | os.PathLike[str]) -> str:
+    """A path that the system can have."""
+    try:
+        name = os.fspath(path)
+        if isinstance(name, str) and name and b"\0" not in os.fsencode(name):
+            return name
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise refuse(path, "is not a path", "pass the name of a file, such as 'model.bpatch'")
+
+
+def digest(part: bytes) -> str:
+    """The checksum of a part."""
+    return hashlib.sha256(part).hexdigest()
+
+
+# Writing
+
+
+def write(files: Sequence[tuple[str | os.PathLike[str], File]]) -> None:
+    """Write files, each to a temporary name beside its own, and move them into place when all are complete.
+
+    Whatever happens before, Ctrl-C included, leaves the files that were there as they were and no temporary ones.
+    """
+    targets = [os.path.realpath(_checked(path)) for path, _ in files]
+    if len(set(targets)) < len(targets):
+        raise refuse(files[0][0], "two files would get this name", "choose two names")
+    with ExitStack() as stack:
+        for path, file in files:
+            head = _head(path, file)
+            target = stack.enter_context(_replacing(path))
+            for chunk in (head, *file.parts.values()):
+                target.write(chunk)
+
+
+def _head(path: object, file: File) -> bytes:
+    """Everything before the parts."""
+    listed = [{"name": name, "bytes": len(part), "sha256": digest(part)} for name, part in file.parts.items()]
+    manifest = {"format": FORMAT, **file.manifest, "parts": listed}
+    try:
+        text = _text(manifest)
+        same = _loaded(text) == manifest
+    except (ValueError, TypeError, RecursionError) as error:
+        raise refuse(path, f"the model cannot be written as JSON ({error})", "pass simpler parameters") from error
+    if not same:
+        raise refuse(path, "the model is not the same once it is written as JSON", "pass simpler parameters")
+    return HEADER.pack(MAGIC, FORMAT, len(text), hashlib.sha256(text).digest()) + text
+
+
+def _text(manifest: Mapping[str, Any]) -> bytes:
+    """The one way in which a manifest is written: a line for each key."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in manifest.items()]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
+
+
+def _loaded(text: bytes) -> Any:
+    """JSON whose integers are of a size that occurs."""
+    return json.loads(text.decode("ascii"), parse_int=_integer)
+
+
+def _integer(digits: str) -> int:
+    number = int(digits)
+    if abs(number) >= 2**64:
+        raise ValueError(f"an integer of {len(digits)} digits is too large")
+    return number
+
+
+@contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` once it is complete and on disk."""
+    try:
+        real = os.path.realpath(path)  # a link stays a link
+        _refuse_unwritable(path, real)
+        folder = os.path.dirname(real)
+        temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
+        try:
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if os.path.exists(real):
+                shutil.copymode(real, temporary)
+            os.replace(temporary, real)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _flush_folder(folder)
+    except OSError as error:
+        raise refuse(
+            path, f"cannot be written ({error.strerror or error})", "choose a folder with space where you may write"
+        ) from error
+
+
+def _refuse_unwritable(path: object, real: str) -> None:
+    """Say what is wrong before the work, in plainer words than the system."""
+    if os.path.isdir(real):
+        raise refuse(path, "is a folder", "pass the name of a file in it, such as model.bpatch")
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise refuse(path, "is not a file", "pass the name of a file, such as model.bpatch")
+    if not os.path.isdir(os.path.dirname(real)):
+        raise refuse(path, f"there is no folder {os.path.dirname(real)}", "make it first, or correct the path")
+    if os.path.exists(real) and not os.access(real, os.W_OK):
+        raise refuse(path, "the file is there and may not be changed", "choose another name, or allow writing")
+
+
+def _flush_folder(folder: str) -> None:
+    """Make the new name survive a loss of power, where the system can."""
+    with suppress(OSError):  # Windows has no such thing
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# Reading
+
+
+def read(path: str | os.PathLike[str]) -> File:
+    """Read a file and check every byte of it."""
+    with _opened(path) as (file, size):
+        manifest = _read_manifest(path, file, size)
+        parts = {}
+        for entry in manifest["parts"]:
+            part = file.read(entry["bytes"])
+            if digest(part) != entry["sha256"]:
+                raise refuse(path, f"part {entry['name']!r} is damaged: its checksum differs")
+            parts[entry["name"]] = part
+    return File(manifest, parts)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a model file says about itself, without its arrays; these are not looked at.
+
+    Returns
+    -------
+    dict
+        Format and package version, kind, parameters, schema, hyperparameters, settings, sizes, diagnostics, parts.
+    """
+    with _opened(path) as (file, size):
+        return _read_manifest(path, file, size)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
+    """A regular file and its size; anything else could keep us waiting."""
+    _checked(path)
+    try:
+        if os.path.isdir(path):
+            raise refuse(path, "is a folder", "pass the name of a model file")
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise refuse(path, "is not a regular file", "pass the name of a model file")
+        with open(path, "rb") as file:
+            yield file, os.fstat(file.fileno()).st_size
+    except FileNotFoundError as error:
+        raise refuse(path, "there is no such file", "correct the path") from error
+    except PermissionError as error:
+        raise refuse(path, "may not be read", "ask its owner for permission") from error
+    except OSError as error:
+        raise refuse(path, f"cannot be read ({error})", "correct the path, or take another copy of the file") from error
+
+
+def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
+    head = file.read(HEADER.size)
+    if head[: len(MAGIC)] != MAGIC:
+        raise refuse(path, "is not a model file of bayespatch", "pass a file that save() has written")
+    if len(head) < HEADER.size:
+        raise refuse(path, "the file is truncated")
+    _, version, length, checksum = HEADER.unpack(head)
+    if version > FORMAT:
+        raise refuse(
+            path,
+            f"is written in format {version}, and this bayespatch reads formats up to {FORMAT}",
+            "install a newer bayespatch, or save the model again with this one",
+        )
+    if version < OLDEST:
+        raise refuse(path, f"is written in format {version}, and formats before {OLDEST} are not known")
+    if length > size - HEADER.size:
+        raise refuse(path, "the file is truncated, or damaged at its beginning")
+    text = file.read(length)
+    if hashlib.sha256(text).digest() != checksum:
+        raise refuse(path, "the manifest is damaged: its checksum differs")
+    manifest = _parsed(path, text)
+    if type(manifest.get("format")) is not int or manifest["format"] != version:
+        raise refuse(path, f"the manifest does not say format {version}")
+    _check_parts(path, manifest.get("parts"), size - HEADER.size - length)
+    return manifest
+
+
+def _parsed(path: object, text: bytes) -> dict[str, Any]:
+    try:
+        manifest = _loaded(text)
+        if isinstance(manifest, dict) and _text(manifest) == text:
+            return manifest
+    except (ValueError, RecursionError) as error:
+        raise refuse(path, f"the manifest is not JSON as save() writes it ({error})") from error
+    raise refuse(path, "the manifest is not JSON as save() writes it")
+
+
+def _check_parts(path: object, parts: object, n_left: int) -> None:
+    """The list of parts must account for every byte that is left."""
+    well_formed = isinstance(parts, list) and all(
+        isinstance(part, dict)
+        and list(part) == ["name", "bytes", "sha256"]
+        and isinstance(part["name"], str)
+        and type(part["bytes"]) is int
+        and part["bytes"] >= 0
+        for part in parts
+    )
+    if not isinstance(parts, list) or not well_formed or len({part["name"] for part in parts}) < len(parts):
+        raise refuse(path, "the manifest does not list the parts of the file")
+    n_listed = sum(part["bytes"] for part in parts)
+    if n_listed > n_left:
+        raise refuse(path, f"the file is truncated: {n_listed - n_left} bytes are missing")
+    if n_listed < n_left:
+        raise refuse(path, f"{n_left - n_listed} bytes too many follow the last part")

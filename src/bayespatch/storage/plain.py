@@ -1,0 +1,164 @@
+"""Parameters and classes as plain data for JSON, and back, with their types.
+
+None, booleans, integers, texts and finite numbers stand for themselves; all else is a dict whose "type" says what it
+is. Rules for what JSON has no word for:
+
+- NumPy's numbers become Python's; what offers itself as an array (a pandas Index, a polars Series) becomes an array;
+- a function that watches the progress is stored as False, and a random generator as None: a loaded model predicts as
+  before, but a refit is seeded anew;
+- anything else is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.model import Hyperparameters
+
+_DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
+_WIDEST = 4096  # letters of a text's type, where no text is that long
+_SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_NOT_FINITE = ("nan", "inf", "-inf")
+_CONSTANTS = tuple(part.name for part in fields(Hyperparameters))
+
+
+# Parameters
+
+
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an estimator, ready for JSON."""
+    found = {}
+    for name, value in parameters.items():
+        if name == "progress" and callable(value):
+            value = False
+        if name == "random_state" and isinstance(value, np.random.RandomState | np.random.Generator):
+            value = None
+        try:
+            found[name] = plain(value)
+        except TypeError as error:
+            raise ValueError(f"parameter {name}={value!r} cannot be stored ({error})") from None
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A value, ready for JSON; a TypeError says what is not."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"type": "float", "value": str(float(value))}
+    if isinstance(value, Hyperparameters):
+        return {"type": "Hyperparameters", "value": plain_hyper(value)}
+    if isinstance(value, Mapping):
+        return {"type": "dict", "value": [[plain(key), plain(part)] for key, part in value.items()]}
+    if isinstance(value, set | frozenset):
+        return {"type": type(value).__name__, "value": [plain(part) for part in sorted(value, key=repr)]}
+    if type(value) in (list, tuple):
+        return {"type": type(value).__name__, "value": [plain(part) for part in value]}
+    if hasattr(value, "__array__"):
+        return {"type": "array", "value": plain_array(np.asarray(value))}
+    raise TypeError(f"{type(value).__name__} is neither a number, a text, a list, a dict nor an array")
+
+
+def restored(data: Any) -> Any:
+    """The value that `plain` was given; what it cannot have written is a ValueError."""
+    if data is None or type(data) in (bool, int, float, str):
+        return data
+    if not isinstance(data, dict) or list(data) != ["type", "value"]:
+        raise ValueError("a parameter is not written as save() writes it")
+    kind, value = data["type"], data["value"]
+    if kind == "float" and value in _NOT_FINITE:
+        return float(value)
+    if kind == "Hyperparameters":
+        return restored_hyper(value)
+    if kind == "array":
+        return restored_array(value)
+    if kind == "dict" and isinstance(value, list):
+        pairs = {restored(key): restored(part) for key, part in value}
+        if len(pairs) == len(value):
+            return pairs
+    if kind in _SEQUENCES and isinstance(value, list):
+        return _SEQUENCES[kind](restored(part) for part in value)
+    raise ValueError(f"a parameter is of the unknown type {kind!r}")
+
+
+# The constants of the model
+
+
+def plain_hyper(hyper: Hyperparameters) -> dict[str, Any]:
+    """The constants by name; one weight per class is a list."""
+    return {name: np.asarray(getattr(hyper, name)).tolist() for name in _CONSTANTS}
+
+
+def restored_hyper(data: Any) -> Hyperparameters:
+    """The constants that `plain_hyper` was given."""
+    if not isinstance(data, dict) or tuple(data) != _CONSTANTS:
+        raise ValueError("the hyperparameters are not those of the model")
+    for name, value in data.items():
+        numbers = value if name == "mu" and isinstance(value, list) else [value]
+        if not all(type(number) in (int, float) for number in numbers):
+            raise ValueError(f"the hyperparameter {name} is not a number")
+    mu = data["mu"]
+    return Hyperparameters(**{**data, "mu": tuple(mu) if isinstance(mu, list) else mu})
+
+
+# Arrays of a few values, with their type
+
+
+def plain_array(array: NDArray[Any]) -> dict[str, Any]:
+    """An array of booleans, numbers or texts: its type, its shape and its values in order."""
+    if array.dtype.kind == "T":
+        array = array.astype(object)
+    if array.dtype.kind == "U":
+        widest = max([_WIDEST, *map(len, array.ravel().tolist())])
+        array = array.astype(f"U{min(array.dtype.itemsize // 4, widest)}")
+    if not _DTYPE.fullmatch(array.dtype.str):
+        raise TypeError(f"an array of type {array.dtype} holds neither booleans, numbers nor texts")
+    values = [plain(value) for value in array.ravel().tolist()]
+    if any(isinstance(value, dict) and value["type"] != "float" for value in values):
+        raise TypeError("an array holds lists or other things that are neither numbers nor texts")
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
+
+
+def restored_array(data: Any) -> NDArray[Any]:
+    """The array that `plain_array` was given; its type must be able to hold its values, and not be absurdly wide."""
+    if not isinstance(data, dict) or list(data) != ["dtype", "shape", "values"]:
+        raise ValueError("an array is not written as save() writes it")
+    name, shape, values = data["dtype"], data["shape"], data["values"]
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
+        raise ValueError(f"an array is of the unknown type {name!r}")
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"an array has the impossible shape {shape}")
+    if math.prod(shape) != len(values) or len(shape) > 4:
+        raise ValueError(f"an array has the shape {shape} and {len(values)} values")
+    kept = [restored(value) for value in values]
+    dtype = np.dtype(name)
+    if dtype.kind == "U" and dtype.itemsize // 4 > max([_WIDEST, *(len(v) for v in kept if isinstance(v, str))]):
+        raise ValueError(f"an array is of the type {name!r}, far wider than its values")
+    array = np.empty(len(kept), dtype=dtype)
+    array[:] = kept
+    same_types = all(type(a) is type(b) for a, b in zip(array.tolist(), kept, strict=True))
+    if not same_types or plain_array(array)["values"] != values:
+        raise ValueError(f"an array of type {name!r} holds values of another")
+    return array.reshape(shape)
+
+
+def restored_classes(data: Any) -> NDArray[Any]:
+    """The classes of an estimator: one after the other, each once, at least one."""
+    classes = restored_array(data)
+    if classes.ndim != 1 or not len(classes):
+        raise ValueError("the classes are not a list")
+    if not all(low < high for low, high in pairwise(classes.tolist())):
+        raise ValueError("the classes are not in order, each once")
+    return classes

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from bayespatch import model as bp
+from bayespatch.engine import cases
+from bayespatch.engine.cpu import CpuEngine
+from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
+from tests.problems import random_data
+
+HYPER = Hyperparameters(alpha=0.4, lam0=2.0, lam=1.3, mu0=0.3, mu=(1.0, 2.5), gamma=1.5, sigma1=1.2, sigma2=2)
+
+
+def after_sweeps(data, model, n_sweeps=3):
+    engine = CpuEngine(data, model)
+    state = engine.start(1, 0)
+    for _ in range(n_sweeps):
+        engine.sweep(state)
+    return engine, state
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_summaries_are_those_of_the_model(kind, likelihood):
+    data = random_data(1, 12, 9, 5)
+    model = Model(kind, likelihood, HYPER)
+    engine, state = after_sweeps(data, model)
+    latent = engine.latent(state)
+    votes, log_likelihood = np.empty((12, 2)), np.empty(12)
+    cases.summarise_cases(
+        engine.constants, engine.tables, state.neighbors, engine.work[0], HYPER.mu0, votes, log_likelihood, 0, 12
+    )
+    np.testing.assert_allclose(votes, bp.class_votes(data, model, latent), rtol=1e-12)
+    expected = bp.log_likelihood_features(data, model, latent).sum(axis=1)
+    np.testing.assert_allclose(log_likelihood, expected + bp.log_likelihood_labels(data, model, latent), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_features", [5, 70, 130])
+def test_counts_and_sums_of_neighbors(n_features):
+    data = random_data(2, 10, 8, n_features)
+    weak = Hyperparameters(alpha=0.5, lam0=50, mu0=5)
+    engine, state = after_sweeps(data, Model("I", "exact", weak))
+    latent = engine.latent(state)
+    assert latent.z.any()
+    n, n_on = cases.count_neighbors(state.neighbors, 8, n_features)
+    np.testing.assert_array_equal(n, latent.z.sum(axis=0))
+    np.testing.assert_array_equal(n_on, (latent.z[:, :, None] & latent.w).sum(axis=0))
+    z_sum, w_sum = np.ones((10, 8), np.float32), np.ones((10, 8, n_features), np.float32)
+    engine.add_neighbors(state, z_sum, w_sum)
+    np.testing.assert_array_equal(z_sum, 1 + latent.z)
+    np.testing.assert_array_equal(w_sum, 1 + (latent.z[:, :, None] & latent.w))
+
+
+def test_a_case_that_finds_no_room_is_left_as_it_was():
+    data = random_data(3, 6, 9, 4)
+    engine, state = after_sweeps(data, Model("III", "exact", HYPER))
+    full = state.neighbors
+    tight = type(full)(np.zeros(6, np.int32), *(part[:, :1].copy() for part in full[1:]))
+    todo = np.ones(6, bool)
+    cases.update_cases(
+        engine.constants,
+        engine.tables,
+        engine.importance,
+        tight,
+        engine.work[0],
+        np.arange(6),
+        np.uint64(5),
+        todo,
+        0,
+        6,
+    )
+    assert todo.any()
+    assert not todo.all()
+    assert (tight.n[todo] == 0).all()
+    assert (tight.n <= 1).all()
+    assert (engine.work[0].slot == -1).all()

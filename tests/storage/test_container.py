@@ -1,0 +1,199 @@
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from bayespatch.storage import container
+from bayespatch.storage.container import FORMAT, HEADER, File, StorageError, read, read_manifest, write
+
+FILE = File({"holds": "nothing", "list": [1, 2.5, None, "é", {"a": True}]}, {"one": b"abc", "two": b""})
+
+
+@pytest.fixture
+def path(tmp_path):
+    write([(tmp_path / "a.bpatch", FILE)])
+    return tmp_path / "a.bpatch"
+
+
+def test_there_and_back(path):
+    file = read(path)
+    assert dict(file.parts) == FILE.parts
+    assert {key: file.manifest[key] for key in FILE.manifest} == FILE.manifest
+    assert read_manifest(str(path)) == file.manifest
+    assert path.read_bytes().startswith(b"\x89bayespatch\n\x01\x00\x00\x00")
+
+
+def test_every_byte_counts(path, tmp_path):
+    blob = path.read_bytes()
+    other = tmp_path / "other"
+    for k in range(len(blob)):
+        for new in (blob[:k], blob[:k] + bytes([blob[k] ^ 1]) + blob[k + 1 :], blob[:k] + b"\0" + blob[k:]):
+            other.write_bytes(new)
+            with pytest.raises(StorageError, match="other"):
+                read(other)
+    for more in (b"\0", b"\n", blob):
+        other.write_bytes(blob + more)
+        with pytest.raises(StorageError, match="too many"):
+            read(other)
+
+
+@pytest.mark.parametrize("version", [FORMAT + 1, 2**32 - 1])
+def test_a_newer_format_is_named(path, version):
+    blob = path.read_bytes()
+    path.write_bytes(HEADER.pack(*HEADER.unpack_from(blob)[:1], version, *HEADER.unpack_from(blob)[2:]) + blob[56:])
+    with pytest.raises(StorageError, match=rf"format {version}.*up to {FORMAT}; install a newer bayespatch"):
+        read(path)
+
+
+def test_an_older_format_is_read_where_it_is_known(path, monkeypatch):
+    monkeypatch.setattr(container, "FORMAT", FORMAT + 1)
+    assert dict(read(path).parts) == FILE.parts
+    monkeypatch.setattr(container, "OLDEST", FORMAT + 1)
+    with pytest.raises(StorageError, match=f"formats before {FORMAT + 1} are not known"):
+        read(path)
+
+
+# Trouble with files
+
+
+@pytest.mark.parametrize("name", ["Größe ☹.bpatch", "a b", "日本", "x" * 250, "-rf", "no suffix"])
+def test_any_name_will_do(tmp_path, name):
+    write([(tmp_path / name, FILE)])
+    assert dict(read(tmp_path / name).parts) == FILE.parts
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("path", [None, 3, b"a", "", "a\0b", "\ud800", ["a"]])
+def test_what_is_no_path(path):
+    for use in (read, read_manifest, lambda p: write([(p, FILE)])):
+        with pytest.raises(StorageError, match="is not a path; pass the name of a file"):
+            use(path)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(StorageError, match="is a folder"):
+        write([(tmp_path, FILE)])
+    with pytest.raises(StorageError, match="is a folder"):
+        read(tmp_path)
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(StorageError, match=r"there is no folder .*nowhere; make it first"):
+        write([(tmp_path / "nowhere" / "a", FILE)])
+    with pytest.raises(StorageError, match="no such file; correct the path"):
+        read(tmp_path / "nowhere" / "a")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match="there is no folder"):
+        write([(tmp_path / "file" / "a", FILE)])
+    with pytest.raises(StorageError, match="cannot be read"):
+        read(tmp_path / "file" / "a")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_a_pipe_does_not_keep_us_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StorageError, match="not a regular file"):
+        read(tmp_path / "pipe")
+    with pytest.raises(StorageError, match="is not a file"):
+        write([(tmp_path / "pipe", FILE)])
+
+
+def test_without_permission(path, monkeypatch):
+    def forbidden(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    before = path.read_bytes()
+    monkeypatch.setattr("builtins.open", forbidden)
+    with pytest.raises(StorageError, match="may not be read; ask its owner"):
+        read(path)
+    with pytest.raises(StorageError, match=r"cannot be written \(Permission denied\); choose a folder"):
+        write([(path, FILE)])
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(StorageError, match="may not be changed"):
+        write([(path, FILE)])
+    assert path.read_bytes() == before
+
+
+# All or nothing
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failure_leaves_everything_as_it_was(path, monkeypatch, step, error):
+    def fail(*_):
+        raise error
+
+    before = path.read_bytes()
+    monkeypatch.setattr(os, step, fail)
+    expected = StorageError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected, match="No space left" if isinstance(error, OSError) else None):
+        write([(path, File({}, {"other": b"x" * 100_000}))])
+    with pytest.raises(expected):
+        write([(path.parent / "new", FILE)])
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_of_two_files_both_are_written_or_none(path):
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="no folder"):
+        write([(path, File({}, {})), (path.parent / "nowhere" / "b", FILE)])
+    with pytest.raises(StorageError, match="written as JSON"):
+        write([(path, File({}, {})), (path.parent / "b", File({"a": float("nan")}, {}))])
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("value", [float("inf"), {1: 2}, (1, 2), 2**64, object()])
+def test_what_json_would_change_is_refused(tmp_path, value):
+    with pytest.raises(StorageError, match="JSON"):
+        write([(tmp_path / "a", File({"value": value}, {}))])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_writers_at_once(tmp_path):
+    path = tmp_path / "a"
+    files = [File({"writer": k}, {"part": bytes([k]) * 50_000}) for k in range(8)]
+    seen = []
+
+    def work(file):
+        for _ in range(5):
+            write([(path, file)])
+            found = read(path)
+            seen.append(found.parts["part"] == bytes([found.manifest["writer"]]) * 50_000)
+
+    threads = [threading.Thread(target=work, args=(file,)) for file in files]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [True] * 40
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_permissions_are_the_usual_ones_or_those_of_the_file_before(tmp_path):
+    write([(tmp_path / "a", FILE)])
+    (tmp_path / "usual").touch()
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == stat.S_IMODE((tmp_path / "usual").stat().st_mode)
+    (tmp_path / "a").chmod(0o600)
+    write([(tmp_path / "a", FILE)])
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege elsewhere")
+def test_a_link_stays_a_link(path):
+    link = path.parent / "link"
+    link.symlink_to(path)
+    write([(link, File({"holds": "other"}, {}))])
+    assert link.is_symlink()
+    assert read(path).manifest["holds"] == "other"
+
+
+def test_a_relative_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write([("a", FILE)])
+    assert read(Path("a")).manifest["holds"] == "nothing"

@@ -1,0 +1,255 @@
+import copy
+import json
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import bayespatch
+from bayespatch import PatchworkClassifier, load
+from bayespatch.storage import LeftOut, StorageError, read_manifest
+from bayespatch.storage.model import ESTIMATORS
+from tests.storage.damage import put_together, refused_all, taken_apart
+from tests.storage.fitted import FRAMES, SHORT, X, Y, fit, table, tiny
+
+NEW = table(9, seed=7)
+N_DAMAGED = 1500  # the slow tests damage 10,000
+
+
+@pytest.fixture(scope="module")
+def small():
+    return tiny()
+
+
+@pytest.fixture(scope="module")
+def on_frame():
+    return fit(PatchworkClassifier(**SHORT), X, Y)
+
+
+@pytest.fixture
+def blob(small, tmp_path):
+    small.save(tmp_path / "whole.bpatch")
+    return (tmp_path / "whole.bpatch").read_bytes()
+
+
+def same(a, b):
+    """Equal to the last bit, types included."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype == object:
+        return a.dtype == b.dtype and [(type(v), v) for v in a] == [(type(v), v) for v in b]
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+# There and back
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_loaded_model_is_the_saved_one(name, tmp_path, recwarn):
+    classifier, X, y = FRAMES[name]
+    saved = fit(classifier, X, y)
+    saved.save(tmp_path / "a.bpatch")
+    loaded = load(tmp_path / "a.bpatch")
+
+    new = NEW if hasattr(X, "columns") else X[:7]
+    for method in ("predict", "predict_proba", "predict_interval"):
+        assert same(getattr(loaded, method)(new), getattr(saved, method)(new))
+    assert all(same(getattr(loaded.neighbors(new), k), v) for k, v in vars(saved.neighbors(new)).items())
+
+    assert set(vars(loaded)) == set(vars(saved)), "a fitted attribute is not stored"
+    assert type(loaded) is type(saved)
+    assert loaded.schema_ == saved.schema_
+    assert loaded.hyper_ == saved.hyper_
+    for name in ("classes_", "parents_", "cases_", "x_", "y_", "feature_importances_"):
+        assert same(getattr(loaded, name), getattr(saved, name))
+    assert loaded.n_features_in_ == saved.n_features_in_
+    if hasattr(saved, "feature_names_in_"):
+        assert same(loaded.feature_names_in_, saved.feature_names_in_)
+    for name, value in vars(saved.posterior_).items():
+        kept = getattr(loaded.posterior_, name)
+        assert same(kept, value) if isinstance(value, np.ndarray) else kept == value
+    assert str(loaded.diagnostics_) == str(saved.diagnostics_)
+    assert repr(loaded) == repr(saved)
+    for name, value in saved.get_params().items():
+        assert type(getattr(loaded, name)) is type(value)
+        assert np.array_equal(getattr(loaded, name), value)
+
+    loaded.save(tmp_path / "b.bpatch")
+    assert (tmp_path / "a.bpatch").read_bytes() == (tmp_path / "b.bpatch").read_bytes()
+
+
+def test_a_loaded_model_can_be_fitted_again(on_frame, tmp_path):
+    on_frame.save(tmp_path / "a.bpatch")
+    again = fit(load(tmp_path / "a.bpatch").set_params(warm_start=True), X, Y)
+    assert again.posterior_.q.shape == on_frame.posterior_.q.shape
+
+
+def test_what_was_kept_on_request_is_stored(on_frame, tmp_path):
+    kept = copy.copy(on_frame)
+    (n, s), p, m = on_frame.posterior_.z_mean.shape, 5, 2
+    w, votes = np.full((n, s, p), 0.25, np.float32), np.full((2, 6, n, m), 0.5, np.float32)
+    kept.posterior_ = replace(on_frame.posterior_, kept_w_mean=w, kept_votes=votes)
+    kept.save(tmp_path / "a.bpatch")
+    loaded = load(tmp_path / "a.bpatch").posterior_
+    assert same(loaded.w_mean, w)
+    assert same(loaded.votes, votes)
+
+
+def test_what_json_has_no_word_for_follows_the_rules(small, tmp_path):
+    other = copy.copy(small).set_params(random_state=np.random.RandomState(3), progress=print)
+    other.save(tmp_path / "a.bpatch")
+    loaded = load(tmp_path / "a.bpatch")
+    assert loaded.random_state is None
+    assert loaded.progress is False
+    assert same(loaded.predict_proba([["yes", 58]]), small.predict_proba([["yes", 58]]))
+    with pytest.raises(StorageError, match=r"a\.bpatch.*parameter categorical=.*cannot be stored.*save again"):
+        copy.copy(small).set_params(categorical=object()).save(tmp_path / "a.bpatch")
+
+
+def test_the_same_model_gives_the_same_bytes(small, blob, tmp_path):
+    small.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == blob
+
+
+def test_another_process_predicts_the_same(small, tmp_path):
+    small.save(tmp_path / "a.bpatch")
+    code = "import sys, bayespatch; print(bayespatch.load(sys.argv[1]).predict_proba([['yes', 58]]).tobytes().hex())"
+    told = subprocess.run([sys.executable, "-c", code, tmp_path / "a.bpatch"], capture_output=True, check=True)
+    assert told.stdout.decode().strip() == small.predict_proba([["yes", 58]]).tobytes().hex()
+
+
+def test_the_manifest_can_be_read_by_itself(small, blob, tmp_path):
+    manifest = read_manifest(tmp_path / "whole.bpatch")
+    assert manifest == taken_apart(blob)[0]
+    assert manifest["package"] == bayespatch.__version__
+    assert manifest["sizes"]["S"] == 8
+    assert json.dumps(manifest)
+
+
+def test_the_estimators_that_it_names_are_there():
+    for name, room in ESTIMATORS.items():
+        assert room == "bayespatch.estimator"
+        assert hasattr(getattr(bayespatch, name), "save")
+
+
+# Without the cases
+
+
+def test_without_its_cases_a_model_says_that_it_cannot_predict(on_frame, tmp_path):
+    on_frame.save(tmp_path / "model.bpatch", with_cases=False)
+    on_frame.save(tmp_path / "whole.bpatch")
+    loaded = load(tmp_path / "model.bpatch")
+    assert same(loaded.feature_importances_, on_frame.feature_importances_)
+    for ask in (loaded.predict, loaded.predict_proba, loaded.neighbors, loaded.predict_interval):
+        with pytest.raises(StorageError, match=r"model\.bpatch.*without its past cases.*load\(path, cases=\.\.\.\)"):
+            ask(NEW)
+    with pytest.raises(StorageError, match="loaded without them"):
+        loaded.save(tmp_path / "again.bpatch")
+    loaded.save(tmp_path / "again.bpatch", with_cases=False)
+    assert (tmp_path / "again.bpatch").read_bytes() == (tmp_path / "model.bpatch").read_bytes()
+    assert same(load(tmp_path / "again.bpatch", cases=tmp_path / "whole.bpatch").predict(NEW), on_frame.predict(NEW))
+
+
+def test_no_value_of_a_case_is_left_in_the_file(on_frame, tmp_path):
+    on_frame.save(tmp_path / "model.bpatch", with_cases=False)
+    manifest, parts = taken_apart((tmp_path / "model.bpatch").read_bytes())
+    assert list(parts) == ["arrays"]
+    assert [entry["name"] for entry in manifest["parts"]] == ["arrays"]
+    for row in on_frame.x_:
+        assert row.tobytes() not in parts["arrays"]
+
+
+def test_cases_can_be_stored_apart(on_frame, tmp_path):
+    on_frame.save(tmp_path / "model.bpatch", cases_path=tmp_path / "cases.bpatch")
+    whole = load(tmp_path / "model.bpatch", cases=tmp_path / "cases.bpatch")
+    assert same(whole.predict_proba(NEW), on_frame.predict_proba(NEW))
+    assert isinstance(load(tmp_path / "model.bpatch").x_, LeftOut)
+    with pytest.raises(StorageError, match=r"cases\.bpatch.*holds the past cases.*as cases="):
+        load(tmp_path / "cases.bpatch")
+    with pytest.raises(StorageError, match=r"model\.bpatch.*holds no past cases"):
+        load(tmp_path / "model.bpatch", cases=tmp_path / "model.bpatch")
+    with pytest.raises(StorageError, match="no such file"):
+        load(tmp_path / "model.bpatch", cases=tmp_path / "elsewhere.bpatch")
+
+
+def test_the_cases_of_another_model_are_refused(on_frame, small, tmp_path):
+    on_frame.save(tmp_path / "model.bpatch", with_cases=False)
+    small.save(tmp_path / "other.bpatch", cases_path=tmp_path / "cases.bpatch")
+    with pytest.raises(StorageError, match=r"cases\.bpatch.*past cases of another model"):
+        load(tmp_path / "model.bpatch", cases=tmp_path / "cases.bpatch")
+
+
+def test_contradictory_wishes_are_refused(small, tmp_path):
+    with pytest.raises(StorageError, match="go nowhere"):
+        small.save(tmp_path / "a", with_cases=False, cases_path=tmp_path / "b")
+    with pytest.raises(StorageError, match="choose two names"):
+        small.save(tmp_path / "a", cases_path=tmp_path / "x" / ".." / "a")
+    with pytest.raises(StorageError, match="with_cases='no'"):
+        small.save(tmp_path / "a", with_cases="no")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_stands_for_the_cases_can_be_copied(small, tmp_path):
+    small.save(tmp_path / "a", with_cases=False)
+    loaded = load(tmp_path / "a")
+    for other in (copy.deepcopy(loaded), pickle.loads(pickle.dumps(loaded))):
+        with pytest.raises(StorageError, match="without its past cases"):
+            other.predict([["yes", 58]])
+    assert repr(loaded.x_) == "<past cases, left out>"
+    with pytest.raises(StorageError):
+        loaded.x_.shape
+    with pytest.raises(StorageError):
+        np.asarray(loaded.y_)
+
+
+# What is refused
+
+
+def test_damaged_files_are_refused(blob, tmp_path):
+    assert refused_all(load, StorageError, tmp_path / "damaged", blob, N_DAMAGED, seed=1) == []
+
+
+def test_the_forger_of_these_tests_can_also_write_a_good_file(blob, tmp_path):
+    (tmp_path / "good").write_bytes(put_together(*taken_apart(blob)))
+    assert (tmp_path / "good").read_bytes() == blob
+
+
+def test_what_is_not_fitted_is_not_saved(tmp_path):
+    with pytest.raises(StorageError, match="call fit first"):
+        PatchworkClassifier().save(tmp_path / "a")
+
+
+def test_a_model_that_could_not_be_loaded_is_not_saved(small, tmp_path):
+    broken = copy.copy(small)
+    broken.y_ = small.y_ + 5
+    with pytest.raises(StorageError, match="cannot be saved: y holds"):
+        broken.save(tmp_path / "a")
+    broken = copy.copy(small).set_params(chains=-1)
+    with pytest.raises(StorageError, match="chains=-1"):
+        broken.save(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_executed_and_nothing_imported_that_the_file_names(blob, tmp_path):
+    manifest, parts = taken_apart(blob)
+    for name in ("os:system", "Pipeline", "LabelEncoder", "__init__"):
+        (tmp_path / "forged").write_bytes(put_together({**manifest, "estimator": name}, parts))
+        with pytest.raises(StorageError, match="choose one of 'PatchworkClassifier'"):
+            load(tmp_path / "forged")
+    (tmp_path / "pickle").write_bytes(pickle.dumps(os.getcwd))
+    with pytest.raises(StorageError, match="not a model file"):
+        load(tmp_path / "pickle")
+
+
+def test_a_parameter_that_came_later_has_its_default(blob, tmp_path):
+    manifest, parts = taken_apart(blob)
+    del manifest["parameters"]["warm_start"]
+    (tmp_path / "older").write_bytes(put_together(manifest, parts))
+    assert load(tmp_path / "older").warm_start is False
+    manifest["parameters"]["new_in_3000"] = 1
+    (tmp_path / "newer").write_bytes(put_together(manifest, parts))
+    with pytest.raises(StorageError, match="has no parameters new_in_3000"):
+        load(tmp_path / "newer")

@@ -1,0 +1,463 @@
+"""PatchworkClassifier: scikit-learn's rules, the model's own answers, and what a prediction may depend on."""
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayespatch import Hyperparameters, PatchworkClassifier
+from bayespatch.datasets import load_breast, load_heart
+from bayespatch.predict import UnseenValueWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
+
+SHORT = dict(chains=2, draws=30, warmup=30)
+TINY = dict(chains=1, draws=5, warmup=5, random_state=0)
+
+X = pd.DataFrame({"pain": ["yes", "yes", "no", "no"] * 6, "age": [61, 58, 40, 44] * 6, "smokes": [True, False] * 12})
+Y = np.array(["sick", "sick", "well", "well"] * 6)
+
+
+def heart(n=None):
+    table, y = load_heart()
+    order = np.random.default_rng(0).permutation(len(table))[:n]
+    return table.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy()
+
+
+def quietly(task):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return task()
+
+
+def fit(table=X, y=Y, **settings):
+    return quietly(lambda: PatchworkClassifier(**{**SHORT, "random_state": 0, **settings}).fit(table, y))
+
+
+@pytest.fixture(scope="module")
+def on_heart():
+    table, y = heart()
+    return fit(table[:200], y[:200], draws=60, warmup=60), table[200:260], y[200:260]
+
+
+# scikit-learn's rules
+
+
+@parametrize_with_checks(
+    [
+        PatchworkClassifier(**SHORT),
+        PatchworkClassifier.paper(n_parents=0.3, **SHORT),
+        PatchworkClassifier.paper("II", n_parents=0.2, chains=1, draws=10, warmup=10),
+    ]
+)
+def test_every_check_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_it_learns_what_is_there_to_learn(on_heart):
+    clf, table, y = on_heart
+    assert clf.score(table, y) > 0.7
+    probabilities = clf.predict_proba(table)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_array_equal(clf.predict(table), clf.classes_[probabilities.argmax(axis=1)])
+
+
+def test_names_and_tags():
+    clf = fit()
+    assert list(clf.feature_names_in_) == ["pain", "age", "smokes"]
+    assert clf.n_features_in_ == 3
+    tags = clf.__sklearn_tags__()
+    assert tags.estimator_type == "classifier"
+    assert tags.input_tags.allow_nan
+    assert tags.input_tags.string
+    assert tags.input_tags.categorical
+    assert not tags.input_tags.sparse
+    assert not PatchworkClassifier(missing="error").__sklearn_tags__().input_tags.allow_nan
+    assert not tags.classifier_tags.poor_score
+    assert PatchworkClassifier.paper().__sklearn_tags__().classifier_tags.poor_score
+
+
+def test_the_columns_must_be_those_of_the_fit():
+    clf = fit()
+    with pytest.raises(ValueError, match="must be in the same order"):
+        clf.predict(X[["age", "pain", "smokes"]])
+    with pytest.raises(ValueError, match="Feature names unseen at fit time"):
+        clf.predict(X.rename(columns={"age": "years"}))
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        clf.predict(X[["pain", "age"]])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        clf.predict(X.to_numpy()[:2])
+
+
+def test_frames_of_any_make_give_the_same():
+    expected = fit().predict_proba(X)
+    frame = pl.from_pandas(X)
+    clf = fit(frame, pl.Series(Y))
+    np.testing.assert_array_equal(clf.predict_proba(frame), expected)
+    assert list(clf.feature_names_in_) == list(X.columns)
+    np.testing.assert_array_equal(fit(X.to_numpy()).predict_proba(X.to_numpy()), expected)
+    np.testing.assert_array_equal(fit(X.to_numpy().tolist()).predict_proba(X.to_numpy().tolist()), expected)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.arange(24) % 2 == 0,
+        pd.Series(Y, dtype="category"),
+        pd.Series(Y, dtype="string"),
+        np.arange(24) % 3,
+        np.array(["a", "b"] * 12, dtype=object),
+        (np.arange(24) % 2).astype(np.uint8),
+        np.array([1.0, 2.0] * 12),
+    ],
+)
+def test_classes_of_any_type(y):
+    clf = fit(y=y)
+    predicted = clf.predict(X)
+    assert set(predicted.tolist()) <= set(np.unique(np.asarray(y)).tolist())
+    assert clf.predict_proba(X).shape == (24, len(clf.classes_))
+
+
+@pytest.mark.parametrize(
+    ("y", "complaint"),
+    [
+        (np.linspace(0, 1, 24), "continuous"),
+        (np.where(np.arange(24) == 3, np.nan, 1.0), "NaN"),
+        ([None, *Y[1:]], "class"),
+        (Y[:-1], "inconsistent numbers of samples"),
+        (np.zeros((24, 2)), "1d array"),
+    ],
+)
+def test_what_is_no_list_of_classes_is_refused(y, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        PatchworkClassifier(**TINY).fit(X, y)
+
+
+def test_a_column_of_classes_is_taken_with_a_warning():
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        PatchworkClassifier(**TINY).fit(X, Y[:, None])
+
+
+def test_one_class_is_always_predicted():
+    clf = fit(y=["only"] * 24)
+    assert set(clf.predict(X)) == {"only"}
+    np.testing.assert_array_equal(clf.predict_proba(X), 1)
+
+
+def test_one_case_is_refused():
+    with pytest.raises(ValueError, match="n_samples=1"):
+        PatchworkClassifier().fit(X[:1], Y[:1])
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_interval", "neighbors"])
+def test_before_the_fit_there_is_nothing_to_say(method):
+    with pytest.raises(NotFittedError):
+        getattr(PatchworkClassifier(), method)(X)
+    for name in ("feature_importances_", "diagnostics_"):
+        assert not hasattr(PatchworkClassifier(), name)
+
+
+def test_pickle_clone_and_parameters():
+    clf = fit()
+    again = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    hyper = Hyperparameters(alpha=0.3)
+    copy = clone(PatchworkClassifier(hyper=hyper, parents=np.array([1, 2])))
+    assert copy.hyper == hyper
+    assert not hasattr(copy, "posterior_")
+    assert copy.set_params(model="III", n_bins=3).get_params()["model"] == "III"
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        copy.set_params(neighbours=3)
+
+
+def test_among_the_tools_of_scikit_learn():
+    tiny = PatchworkClassifier(**TINY)
+    assert make_pipeline(FunctionTransformer(), tiny).fit(X, Y).score(X, Y) > 0.9
+    grid = {"model": ["I", "III"], "hyper": ["auto", Hyperparameters(alpha=0.4)]}
+    search = GridSearchCV(tiny, grid, cv=2, scoring="neg_log_loss").fit(X, Y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    calibrated = CalibratedClassifierCV(tiny, cv=2).fit(X, Y)
+    assert calibrated.predict_proba(X).shape == (24, 2)
+    assert len(cross_val_score(tiny, X, Y, cv=3, n_jobs=1)) == 3
+
+
+def test_a_notebook_shows_it():
+    assert "PatchworkClassifier" in PatchworkClassifier(model="II")._repr_html_()
+    assert repr(PatchworkClassifier(model="II", draws=9)) == "PatchworkClassifier(draws=9, model='II')"
+
+
+# What a prediction may depend on
+
+
+def test_alone_in_a_batch_in_another_order_with_other_threads(on_heart):
+    clf, table, _ = on_heart
+    whole, intervals, near = clf.predict_proba(table), clf.predict_interval(table), clf.neighbors(table)
+    order = np.random.default_rng(1).permutation(len(table))
+    np.testing.assert_array_equal(clf.predict_proba(table.iloc[order]), whole[order])
+    for i in range(0, 60, 10):
+        row = table.iloc[[i]]
+        np.testing.assert_array_equal(clf.predict_proba(row), whole[[i]])
+        np.testing.assert_array_equal(clf.predict_interval(row), intervals[[i]])
+        np.testing.assert_array_equal(clf.neighbors(row).rows, near.rows[[i]])
+        np.testing.assert_array_equal(clf.neighbors(row).features, near.features[[i]])
+    for n_jobs in (1, 2, 3, -2):
+        np.testing.assert_array_equal(clone_of(clf, n_jobs=n_jobs).predict_proba(table), whole)
+
+
+def clone_of(clf, **changes):
+    """The fitted classifier with other parameters."""
+    return pickle.loads(pickle.dumps(clf)).set_params(**changes)
+
+
+def test_in_another_process(on_heart, tmp_path):
+    clf, table, _ = on_heart
+    (tmp_path / "model").write_bytes(pickle.dumps((clf, table.iloc[7:19])))
+    code = (
+        "import pickle, sys; clf, table = pickle.load(open(sys.argv[1], 'rb'));"
+        "sys.stdout.write(clf.predict_proba(table).tobytes().hex())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "model"], capture_output=True, text=True, check=True)
+    assert bytes.fromhex(done.stdout) == clf.predict_proba(table)[7:19].tobytes()
+
+
+def test_the_fit_depends_on_the_seed_and_not_on_the_threads():
+    first = fit(n_jobs=1)
+    np.testing.assert_array_equal(fit(n_jobs=2).posterior_.q, first.posterior_.q)
+    np.testing.assert_array_equal(fit(random_state=0).posterior_.q, first.posterior_.q)
+    assert not np.array_equal(fit(random_state=1).posterior_.q, first.posterior_.q)
+    states = [np.random.RandomState(5) for _ in range(2)]
+    same, again = (fit(random_state=state).posterior_.q for state in states)
+    np.testing.assert_array_equal(same, again)
+    assert not np.array_equal(fit(random_state=states[0]).posterior_.q, same)
+    assert fit(random_state=None).posterior_.seed != fit(random_state=None).posterior_.seed
+
+
+def test_unseen_values_are_reported_and_match_nobody():
+    clf = fit()
+    new = pd.DataFrame({"pain": ["perhaps", "yes", None], "age": [50, 51, 52], "smokes": [True, True, True]})
+    for method in (clf.predict, clf.predict_proba, clf.predict_interval, clf.neighbors):
+        with pytest.warns(UnseenValueWarning, match=r"'pain' \(2\)") as caught:
+            method(new)
+        assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.predict(new[1:2])
+    assert np.isfinite(quietly(lambda: clf.predict_proba(new))).all()
+    with pytest.warns(UnseenValueWarning):
+        assert clone_of(clf, transductive=True, draws=5).predict_proba(new).shape == (3, 2)
+
+
+# The model's own answers
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+@pytest.mark.parametrize("load", [load_heart, load_breast])
+@pytest.mark.parametrize("discretize", [None, "paper"])
+def test_supervised_and_unsupervised_on_both_sets(load, supervised, discretize):
+    table, y = load(discretize=discretize) if discretize else load()
+    clf = fit(table[::2], y[::2], supervised=supervised, draws=20, chains=1)
+    probabilities = quietly(lambda: clf.predict_proba(table[1::10]))
+    assert np.isfinite(probabilities).all()
+    assert clf.posterior_.settings.supervised == supervised
+
+
+@pytest.mark.parametrize("model", ["I", "II", "III"])
+def test_with_the_label_known_the_neighbors_of_its_class_gain(model):
+    """Type III on real cases: for nearly every patient, told either outcome."""
+    table, y = heart(160)
+    clf = fit(table[:120], y[:120], model=model)
+    new = table[120:]
+    hidden = clf.neighbors(new, top=120)
+    for label in clf.classes_:
+        known = clf.neighbors(new, y=[label] * len(new), top=120)
+
+        def share(near, label=label):
+            return (near.probability * (y[near.rows] == label)).sum(axis=1) / near.probability.sum(axis=1)
+
+        gain = share(known) - share(hidden)
+        assert gain.mean() > 0.03
+        assert (gain > 0).mean() > 0.85
+
+
+def test_neighbors_are_rows_of_the_table():
+    clf = fit(parents=[3, 5, 8, 10, 13, 20])
+    near = clf.neighbors(X[:4], top=3)
+    assert set(near.rows.ravel().tolist()) <= {3, 5, 8, 10, 13, 20}
+    assert near.features.shape == (4, 3, 3)
+    assert clf.neighbors(X[:1], top=100).rows.shape == (1, 6)
+    with pytest.raises(ValueError, match="top=0"):
+        clf.neighbors(X, top=0)
+    with pytest.raises(ValueError, match="'ill'"):
+        clf.neighbors(X[:2], y=["sick", "ill"])
+    with pytest.raises(ValueError, match="1 classes for 2 rows"):
+        clf.neighbors(X[:2], y=["sick"])
+
+
+def test_intervals_hold_the_probability(on_heart):
+    clf, table, _ = on_heart
+    narrow, wide = clf.predict_interval(table, level=0.5), clf.predict_interval(table, level=0.95)
+    assert wide.shape == (60, 2, 2)
+    assert (wide[..., 0] <= narrow[..., 0]).all()
+    assert (narrow[..., 1] <= wide[..., 1]).all()
+    probabilities = clf.predict_proba(table)
+    assert ((wide[..., 0] <= probabilities) & (probabilities <= wide[..., 1])).mean() > 0.9
+    for level in (0, 1, -0.5, "most"):
+        with pytest.raises(ValueError, match="level="):
+            clf.predict_interval(table, level=level)
+
+
+def test_inductive_and_transductive_agree():
+    """No further apart than two fits with other seeds: within the Monte Carlo error."""
+    table, y = heart(150)
+    run = dict(chains=2, draws=200, warmup=150)
+    clf, other = (fit(table[:120], y[:120], random_state=seed, **run) for seed in (0, 1))
+    new = table[120:]
+    inductive = clf.predict_proba(new)[:, 1]
+    transductive = quietly(lambda: clone_of(clf, transductive=True).predict_proba(new)[:, 1])
+    error = np.sqrt(np.mean((inductive - other.predict_proba(new)[:, 1]) ** 2))
+    assert np.sqrt(np.mean((inductive - transductive) ** 2)) < 1.5 * error
+    assert abs(np.mean(inductive - transductive)) < 0.02
+
+
+def test_transductive_prediction_leaves_the_fit_alone_and_can_be_repeated():
+    clf = fit(transductive=True, parents=8)
+    before = clf.posterior_
+    first = clf.predict_proba(X[:5])
+    np.testing.assert_array_equal(clf.predict_proba(X[:5]), first)
+    assert clf.posterior_ is before
+    assert clf.neighbors(X[:2], y=["sick", "well"]).rows.shape == (2, 4)
+
+
+def test_importances_are_those_of_the_posterior(on_heart):
+    clf = on_heart[0]
+    np.testing.assert_allclose(clf.feature_importances_, clf.posterior_.q.mean(axis=(0, 1)))
+    assert len(clf.feature_importances_) == clf.n_features_in_
+    assert "log_joint" in str(clf.diagnostics_)
+
+
+# Parameters
+
+
+def test_class_weights_are_weights_of_votes():
+    y = np.array(["rare"] * 4 + ["usual"] * 20)
+    balanced = fit(y=y, class_weight="balanced").hyper_.mu
+    np.testing.assert_allclose(balanced, (3.0, 0.6))
+    np.testing.assert_allclose(fit(y=y, class_weight={"rare": 2.0, "usual": 1.0}).hyper_.mu, (2.0, 1.0))
+    hyper = Hyperparameters(mu=(1.0, 4.0))
+    np.testing.assert_allclose(fit(y=y, hyper=hyper, class_weight="balanced").hyper_.mu, (3.0, 2.4))
+    plain, weighted = (fit(y=y, class_weight=w).predict_proba(X)[:, 0].mean() for w in (None, "balanced"))
+    assert weighted > plain
+    with pytest.raises(ValueError, match="mu must be finite and greater than 0"):
+        fit(y=y, class_weight={"rare": 0.0, "usual": 1.0})
+
+
+def test_the_paper():
+    clf = PatchworkClassifier.paper("III", n_parents=60, draws=7)
+    assert (clf.model, clf.parents, clf.n_parents, clf.draws) == ("III", "random", 60, 7)
+    assert clf.hyper == Hyperparameters.paper()
+    assert PatchworkClassifier.paper(parents="balanced").parents == "balanced"
+    short = PatchworkClassifier.paper(n_parents=10, **TINY).fit(X, Y)
+    assert len(short.parents_) == 10
+    assert len(short.cases_) == 14
+    assert not set(short.parents_) & set(short.cases_)
+
+
+def test_bins_and_levels_are_passed_on():
+    table = pd.DataFrame({"age": np.arange(24.0), "stage": np.arange(24) % 6})
+    assert fit(table, n_bins=3).schema_.n_values.tolist() == [3, 6]
+    assert fit(table, max_levels=2).schema_.n_values.tolist() == [4, 4]
+    assert fit(table, windows={"age": 2.0}).schema_.windows.tolist() == [2, 0]
+    assert fit(table, bins={"age": [5, 9]}, categorical=["stage"]).schema_.n_values.tolist() == [3, 6]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"model": "IV"},
+        {"likelihood": "exakt"},
+        {"supervised": "yes"},
+        {"transductive": 1},
+        {"warm_start": None},
+        {"parents": "some"},
+        {"parents": "random"},
+        {"n_parents": 5},
+        {"parents": "random", "n_parents": 24},
+        {"hyper": "paper"},
+        {"hyper": {"alpha": 0.1}},
+        {"class_weight": "heavy"},
+        {"class_weight": {"ill": 2.0}},
+        {"bins": "deciles"},
+        {"n_bins": 1},
+        {"max_levels": -1},
+        {"windows": {"weight": 3}},
+        {"categorical": "age"},
+        {"missing": "drop"},
+        {"engine": "gpu"},
+        {"chains": 0},
+        {"draws": 2.5},
+        {"warmup": -1},
+        {"thin": 0},
+        {"n_jobs": 0},
+        {"n_jobs": "all"},
+        {"progress": "bar"},
+        {"random_state": "seed"},
+    ],
+    ids=str,
+)
+def test_wrong_parameters_are_refused_before_the_work(wrong, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError("sampling began")
+
+    monkeypatch.setattr("bayespatch.sample.run_chains", never)
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}|{next(iter(wrong.values()))}"):
+        PatchworkClassifier(**wrong).fit(X, Y)
+
+
+# A refit with more cases
+
+
+@pytest.mark.parametrize("parents", ["all", [2, 5, 11, 17]])
+def test_a_warm_start_begins_where_the_last_fit_ended(parents):
+    clf = fit(X[:20], Y[:20], warm_start=True, parents=parents, random_state=3)
+    old, old_parents = clf.posterior_, clf.parents_
+    clf.set_params(warmup=0, draws=1)
+    begun = {}
+
+    def watch(engine, state, q, q_tilde):
+        begun[state.chain] = q, q_tilde
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayespatch.engine.cpu.CpuEngine.set_importance", watch)
+        quietly(lambda: clf.fit(X, Y))
+    assert sorted(begun) == [0, 1]
+    for chain, (q, q_tilde) in begun.items():
+        np.testing.assert_array_equal(q, old.q[chain, -1])
+        np.testing.assert_array_equal(q_tilde[: len(old_parents)], old.q_tilde[chain, -1])
+        newcomers = q_tilde[len(old_parents) :]
+        assert len(newcomers) == len(clf.parents_) - len(old_parents)
+        np.testing.assert_allclose(newcomers, np.broadcast_to(q, newcomers.shape), rtol=1e-6)
+    assert clf.posterior_.seed != old.seed
+
+
+def test_a_warm_start_with_other_parents_or_other_columns():
+    clf = fit(warm_start=True, parents=[1, 4, 9])
+    old = clf.posterior_
+    begin = clf._beginning(clf.schema_, np.array([0, 4, 9, 12]))
+    np.testing.assert_array_equal(begin.q_tilde[:, 0, [1, 2]], old.q_tilde[:, -1, [1, 2]])
+    np.testing.assert_allclose(begin.q_tilde[:, 0, 3], old.q[:, -1], rtol=1e-6)
+    quietly(lambda: clf.set_params(parents="all").fit(X[["age", "pain"]], Y))
+    assert clf.n_features_in_ == 2
+    cold = fit(warm_start=False)
+    assert cold._beginning(cold.schema_, cold.parents_) is None
