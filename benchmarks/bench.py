@@ -16,6 +16,7 @@ from pathlib import Path
 import memory
 import mixing
 import plots
+import prediction
 import report
 import speed
 import startup
@@ -25,9 +26,10 @@ BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
     "startup": startup.main,
     "memory": memory.main,
     "speed": speed.main,
+    "prediction": prediction.main,
     "mixing": mixing.main,
 }
-ORDER = ("speed", "mixing", "memory", "startup")  # on the page
+ORDER = ("speed", "prediction", "mixing", "memory", "startup")  # on the page
 
 
 def main() -> None:
@@ -52,7 +54,7 @@ def main() -> None:
     findings = [finding.row() for section in sections for finding in section.findings]
     summary = {"environment": environment(), "findings": findings}
     (results / "findings.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
-    (out / "README.md").write_text(report.page(sections, minutes, results.name).rstrip() + "\n")
+    (out / "README.md").write_text(report.page(sections, minutes, results.name, options.quick).rstrip() + "\n")
     say(f"\n{as_text(findings)}\n\n{minutes:.1f} minutes; the page is {out / 'README.md'}")
 
 

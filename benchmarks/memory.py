@@ -80,7 +80,7 @@ def main(quick: bool, tell: Say) -> Section:
             {
                 "chains": chains,
                 "added, MB": seen["code"] + seen["data"],
-                "of which compiled code, MB": seen["code"],
+                "of which code, MB": seen["code"],
                 "of which data, MB": seen["data"],
                 "of which z_mean, MB": seen["z_mean"],
                 "w, if dense, MB": n_cases * n_parents * 19 * chains / PER_MB,
@@ -91,8 +91,8 @@ def main(quick: bool, tell: Say) -> Section:
     section.tables["memory"] = rows
     section.findings.append(
         Finding(
-            f"N={n_cases}, S={n_parents}, P=19, one chain: memory that `sample` adds, compiled code and all",
-            float(rows[0]["added, MB"]),
+            f"N={n_cases}, S={n_parents}, P=19, one chain: memory that the problem adds to a process that has sampled",
+            float(rows[0]["of which data, MB"]),
             250,
             at_most=True,
             unit=" MB",

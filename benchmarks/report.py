@@ -49,12 +49,14 @@ alpha = 0.5: 40 of the 80 parents are expected to be neighbors of a case.""",
     "mixing_engines": """### Beside the paper's sampler
 
 20 cases and 10 parents of the heart data, few enough for the paper's sampler to come near convergence (see its
-R-hat); Model I, alpha = 0.3, lam0 = 0.5, gamma = 2, sigma1 = 2, sigma2 = 5; 4 chains on one thread, the two engines in turn.""",
+R-hat); Model I, alpha = 0.3, lam0 = 0.5, gamma = 2, sigma1 = 2, sigma2 = 5; 4 chains on one thread, one engine
+after the other.""",
     "memory": """## Memory
 
 The peak of a fresh process less what it held before the call, with Numba and the engine imported and the data made.
 Kernels come from the cache on disk; loading them, and the packages behind the diagnostics, takes memory whatever the
-size of the problem: that part is measured by a tiny run before the large one.""",
+size of the problem: that part ("code") is measured by a tiny run before the large one, and the target is held against
+the rest.""",
     "startup": """## First call
 
 Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",
@@ -66,11 +68,13 @@ FIGURES = {
 }
 
 
-def page(sections: list[Section], minutes: float, results: str) -> str:
+def page(sections: list[Section], minutes: float, results: str, quick: bool) -> str:
     """The whole page; `results` is the folder of the figures, as seen from the page."""
     findings = [finding.row() for section in sections for finding in section.findings]
     n_met = sum(row["met"] == "yes" for row in findings)
-    parts = [HEAD, f"## Targets: {n_met} of {len(findings)} met\n", as_markdown(findings), "", *conditions(minutes)]
+    warning = "**A quick run, at sizes that say nothing: only to see that everything runs.**\n"
+    head = [HEAD, warning] if quick else [HEAD]
+    parts = [*head, f"## Targets: {n_met} of {len(findings)} met\n", as_markdown(findings), "", *conditions(minutes)]
     tables = {name: rows for section in sections for name, rows in section.tables.items()}
     for name, about in ABOUT.items():
         if name not in tables:

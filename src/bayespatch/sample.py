@@ -196,6 +196,7 @@ def run_chains(
     run.run(n_at_once, meter)
 
     posterior = run.posterior(n_threads=threads)
+    del run, engines  # their memory is not needed any more
     if posterior.interrupted:
         warnings.warn(
             f"interrupted: {posterior.n_draws} of {settings.draws} draws are kept of each chain",
