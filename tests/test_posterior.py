@@ -230,3 +230,15 @@ def test_to_arviz_without_the_extra_names_it(posterior, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=r'pip install "bayespatch\[arviz\]"'):
         posterior.to_arviz()
+
+
+# For chains with other parents
+
+
+def test_last_draws_go_to_the_parents_they_belong_to(posterior):
+    begin = posterior.last_draws(np.array([2, 3, 5, 7, 11, 13]), np.array([3, 4, 11]))
+    np.testing.assert_array_equal(begin.q, posterior.q[:, -1:])
+    assert begin.q_tilde.shape == (CHAINS, 1, 3, P)
+    assert begin.q_tilde.dtype == np.float32
+    np.testing.assert_array_equal(begin.q_tilde[:, 0, [0, 2]], posterior.q_tilde[:, -1, [1, 4]])
+    np.testing.assert_allclose(begin.q_tilde[:, 0, 1], posterior.q[:, -1], rtol=1e-6)

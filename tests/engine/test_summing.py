@@ -119,19 +119,17 @@ def test_w_is_redrawn_from_its_conditional(kind, max_summed):
         _, _, sums = prepare(at_hand)
         entries = np.arange(at_hand.n)
         m = at_hand.n if kind == "I" else min(at_hand.n, max_summed)
-        starts = {}
-        for key in np.arange(30_000, dtype=np.uint64):  # keys by the place at which they begin
-            starts.setdefault(start_of(key, at_hand.n) if m < at_hand.n else 0, []).append(key)
-            if len(starts[0 if 0 in starts else next(iter(starts))]) == n_draws:
-                break
-        start = 0 if 0 in starts else next(iter(starts))
+        start = 1 if m < at_hand.n else 0
+        keys = np.arange(n_draws * at_hand.n, dtype=np.uint64)
+        if m < at_hand.n:
+            keys = [key for key in keys if start_of(key, at_hand.n) == start]
         summed = (start + np.arange(m)) % at_hand.n
         fixed = np.setdiff1d(entries, summed)
         j = n_compared % P
         settings, expected = weights_of_w(at_hand, j, at_hand.q_tilde, summed)
         drawn = np.zeros(len(settings))
         before = at_hand.state.neighbors.bits[at_hand.i].copy()
-        for key in starts[start]:
+        for key in keys[:n_draws]:
             bits = before.copy()
             redraw(at_hand, sums, bits, j, key)
             w = np.array([votes.is_on(bits, s, j) for s in entries])
