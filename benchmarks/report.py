@@ -51,6 +51,11 @@ alpha = 0.5: 40 of the 80 parents are expected to be neighbors of a case.""",
 20 cases and 10 parents of the heart data, few enough for the paper's sampler to come near convergence (see its
 R-hat); Model I, alpha = 0.3, lam0 = 0.5, gamma = 2, sigma1 = 2, sigma2 = 5; 4 chains on one thread, one engine
 after the other.""",
+    "prediction_cost": """## Prediction
+
+New cases under a fitted model, one thread, beside as many updates of the sampler as parents x features x draws used ask
+for.""",
+    "prediction_seconds": "Seconds by the clock, default settings of `PatchworkClassifier`, heart data, 2 threads:",
     "memory": """## Memory
 
 The peak of a fresh process less what it held before the call, with Numba and the engine imported and the data made.

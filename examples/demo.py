@@ -42,7 +42,7 @@ def main() -> None:
         exclude_self=True,
         missing="ignore",
         draws=options.draws,
-        warmup=options.draws,
+        warmup=options.draws // 2,
         keep_w=True,
         progress=sys.stderr.isatty(),
     )
@@ -56,7 +56,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--patient", type=int, default=20, help="row of the heart table (default: 20)")
     parser.add_argument("--neighbors", type=int, default=5, help="how many neighbors to show (default: 5)")
     parser.add_argument(
-        "--draws", type=int, default=200, help="draws per chain, after as many for warm-up (default: 200)"
+        "--draws", type=int, default=1000, help="draws per chain, after half as many for warm-up (default: 1000)"
     )
     return parser.parse_args()
 
