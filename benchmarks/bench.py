@@ -1,7 +1,8 @@
 """All benchmarks in one run: tables and figures into results/, and the page README.md from them.
 
-``python benchmarks/bench.py`` measures (about an hour, on a machine with nothing else to do); ``--quick`` only shows
-that everything runs, within a minute, and writes to a temporary folder. ``--only speed memory`` runs a part.
+``python benchmarks/bench.py`` measures (about 20 minutes, on a machine with nothing else to do); ``--quick`` only shows
+that everything runs, within a minute, and writes to a temporary folder. ``--only speed memory`` measures a part anew
+and keeps what was measured of the others; whatever is compared is compared within one part.
 """
 
 from __future__ import annotations
@@ -35,26 +36,24 @@ ORDER = ("speed", "prediction", "mixing", "memory", "startup")  # on the page
 def main() -> None:
     options = parse_options()
     home = Path(__file__).parent
-    partial = options.quick or set(options.only) != set(BENCHMARKS)
-    out = options.out or (Path(tempfile.mkdtemp(prefix="bench-")) if partial else home)
+    out = options.out or (Path(tempfile.mkdtemp(prefix="bench-")) if options.quick else home)
     results = out / "results"
     results.mkdir(parents=True, exist_ok=True)
 
     began = time.perf_counter()
-    sections: list[Section] = []
     for name in options.only:
         say(f"[{time.perf_counter() - began:6.0f} s] {name}")
         section = BENCHMARKS[name](options.quick, say)
         section.write(results)
-        sections.append(section)
-    sections.sort(key=lambda section: ORDER.index(section.name))
+        (results / f"{name}.json").write_text(section.to_json())
+    sections = [Section.from_json(path.read_text()) for name in ORDER if (path := results / f"{name}.json").exists()]
     minutes = (time.perf_counter() - began) / 60
 
     plots.plot_all(sections, results)
     findings = [finding.row() for section in sections for finding in section.findings]
     summary = {"environment": environment(), "findings": findings}
     (results / "findings.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
-    (out / "README.md").write_text(report.page(sections, minutes, results.name, options.quick).rstrip() + "\n")
+    (out / "README.md").write_text(report.page(sections, results.name, options.quick).rstrip() + "\n")
     say(f"\n{as_text(findings)}\n\n{minutes:.1f} minutes; the page is {out / 'README.md'}")
 
 
@@ -63,7 +62,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to measure")
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS), metavar="NAME",
                         help=f"run only these ({', '.join(BENCHMARKS)})")  # fmt: skip
-    parser.add_argument("--out", type=Path, help="folder to write to (default: this one; if partial, a temporary one)")
+    parser.add_argument("--out", type=Path, help="folder to write to (default: this one; if quick, a temporary one)")
     return parser.parse_args()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -52,6 +53,16 @@ class Section:
         """Print everything."""
         for name, rows in {f"{self.name}: targets": [f.row() for f in self.findings], **self.tables}.items():
             print(f"\n{name.replace('_', ' ')}\n{as_text(rows)}", flush=True)
+
+    def to_json(self) -> str:
+        """Everything, to be read back by `from_json`."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Section:
+        """What `to_json` wrote."""
+        parts = json.loads(text)
+        return cls(parts["name"], [Finding(*finding) for finding in parts["findings"]], parts["tables"])
 
     def write(self, folder: Path) -> None:
         """One CSV file per table."""

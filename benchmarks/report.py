@@ -6,7 +6,7 @@ from measure import Row, Section, as_markdown, environment
 
 HEAD = """# Benchmarks
 
-Written by `make bench` from one run on one machine; edit `benchmarks/report.py`, not this page. A ratio compares two
+Written by `make bench` on one machine; edit `benchmarks/report.py`, not this page. A ratio compares two
 things measured in the same run, turn by turn: the median over the rounds of the ratio within a round. Times of one
 thread are processor time of that thread; where threads matter, time by the clock. All tables are in `results/` as CSV.
 """
@@ -73,13 +73,13 @@ FIGURES = {
 }
 
 
-def page(sections: list[Section], minutes: float, results: str, quick: bool) -> str:
+def page(sections: list[Section], results: str, quick: bool) -> str:
     """The whole page; `results` is the folder of the figures, as seen from the page."""
     findings = [finding.row() for section in sections for finding in section.findings]
     n_met = sum(row["met"] == "yes" for row in findings)
     warning = "**A quick run, at sizes that say nothing: only to see that everything runs.**\n"
     head = [HEAD, warning] if quick else [HEAD]
-    parts = [*head, f"## Targets: {n_met} of {len(findings)} met\n", as_markdown(findings), "", *conditions(minutes)]
+    parts = [*head, f"## Targets: {n_met} of {len(findings)} met\n", as_markdown(findings), "", *conditions()]
     tables = {name: rows for section in sections for name, rows in section.tables.items()}
     for name, about in ABOUT.items():
         if name not in tables:
@@ -90,10 +90,10 @@ def page(sections: list[Section], minutes: float, results: str, quick: bool) -> 
     return "\n".join(parts)
 
 
-def conditions(minutes: float) -> list[str]:
+def conditions() -> list[str]:
     """Where the numbers come from."""
     said = ", ".join(f"{name} {value}" for name, value in environment().items())
-    return [f"Measured in {minutes:.0f} minutes with: {said}.", ""]
+    return [f"Measured with: {said}.", ""]
 
 
 def remark(name: str, rows: list[Row]) -> list[str]:

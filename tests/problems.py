@@ -136,10 +136,10 @@ def small_shapes() -> Problem:
 
 
 def crowd() -> Problem:
-    """Most parents are neighbors, and their votes weigh much: sums over w have many terms."""
+    """Several neighbors at a time, and their votes weigh much: sums over w have many terms."""
     data = make_data([[0, 1], [1, 1]], [0, 1], [[0, 1], [1, 1], [0, 0]], [0, 1, 0], [2, 3])
     hyper = Hyperparameters(
-        alpha=0.7, lam0=0.1, lam=2, mu0=0.1, mu=2, gamma=0.6, sigma1=0.7, sigma2=0.5, tau=0.4, sigma3=0.4
+        alpha=0.55, lam0=0.1, lam=2, mu0=0.1, mu=2, gamma=0.6, sigma1=0.7, sigma2=0.5, tau=0.4, sigma3=0.4
     )
     return data, hyper
 

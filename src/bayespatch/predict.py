@@ -25,7 +25,7 @@ from bayespatch.posterior import Posterior
 from bayespatch.sample import run_chains
 
 N_DRAWS = 200  # of q-tilde, evenly from all chains
-N_SETTLING = 8  # sweeps before the first draw of a chain counts
+N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 16  # fewer are not worth a thread
 BATCH = 4096  # cases at a time, at most, and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory

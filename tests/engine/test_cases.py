@@ -5,7 +5,7 @@ from bayespatch import model as bp
 from bayespatch.engine import cases
 from bayespatch.engine.cpu import CpuEngine
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
-from tests.problems import random_data
+from tests.problems import make_data, random_data
 
 HYPER = Hyperparameters(alpha=0.4, lam0=2.0, lam=1.3, mu0=0.3, mu=(1.0, 2.5), gamma=1.5, sigma1=1.2, sigma2=2)
 
@@ -73,3 +73,16 @@ def test_a_case_that_finds_no_room_is_left_as_it_was():
     assert (tight.n[todo] == 0).all()
     assert (tight.n <= 1).all()
     assert (engine.work[0].slot == -1).all()
+
+
+def test_equal_cases_are_independent():
+    """Given q-tilde, cases that nothing tells apart share neither data nor random numbers."""
+    data = make_data([[0, 1]] * 3, [0] * 3, [[0, 1], [0, 0]], [0, 0], [2, 3])
+    engine, state = after_sweeps(data, Model("I", "exact", HYPER))
+    z = []
+    for key in range(4000):
+        engine.update_cases(state, np.uint64(key))
+        z.append(engine.latent(state).z[:, 0])
+    correlation = np.corrcoef(np.array(z, float).T)
+    # z follows itself from one update to the next, a little; the correlation of independent cases stays near zero
+    assert np.abs(correlation - np.eye(3)).max() < 6 / np.sqrt(len(z))

@@ -18,11 +18,11 @@ HYPER = Hyperparameters(
     alpha=0.4, lam0=0.3, lam=1.5, mu0=0.3, mu=(1.0, 2.0), gamma=1.5, sigma1=2.0, sigma2=2.0, tau=2.0, sigma3=1.5
 )
 N_CASES, N_PARENTS, N_VALUES = 6, 5, (2, 3, 5)
-N_SIMULATIONS = 300
+N_SIMULATIONS = 250
 N_RANKED = 19  # draws to be ranked among: ranks 0..19, 20 bins
-N_THIN = 25  # sweeps from one draw to the next, all but independent then
+N_THIN = 15  # sweeps from one draw to the next, all but independent then
 N_WARMUP = 100
-N_BINS = 10  # of two ranks each: 30 simulations expected in each
+N_BINS = 10  # of two ranks each: 25 simulations expected in each
 P_VALUE = (
     1e-5  # per quantity: with 3 models x 5 quantities x 2 tests, a false alarm in 3,000 seeds. The seeds are fixed.
 )

@@ -128,13 +128,15 @@ BUGS = {
         Check("small_shapes", "I"),
     ),
     "all cases use the same random numbers": Bug(
-        "i, n, key_of(key, numbers[i]),", "i, n, key_of(key, 0),", Check("equal_cases", "I")
+        "i, n, key_of(key, numbers[i]),",
+        "i, n, key_of(key, 0),",
+        "tests/engine/test_cases.py::test_equal_cases_are_independent",
     ),
     # q and q-tilde given w
     "q-tilde counts on as off": Bug(
         "beta_shape(logit_q[j], sigma2) + s, sigma2 + n_neighbors[b] - s",
         "beta_shape(logit_q[j], sigma2) + n_neighbors[b] - s, sigma2 + s",
-        Check("one_parent", "I"),
+        Check("small_shapes", "I"),
     ),
     "the slice is cut at another level": Bug(
         "+ math.log(uniform_positive(rng))",
