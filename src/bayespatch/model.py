@@ -300,17 +300,17 @@ def log_prior_w(model: Model, latent: Latent) -> float:
 
 def log_prior_q(model: Model, latent: Latent) -> float:
     """The log of p(q), every q_j ~ Beta(γ, σ1)."""
-    return _log_beta_density(latent.q, model.hyper.gamma, model.hyper.sigma1)
+    return log_beta_density(latent.q, model.hyper.gamma, model.hyper.sigma1)
 
 
 def log_prior_kappa(model: Model, latent: Latent) -> float:
     """The log of p(κ | z) in Model III: Beta(τ, σ3) where z is on. The other models have no κ of their own: 0."""
     if model.kind != "III":
         return 0.0
-    return _log_beta_density(latent.kappa[latent.z], model.hyper.tau, model.hyper.sigma3)
+    return log_beta_density(latent.kappa[latent.z], model.hyper.tau, model.hyper.sigma3)
 
 
-def _log_beta_density(value: NDArray[np.float64], a: float, b: float) -> float:
+def log_beta_density(value: NDArray[np.float64], a: float, b: float) -> float:
     """The sum of log Beta(value; a, b); values that round to 0 or 1 are taken as their neighbors inside."""
     log_value = np.log(np.maximum(value, _TINY))
     log_rest = np.log(np.maximum(1.0 - value, _EPSILON))

@@ -172,3 +172,12 @@ def test_extreme_constants_give_finite_draws(kind):
         assert np.isfinite(state.logit_q_tilde).all()
         assert np.isfinite(observed.log_joint)
         assert np.isfinite(state.step).all()
+
+
+def test_log_joint_is_finite_where_an_influence_rounds_to_0_or_1():
+    data = random_data(0, 20, 8, 3)
+    model = Model("III", "exact", Hyperparameters(alpha=0.4, lam0=0.5, tau=0.02, sigma3=0.02))
+    engine, state = run(data, model, 20)
+    seen = engine.observe(state)
+    assert np.isfinite(seen.log_joint)
+    np.testing.assert_allclose(seen.log_joint, bp.log_joint(data, model, engine.latent(state)), rtol=1e-9)

@@ -6,7 +6,6 @@ again in the next update of the case), a closer look is taken: a test of the ker
 not count as found. The same checks pass on a copy that is left as it is.
 """
 
-import hashlib
 import os
 import re
 import shutil
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from bayespatch.engine import digest_of_sources
 
 ROOT = Path(__file__).parents[2]
 N_DRAWS = 1000  # of each of 4 chains; four times as many where the first find something
@@ -300,8 +301,7 @@ def plant(bug: Bug, healthy: Path, folder: Path) -> None:
         for compiled in (engine / "__pycache__").glob(f"{caller}.*.nb[ci]"):
             compiled.unlink()
     # As `bayespatch.engine.drop_stale_kernels` would leave it, so that it keeps the rest.
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(engine.glob("*.py"))))
-    (engine / "__pycache__/kernels.sha256").write_text(digest.hexdigest())
+    (engine / "__pycache__/kernels.sha256").write_text(digest_of_sources(engine))
 
 
 @pytest.fixture(scope="module")

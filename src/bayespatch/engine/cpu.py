@@ -16,7 +16,7 @@ from bayespatch.engine import cases, importance, layout
 from bayespatch.engine.base import Engine, Observation
 from bayespatch.engine.layout import Neighbors
 from bayespatch.engine.streams import compiled, key_of, normal, open_stream, uniform
-from bayespatch.model import Data, Latent, Model
+from bayespatch.model import Data, Latent, Model, log_beta_density
 
 PRIOR, CASES, TURNS = 0, 0, 1  # what a stream is for: of a chain, of a sweep (the last: and on),
 PROPOSE, SUM, GLOBAL, PARENTS = range(4)  # and of a turn
@@ -233,8 +233,7 @@ class CpuEngine(Engine):
         log -= n_features * betaln(hyper.gamma, hyper.sigma1)
         if self.model.kind == "III":
             kappa = state.neighbors.kappa[np.arange(state.neighbors.parent.shape[1]) < state.neighbors.n[:, None]]
-            log += (hyper.tau - 1.0) * np.log(kappa).sum() + (hyper.sigma3 - 1.0) * np.log1p(-kappa).sum()
-            log -= n_active * betaln(hyper.tau, hyper.sigma3)
+            log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
         return float(log)
 
     def latent(self, state: CpuState) -> Latent:

@@ -87,7 +87,7 @@ def bound_over_kappa(x, x_parents, feature, importance, votes, i, b):
 
 @compiled
 def long_product(c, x, x_parents, feature, importance, votes, i, b, kappa):
-    """Products that could leave the range of a double go through logarithms, a chunk at a time; at most 1e300."""
+    """Products that could leave the range of a double go through logarithms, a chunk at a time; at most e^600."""
     log = 0.0
     for first in range(0, x.shape[1], c.chunk):
         last = min(x.shape[1], first + c.chunk)
@@ -95,7 +95,7 @@ def long_product(c, x, x_parents, feature, importance, votes, i, b, kappa):
             log += math.log(product_given_kappa(x, x_parents, feature, importance, votes, i, b, first, last, kappa))
         else:
             log += math.log(product_of_factors(x, x_parents, feature, importance, votes, i, b, first, last))
-    return math.exp(min(log, 690.0))
+    return math.exp(min(log, 600.0))
 
 
 @inlined
