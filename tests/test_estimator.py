@@ -293,7 +293,7 @@ def test_with_the_label_known_the_neighbors_of_its_class_gain(model):
 
         gain = share(known) - share(hidden)
         assert gain.mean() > 0.03
-        assert (gain > 0).mean() > 0.85
+        assert (gain > 0).sum() >= 32  # of 40; if gains and losses were equally likely, once in 10,000 times
 
 
 def test_neighbors_are_rows_of_the_table():

@@ -47,6 +47,14 @@ class CountingState:
         return len(self.adapted)
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts():
+    """Also where the tests run in the background of a shell, which ignores Ctrl-C there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class CountingEngine(Engine):
     """An engine whose draws say when and of which chain they were taken; it can be slow, or be interrupted."""
 
