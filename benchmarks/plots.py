@@ -10,6 +10,7 @@ from measure import Row, Section
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 COLORS = {"I": "#0072b2", "II": "#d55e00", "III": "#009e73", "sweep alone": "#999999", "with the move": "#0072b2"}
 NAMES = {"N": "cases N", "S": "parents S", "P": "features P"}
@@ -41,6 +42,8 @@ def plot_growth(rows: list[Row], path: Path) -> None:
                 axis.set_ylim(0)
             else:
                 axis.set(xscale="log", yscale="log")
+                axis.xaxis.set_minor_formatter(NullFormatter())
+                axis.yaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_title("Model I: sweep (—), z and w alone (- -)", fontsize=9)
     axes[1, 0].legend(fontsize=8)
     save(figure, path)
