@@ -91,8 +91,8 @@ def main(quick: bool, tell: Say) -> Section:
     section.tables["memory"] = rows
     section.findings.append(
         Finding(
-            f"N={n_cases}, S={n_parents}, P=19, one chain: memory that the problem adds to a process that has sampled",
-            float(rows[0]["of which data, MB"]),
+            f"N={n_cases}, S={n_parents}, P=19, one chain: memory that `sample` adds, code and all",
+            float(rows[0]["added, MB"]),
             250,
             at_most=True,
             unit=" MB",

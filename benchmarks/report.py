@@ -60,8 +60,8 @@ for.""",
 
 The peak of a fresh process less what it held before the call, with Numba and the engine imported and the data made.
 Kernels come from the cache on disk; loading them, and the packages behind the diagnostics, takes memory whatever the
-size of the problem: that part ("code") is measured by a tiny run before the large one, and the target is held against
-the rest.""",
+size of the problem: that part ("code") is measured by a tiny run before the large one. The target is held against the
+sum.""",
     "startup": """## First call
 
 Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",

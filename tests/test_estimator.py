@@ -282,7 +282,7 @@ def test_supervised_and_unsupervised_on_both_sets(load, supervised, discretize):
 def test_with_the_label_known_the_neighbors_of_its_class_gain(model):
     """Type III on real cases: for nearly every patient, told either outcome."""
     table, y = heart(160)
-    clf = fit(table[:120], y[:120], model=model)
+    clf = fit(table[:120], y[:120], model=model, chains=4, draws=200, warmup=100)  # less noise than gain
     new = table[120:]
     hidden = clf.neighbors(new, top=120)
     for label in clf.classes_:
@@ -293,7 +293,7 @@ def test_with_the_label_known_the_neighbors_of_its_class_gain(model):
 
         gain = share(known) - share(hidden)
         assert gain.mean() > 0.03
-        assert (gain > 0).sum() >= 32  # of 40; if gains and losses were equally likely, once in 10,000 times
+        assert (gain > 0).mean() > 0.85
 
 
 def test_neighbors_are_rows_of_the_table():
