@@ -68,7 +68,7 @@ def test_a_case_does_not_depend_on_the_others_their_order_or_the_threads(posteri
     for rows, threads in ((order, 1), (slice(None), 2), (slice(None), 3), *((slice(i, i + 1), 1) for i in range(6))):
         part = predict_cases(posterior, rows_of(data, rows), detail=True, n_threads=threads)
         np.testing.assert_array_equal(part.votes, whole.votes[:, rows])
-        np.testing.assert_array_equal(part.probabilities(), whole.probabilities()[rows])
+        np.testing.assert_array_equal(part.mean_votes(), whole.mean_votes()[rows])
         for found, expected in zip(part.company, whole.company, strict=True):
             np.testing.assert_array_equal(found, expected[rows])
 
@@ -188,7 +188,7 @@ def test_together_the_votes_of_the_chains_are_those_of_the_prediction():
     past, new = check_data(**problem()), new_cases(8)
     together = sample_together(posterior, past, new, n_threads=2)
     read = together.votes_mean[30:]
-    cast = predict_cases(together, new, n_draws=800).probabilities()
+    cast = predict_cases(together, new, n_draws=800).mean_votes()
     np.testing.assert_allclose(cast, read, atol=0.08)
     assert np.abs(cast - read).mean() < 0.02
 
