@@ -170,11 +170,7 @@ def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
         },
         "settings": {name: np.asarray(value).item() for name, value in posterior.settings._asdict().items()},
         "timing": {name: np.asarray(value).item() for name, value in posterior.timing._asdict().items()},
-        "sizes": dict(
-            zip(
-                SIZES, (n_rows, *sizes, posterior.n_chains, posterior.n_draws, len(estimator.review_.rows)), strict=True
-            )
-        ),
+        "sizes": dict(zip(SIZES, sizes, strict=True)),
         "diagnostics": _summary(estimator.diagnostics_),
         "calibration": {
             "slope": estimator.calibration_.slope,
