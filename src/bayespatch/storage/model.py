@@ -27,6 +27,7 @@ from bayespatch.storage.arrays import ARRAYS, CASES, POSTERIOR, SIZES, Arrays, i
 from bayespatch.storage.believe import believed, parameters_of
 from bayespatch.storage.container import File, StorageError, digest, read, refuse, write
 from bayespatch.storage.plain import plain_array, plain_hyper, plain_parameters
+from bayespatch.tune import Tuning
 
 Path = str | PathLike[str]
 
@@ -48,6 +49,7 @@ _KEYS = (
     "sizes",
     "diagnostics",
     "calibration",
+    "tuning",  # null where the hyperparameters were given
     "cases_sha256",
     "parts",
 )
@@ -176,6 +178,7 @@ def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
             "slope": estimator.calibration_.slope,
             "intercepts": list(estimator.calibration_.intercepts),
         },
+        "tuning": _trials(estimator.tuning_),
         "cases_sha256": estimator.x_.sha256 if cases is None else digest(cases),
     }
 
@@ -188,6 +191,11 @@ def _summary(table: Diagnostics) -> dict[str, Any]:
         "max_rhat": float(rhat.max()) if rhat.size else None,
         "min_ess": float(ess.min()) if ess.size else None,
     }
+
+
+def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
+    """What was tried; the constants that were chosen are the model's."""
+    return None if tuning is None else {"coding": tuning.coding, "trials": [list(trial) for trial in tuning.trials]}
 
 
 def _package() -> str:
