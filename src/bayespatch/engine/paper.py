@@ -101,9 +101,10 @@ class PaperEngine(Engine):
         for b in range(state.z.shape[1]):
             self._update_z(state, counts, b, rng)
         self._update_q(state, counts.n_on, rng, adapt)
+        shape = self._prior_shape(state.logit_q)
         for i, b in np.ndindex(state.z.shape):
             if not state.z[i, b]:
-                self._update_w_of_non_neighbor(state, counts, i, b, rng)
+                self._update_w_of_non_neighbor(state, counts, i, b, shape, rng)
             elif self.model.kind == "II":
                 self._update_w_one_by_one(state, counts, i, b, rng)
             else:
@@ -216,23 +217,24 @@ class PaperEngine(Engine):
         counts.n_on[b] -= w
         prior_log_odds = self._prior_log_odds_w(state, counts, b)
         for j, uniform in enumerate(rng.random(len(w))):
-            w[j] = 0.0
-            log_off = self._log_ratio(counts, i, b, w.sum(), w)
-            w[j] = 1.0
-            log_on = self._log_ratio(counts, i, b, w.sum(), w)
+            off_and_on = np.array([w, w])
+            off_and_on[:, j] = 0.0, 1.0
+            log_off, log_on = self._log_ratio(counts, i, b, off_and_on.sum(axis=1), off_and_on)
             w[j] = uniform < expit(prior_log_odds[j] + log_on - log_off)
         state.w[i, b] = w > 0
         counts.n_on[b] += w
         self._add(counts, i, b, w.sum(), w)
 
     def _update_w_of_non_neighbor(
-        self, state: PaperState, counts: _Counts, i: int, b: int, rng: np.random.Generator
+        self, state: PaperState, counts: _Counts, i: int, b: int, shape: NDArray[np.float64], rng: np.random.Generator
     ) -> None:
         """`eq:wupdate` where z is off: the data say nothing, w follows the other cases' w of the same parent."""
-        counts.n_on[b] -= state.w[i, b]
-        log_odds = self._prior_log_odds_w(state, counts, b)
-        state.w[i, b] = rng.random(len(log_odds)) < expit(log_odds)
-        counts.n_on[b] += state.w[i, b]
+        n_on, w = counts.n_on[b], state.w[i, b]
+        n_on -= w
+        on = shape + n_on
+        off = self.model.hyper.sigma2 + (len(state.w) - 1 - n_on)
+        w[:] = rng.random(len(w)) * (on + off) < on
+        n_on += w
 
     def _prior_log_odds_w(self, state: PaperState, counts: _Counts, b: int) -> NDArray[np.float64]:
         """(P,) the log odds of w_ibj given the other cases' w, of which n_on are on: a ratio of `eq:simpw`."""
