@@ -101,10 +101,9 @@ class PaperEngine(Engine):
         for b in range(state.z.shape[1]):
             self._update_z(state, counts, b, rng)
         self._update_q(state, counts.n_on, rng, adapt)
-        shape = self._prior_shape(state.logit_q)
         for i, b in np.ndindex(state.z.shape):
             if not state.z[i, b]:
-                self._update_w_of_non_neighbor(state, counts, i, b, shape, rng)
+                self._update_w_of_non_neighbor(state, counts, i, b, rng)
             elif self.model.kind == "II":
                 self._update_w_one_by_one(state, counts, i, b, rng)
             else:
@@ -201,7 +200,8 @@ class PaperEngine(Engine):
         w = state.w[i, b].astype(np.float64)
         self._add(counts, i, b, -kappa, w)
         counts.n_on[b] -= w
-        log_odds = self._prior_log_odds_w(state, counts, b)
+        on, off = self._prior_odds_w(state, counts, b)
+        log_odds = np.log(on / off)
         log_odds += self._log_ratio_features(counts, i, b, kappa, np.ones_like(w))
         state.w[i, b] = rng.random(len(w)) < expit(log_odds)
         w = state.w[i, b].astype(np.float64)
@@ -215,7 +215,8 @@ class PaperEngine(Engine):
         w = state.w[i, b].astype(np.float64)
         self._add(counts, i, b, -w.sum(), w)
         counts.n_on[b] -= w
-        prior_log_odds = self._prior_log_odds_w(state, counts, b)
+        on, off = self._prior_odds_w(state, counts, b)
+        prior_log_odds = np.log(on / off)
         for j, uniform in enumerate(rng.random(len(w))):
             off_and_on = np.array([w, w])
             off_and_on[:, j] = 0.0, 1.0
@@ -226,20 +227,20 @@ class PaperEngine(Engine):
         self._add(counts, i, b, w.sum(), w)
 
     def _update_w_of_non_neighbor(
-        self, state: PaperState, counts: _Counts, i: int, b: int, shape: NDArray[np.float64], rng: np.random.Generator
+        self, state: PaperState, counts: _Counts, i: int, b: int, rng: np.random.Generator
     ) -> None:
         """`eq:wupdate` where z is off: the data say nothing, w follows the other cases' w of the same parent."""
-        n_on, w = counts.n_on[b], state.w[i, b]
-        n_on -= w
-        on = shape + n_on
-        off = self.model.hyper.sigma2 + (len(state.w) - 1 - n_on)
-        w[:] = rng.random(len(w)) * (on + off) < on
-        n_on += w
+        counts.n_on[b] -= state.w[i, b]
+        on, off = self._prior_odds_w(state, counts, b)
+        state.w[i, b] = rng.random(len(on)) * (on + off) < on
+        counts.n_on[b] += state.w[i, b]
 
-    def _prior_log_odds_w(self, state: PaperState, counts: _Counts, b: int) -> NDArray[np.float64]:
-        """(P,) the log odds of w_ibj given the other cases' w, of which n_on are on: a ratio of `eq:simpw`."""
-        n_off = len(state.w) - 1 - counts.n_on[b]
-        return np.log(self._prior_shape(state.logit_q) + counts.n_on[b]) - np.log(self.model.hyper.sigma2 + n_off)
+    def _prior_odds_w(
+        self, state: PaperState, counts: _Counts, b: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(P,) the odds, on : off, of w_ibj given the other cases' w, of which n_on are on: a ratio of `eq:simpw`."""
+        n_on = counts.n_on[b]
+        return self._prior_shape(state.logit_q) + n_on, self.model.hyper.sigma2 + (len(state.w) - 1 - n_on)
 
     # Votes and their likelihood; `i` is one case, or a slice of all of them
 
