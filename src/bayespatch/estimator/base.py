@@ -34,7 +34,7 @@ from bayespatch.storage import Storable
 from bayespatch.tune import Tuning, n_steps, tune
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
-CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "windows": {"windows": 0.5}}
+CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
 # Parameters that go by the same name in `Schema.learn` and in `sample`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 _RUN = ("model", "likelihood", "supervised", "chains", "draws", "warmup", "thin", "progress")
