@@ -183,7 +183,7 @@ class CpuEngine(Engine):
         n_neighbors, n_on = self.count_neighbors(state)
         sigma2 = float(hyper.sigma2)
         importance.draw_q_given_w(
-            state.logit_q, n_neighbors, n_on, *hyper.q_prior(n_features), sigma2, subkey(key, GLOBAL)
+            state.logit_q, n_neighbors, n_on, *hyper.q_prior(len(state.logit_q)), sigma2, subkey(key, GLOBAL)
         )
         parents_key = subkey(key, PARENTS)
         self.over(
