@@ -19,6 +19,10 @@ ROOMS = (
     "diagnostics",
     "posterior",
     "progress",
+    "container",
+    "memory",
+    "chains",
+    "checkpoint",
     "sample",
     "predict",
     "tune",
@@ -33,7 +37,10 @@ ROOMS = (
 )
 
 # These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
-ARRAY_ROOMS = ("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress", "sample")
+ARRAY_ROOMS = (
+    *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
+    *("container", "memory", "chains", "checkpoint", "sample"),
+)
 TABLE_ROOMS = ("encode", "parents", "datasets")
 
 # Package -> the only modules (or rooms) that may import it.

@@ -16,7 +16,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
+from bayespatch.container import File, Part, StorageError, digest, package_version, read, refuse, write
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import Schema
 from bayespatch.model import KINDS, LIKELIHOODS
@@ -39,7 +39,6 @@ from bayespatch.storage.arrays import (
     packed,
     unpacked,
 )
-from bayespatch.storage.container import File, StorageError, digest, read, refuse, write
 from bayespatch.storage.plain import (
     plain_array,
     plain_hyper,
@@ -154,7 +153,7 @@ def save(estimator: Any, path: Path, *, with_cases: bool = True, cases_path: Pat
         if isinstance(error, StorageError):
             raise
         raise refuse(path, f"the model cannot be saved: {error}", "correct this and save again") from error
-    parts = {"arrays": packed(arrays)}
+    parts: dict[str, Part] = {"arrays": packed(arrays)}
     if not with_cases:
         write([(path, File(manifest, parts))])
     elif cases is None:
@@ -178,14 +177,14 @@ def _arrays(estimator: Any) -> tuple[Arrays, Arrays | None]:
     return in_their_types(found, ARRAYS), None if past is None else in_their_types(past, CASES)
 
 
-def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
+def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
     """Everything but the arrays; the file adds its format and the list of parts."""
     posterior: Posterior = estimator.posterior_
     names = getattr(estimator, "feature_names_in_", None)
     sizes = (len(posterior.z_mean), len(estimator.parents_), len(estimator.schema_.columns), len(estimator.classes_))
     n_rows = estimator.x_.n_rows if cases is None else len(estimator.x_)
     return {
-        "package": _package(),
+        "package": package_version(),
         "holds": "model",
         "estimator": type(estimator).__name__,
         "parameters": plain_parameters(estimator.get_params(deep=False)),
@@ -213,13 +212,6 @@ def _summary(table: Diagnostics) -> dict[str, Any]:
         "max_rhat": float(rhat.max()) if rhat.size else None,
         "min_ess": float(ess.min()) if ess.size else None,
     }
-
-
-def _package() -> str:
-    try:
-        return version("bayespatch")
-    except PackageNotFoundError:  # run from a folder
-        return "unknown"
 
 
 # Loading
@@ -272,7 +264,7 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
     return estimator
 
 
-def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> bytes:
+def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> Part:
     """The part with the cases of this model, from another file."""
     file = read(cases)
     if "cases" not in file.parts or (file.manifest.get("holds") == "cases" and tuple(file.manifest) != _CASES_KEYS):
