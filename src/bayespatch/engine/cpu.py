@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +40,8 @@ class CpuState:
 class CpuEngine(Engine):
     """Blocked Gibbs sampling of z, w and kappa, case by case, with a move that makes q and q-tilde mix."""
 
+    GROWING = frozenset({"neighbors.parent", "neighbors.bits", "neighbors.kappa"})
+
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
         self.constants = layout.constants_of(data, model)
@@ -68,6 +70,17 @@ class CpuEngine(Engine):
         """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
         state.logit_q = logit_inside(q)
         state.logit_q_tilde = logit_inside(q_tilde)
+
+    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CpuState:
+        """The state that `freeze` was given. Kernels do not ask whether an index lies inside an array: this does."""
+        state: CpuState = super().thaw(arrays, seed, chain)
+        n, parent, bits, kappa = state.neighbors
+        capacity = parent.shape[1]
+        rooms = {bits.shape[1], kappa.shape[1] if self.model.kind == "III" else capacity}
+        inside = (n >= 0).all() and (n <= capacity).all() and (parent >= 0).all()
+        if rooms != {capacity} or not inside or not (parent < len(self.data.x_parents)).all():
+            raise ValueError("the neighbors are not a list of parents for each case")
+        return state
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
         """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
