@@ -124,6 +124,8 @@ def main(folder: str, out: str, every: str, when: str, changes: str) -> None:
     import importlib
 
     importlib.import_module("bayespatch.checkpoint").SHARE = 0  # as often as can be: what it costs is not the question
+    if float(every) == 0:
+        importlib.import_module("bayespatch.chains")._BLOCK_SECONDS = 0.0  # the chains meet after every sweep
     if when != "never":
         die_at(when)
     np.savez(out, **arrays_of(run_here(folder, float(every), **json.loads(changes))))

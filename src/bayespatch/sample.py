@@ -13,7 +13,8 @@ from bayespatch.chains import Run
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
 from bayespatch.checkpoint import check_seconds, describe, opened
 from bayespatch.diagnostics import MixingWarning
-from bayespatch.engine.base import Engine
+from bayespatch.engine.base import Engine, Sizes
+from bayespatch.memory import bytes_needed, check_memory
 from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.posterior import Posterior, Settings
 from bayespatch.progress import Tell, progress_meter
@@ -213,6 +214,11 @@ def run_chains(
 
     n_at_once = min(settings.chains, threads)
     engine_class = load_engine(settings.engine)
+    need = bytes_needed(
+        Sizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes), model, settings, engine_class,
+        n_threads=threads, keep_w=keep_w, keep_votes=keep_votes, checkpoint=checkpoint is not None,
+    )  # fmt: skip
+    check_memory(need, settings, keep_w=keep_w, keep_votes=keep_votes)
     with ExitStack() as stack:
         keeper = None
         if checkpoint is not None:

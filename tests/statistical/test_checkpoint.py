@@ -12,16 +12,16 @@ from bayespatch.container import read
 from tests.checkpointed import arrays_of, assert_same, run_here, start_apart
 
 N_KILLS = 20
-LONG = {"paper": {"draws": 400, "warmup": 200}, "cpu": {"draws": 4000, "warmup": 1000}}
+LONG = {"paper": {"draws": 100, "warmup": 50}, "cpu": {"draws": 300, "warmup": 100}}
 
 
 @pytest.mark.parametrize("engine", LONG)
-@pytest.mark.parametrize("every", [0.0, 0.2], ids=["always writing", "at times"])
+@pytest.mark.parametrize("every", [0.0, 0.1], ids=["always writing", "at times"])
 def test_killed_at_random_moments(tmp_path, engine, every):
     """A run of some seconds, killed at 20 moments; after each kill one copy of it is run to its end.
 
     The moments are uniform over the run's own length, counted from its first checkpoint. With ``every=0`` it is written
-    at every meeting of the chains, so that most kills strike while a file is being written.
+    after every sweep, so that most kills strike while a file is being written.
     """
     changes = {"engine": engine, **LONG[engine]}
     rng = np.random.default_rng(0)

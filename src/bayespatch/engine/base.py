@@ -28,6 +28,15 @@ class Observation(NamedTuple):
     log_joint: float  # model.log_joint of (data, latent): q-tilde integrated out
 
 
+class Sizes(NamedTuple):
+    """How large a problem is."""
+
+    n_cases: int  # N
+    n_parents: int  # S
+    n_features: int  # P
+    n_classes: int  # M
+
+
 class Engine(ABC):
     """One way to sample the posterior of `model` given `data`."""
 
@@ -37,6 +46,14 @@ class Engine(ABC):
         self.data = data
         self.model = model
         self.n_threads = n_threads
+
+    @classmethod
+    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+        """Memory that a chain holds (its engine and its state), and that a sweep takes besides.
+
+        An engine that does not say is taken to need nothing; what is kept of the draws is counted elsewhere.
+        """
+        return 0, 0
 
     @abstractmethod
     def start(self, seed: int, chain: int) -> Any:

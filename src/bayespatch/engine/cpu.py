@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
 from bayespatch.engine import cases, importance, layout
-from bayespatch.engine.base import Engine, Observation
+from bayespatch.engine.base import Engine, Observation, Sizes
 from bayespatch.engine.layout import Neighbors
 from bayespatch.engine.streams import compiled, key_of, normal, open_stream, uniform
 from bayespatch.model import Data, Latent, Model, log_beta_density
@@ -52,6 +52,21 @@ class CpuEngine(Engine):
         self.sums: list[layout.Sums] = []
         self.pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
+    @classmethod
+    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+        """Tables, importances, scratch memory and neighbors; and the arrays over cases that a sweep fills."""
+        n_cases, n_parents, n_features, n_classes = sizes
+        width, words = layout.padded_width(n_features), -(-n_features // 64)
+        capacity = first_capacity(n_parents, model.hyper.alpha)
+        entry = 4 + 8 * words + (8 if model.kind == "III" else 0)
+        tables = 8 * width * (n_cases + n_parents) + 16 * n_cases
+        importances = 2 * 4 * 8 * n_parents * width + 8 * n_parents * n_features
+        scratch = n_threads * n_parents * (16 + 8 * words)
+        neighbors = n_cases * (4 + capacity * entry + 8)
+        compared = 1 if model.kind == "II" else n_features
+        swept = n_cases * (8 + 1 + 8 * compared + 8 + 16 * n_classes) + 3 * 8 * n_parents * n_features
+        return tables + importances + scratch + neighbors, swept
+
     def start(self, seed: int, chain: int) -> CpuState:
         """q and q-tilde from their priors, no neighbors yet: the first sweep finds them."""
         hyper = self.model.hyper
@@ -61,8 +76,7 @@ class CpuEngine(Engine):
         logit_q, logits = importance.draw_prior(
             n_parents, n_features, float(hyper.gamma), float(hyper.sigma1), float(hyper.sigma2), key
         )
-        expected = n_parents * hyper.alpha
-        capacity = min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
+        capacity = first_capacity(n_parents, hyper.alpha)
         neighbors = layout.blank_neighbors(self.constants, n_cases, capacity)
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
 
@@ -271,6 +285,12 @@ class CpuEngine(Engine):
     def add_influence(self, state: CpuState, kappa_sum: NDArray[np.float32]) -> None:
         """Add kappa (N, S) of this draw to a running sum."""
         cases.add_kappa(self.constants, state.neighbors, kappa_sum)
+
+
+def first_capacity(n_parents: int, alpha: float) -> int:
+    """Room for neighbors of a case, in a new chain: hardly any case finds more."""
+    expected = n_parents * alpha
+    return min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
 
 
 def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:
