@@ -48,8 +48,8 @@ print(now("VmHWM") - before)
 @pytest.mark.parametrize(
     ("engine", "sizes", "settings"),
     [
-        ("cpu", Sizes(30_000, 30, 12, 2), dict(chains=2, draws=4, warmup=1)),
-        ("cpu", Sizes(15_000, 40, 12, 2), dict(chains=1, draws=3, warmup=1, model="III", keep_w=True, keep_votes=True)),
+        ("cpu", Sizes(20_000, 30, 12, 2), dict(chains=2, draws=2, warmup=1)),
+        ("cpu", Sizes(10_000, 40, 12, 2), dict(chains=1, draws=2, warmup=0, model="III", keep_w=True, keep_votes=True)),
         ("paper", Sizes(60, 200, 20, 2), dict(chains=1, draws=1, warmup=0)),
     ],
 )
@@ -78,7 +78,9 @@ def test_what_is_kept_is_counted_to_the_byte():
     full = bytes_needed(SIZES, Model(), SETTINGS, Engine, keep_w=True, keep_votes=True)
     rows = dict(x=[[0] * 4] * 50, y=[0] * 50, x_parents=[[0] * 4] * 20, y_parents=[0] * 20, n_values=[2] * 4)
     with pytest.warns():
-        posterior = sample(**rows, n_classes=3, chains=3, draws=10, warmup=1, keep_w=True, keep_votes=True, n_threads=1)
+        posterior = sample(
+            **rows, engine="paper", n_classes=3, chains=3, draws=10, warmup=1, keep_w=True, keep_votes=True, n_threads=1
+        )
     kept = [posterior.q, posterior.q_tilde, posterior.n_neighbors, posterior.log_joint]
     assert plain.draws == sum(array.nbytes for array in kept)
     assert full.draws == plain.draws + posterior.votes.nbytes
