@@ -62,6 +62,12 @@ The peak of a fresh process less what it held before the call, with Numba and th
 Kernels come from the cache on disk; loading them, and the packages behind the diagnostics, takes memory whatever the
 size of the problem: that part ("code") is measured by a tiny run before the large one. The target is held against the
 sum.""",
+    "scale": """## A hundred thousand cases
+
+The size of the readmission data, simulated; 5 neighbors expected, 2 threads; a few sweeps in a fresh process.
+"Computed" is `bayespatch.memory.bytes_needed`, which `sample` holds against the memory that is available before it
+begins; "with 500 draws" adds what the draws of a complete run take to the peak that was measured.""",
+    "scale_parents": "Choosing parents, and how far the cases are from the most similar one:",
     "startup": """## First call
 
 Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",
