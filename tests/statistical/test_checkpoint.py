@@ -14,7 +14,7 @@ from tests.checkpointed import arrays_of, assert_same, run_here, start_apart
 N_KILLS = 20
 
 
-@pytest.mark.parametrize(("engine", "every", "draws"), [("paper", 0.0, 60), ("cpu", 0.02, 1000)])
+@pytest.mark.parametrize(("engine", "every", "draws"), [("paper", 0.0, 60), ("cpu", 0.0, 300)])
 def test_killed_at_random_moments(tmp_path, engine, every, draws):
     """A run of some seconds, killed at 20 moments; after each kill one copy of it is run to its end.
 
