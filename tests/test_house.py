@@ -25,6 +25,7 @@ ROOMS = (
     "checkpoint",
     "sample",
     "predict",
+    "calibrate",
     "tune",
     "explain",
     "plot",
