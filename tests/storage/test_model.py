@@ -240,7 +240,7 @@ def test_nothing_is_executed_and_nothing_imported_that_the_file_names(blob, tmp_
         with pytest.raises(StorageError, match="choose one of 'PatchworkClassifier'"):
             load(tmp_path / "forged")
     (tmp_path / "pickle").write_bytes(pickle.dumps(os.getcwd))
-    with pytest.raises(StorageError, match="not a model file"):
+    with pytest.raises(StorageError, match="not a file of bayespatch"):
         load(tmp_path / "pickle")
 
 

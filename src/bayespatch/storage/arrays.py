@@ -11,6 +11,8 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from bayespatch.container import Part
+
 Arrays = dict[str, NDArray[Any]]
 
 _ROUNDING = 1e-5  # by how much a mean of shares in float32 may leave 0..1
@@ -61,10 +63,10 @@ def packed(arrays: Arrays) -> bytes:
     return safetensors.numpy.save(arrays)
 
 
-def unpacked(part: bytes) -> Arrays:
+def unpacked(part: Part) -> Arrays:
     """The arrays that `packed` was given."""
     try:
-        return safetensors.numpy.load(part)
+        return safetensors.numpy.load(bytes(part))
     except safetensors.SafetensorError as error:
         raise ValueError(f"its arrays are not safetensors ({error})") from error
 

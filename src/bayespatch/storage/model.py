@@ -15,18 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
 
 from bayespatch.check import check_choice, check_flag
+from bayespatch.container import File, Part, StorageError, digest, package_version, read, refuse, write
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.posterior import Posterior
 from bayespatch.storage.arrays import ARRAYS, CASES, POSTERIOR, SIZES, Arrays, in_their_types, packed, unpacked
 from bayespatch.storage.believe import believed, parameters_of
-from bayespatch.storage.container import File, StorageError, digest, read, refuse, write
 from bayespatch.storage.plain import plain_array, plain_hyper, plain_parameters
 from bayespatch.tune import Tuning
 
@@ -119,7 +118,7 @@ def save(estimator: Any, path: Path, *, with_cases: bool = True, cases_path: Pat
         if isinstance(error, StorageError):
             raise
         raise refuse(path, f"the model cannot be saved: {error}", "correct this and save again") from error
-    parts = {"arrays": packed(arrays)}
+    parts: dict[str, Part] = {"arrays": packed(arrays)}
     if not with_cases:
         write([(path, File(manifest, parts))])
     elif cases is None:
@@ -144,7 +143,7 @@ def _arrays(estimator: Any) -> tuple[Arrays, Arrays | None]:
     return in_their_types(found, ARRAYS), None if past is None else in_their_types(past, CASES)
 
 
-def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
+def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
     """Everything but the arrays; the file adds its format and the list of parts."""
     posterior: Posterior = estimator.posterior_
     names = getattr(estimator, "feature_names_in_", None)
@@ -159,7 +158,7 @@ def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
         len(estimator.review_.rows),
     )
     return {
-        "package": _package(),
+        "package": package_version(),
         "holds": "model",
         "estimator": type(estimator).__name__,
         "parameters": plain_parameters(estimator.get_params(deep=False)),
@@ -197,13 +196,6 @@ def _summary(table: Diagnostics) -> dict[str, Any]:
 def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
     """What was tried; the constants that were chosen are the model's."""
     return None if tuning is None else {"coding": tuning.coding, "trials": [list(trial) for trial in tuning.trials]}
-
-
-def _package() -> str:
-    try:
-        return version("bayespatch")
-    except PackageNotFoundError:  # run from a folder
-        return "unknown"
 
 
 # Loading
@@ -256,7 +248,7 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
     return estimator
 
 
-def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> bytes:
+def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> Part:
     """The part with the cases of this model, from another file."""
     file = read(cases)
     if "cases" not in file.parts or (file.manifest.get("holds") == "cases" and tuple(file.manifest) != _CASES_KEYS):
