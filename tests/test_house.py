@@ -22,6 +22,7 @@ ROOMS = (
     "sample",
     "predict",
     "calibrate",
+    "dressing",
     "tune",
     "explain",
     "plot",

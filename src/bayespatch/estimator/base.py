@@ -20,6 +20,7 @@ from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.parents import choose_parents
 from bayespatch.posterior import Posterior
 from bayespatch.predict import (
+    Detail,
     Neighborhood,
     Prediction,
     Review,
@@ -134,10 +135,20 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     # The work
 
     def _learn(
-        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, class_weight: NDArray[np.float64] | None = None
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        n_classes: int,
+        seed: int,
+        *,
+        class_weight: NDArray[np.float64] | None = None,
+        outcomes: NDArray[np.float64] | None = None,
     ) -> dict[str, Any]:
-        """Everything that a fit finds out, by the name of its attribute; classes are codes here."""
-        schema = Schema.learn(X, y, **{name: getattr(self, name) for name in _CODING})
+        """Everything that a fit finds out, by the name of its attribute; classes are codes here.
+
+        Where the outcomes are numbers, y has the classes into which they were cut.
+        """
+        schema = Schema.learn(X, y if outcomes is None else outcomes, **{name: getattr(self, name) for name in _CODING})
         x = schema.encode(X).x
         if len(x) < 2:
             raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
@@ -174,8 +185,20 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             "cases_": cases,
             "x_": x,
             "y_": y,
-            "review_": review_cases(posterior, past, cases, n_threads=n_threads),
+            **self._look_back(posterior, past, parents, cases, outcomes, n_threads),
         }
+
+    def _look_back(
+        self,
+        posterior: Posterior,
+        past: Data,
+        parents: NDArray[np.int64],
+        cases: NDArray[np.int64],
+        outcomes: NDArray[np.float64] | None,
+        n_threads: int,
+    ) -> dict[str, Any]:
+        """What the model makes of its past: fitted attributes."""
+        return {"review_": review_cases(posterior, past, cases, n_threads=n_threads)}
 
     def _resolved_hyper(
         self, n_parents: int, n_classes: int, class_weight: NDArray[np.float64] | None
@@ -194,7 +217,7 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             return self.posterior_.last_draws(self.parents_, parents)
         return None
 
-    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: bool = False) -> Iterator[Prediction]:
+    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch."""
         check_is_fitted(self)
         self._check_table(X, reset=False)
