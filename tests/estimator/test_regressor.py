@@ -21,7 +21,7 @@ SHORT = dict(chains=1, draws=20, warmup=20)
 
 
 def problem(n, seed=0):
-    """Numbers, texts and missing values; the outcome is a step and a slope, and normal noise of standard deviation 1."""
+    """Numbers, texts and missing values; the outcome is a step and a slope, and standard normal noise."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(
         {
@@ -97,7 +97,7 @@ def test_it_learns_what_is_there_to_learn(fitted):
 
 
 def test_intervals_hold_as_many_outcomes_as_they_say(fitted):
-    # Dressing is learned from 250 cases and the share counted among 400: so much for chance, four standard errors of it.
+    # The dressing is learned from 250 cases, the share is counted among 400: four standard errors of both.
     for level in (0.5, 0.8, 0.9):
         low, high = fitted.predict_interval(NEW, level).T
         error = np.sqrt(level * (1 - level) * (1 / len(Y) + 1 / len(TRUTH)))
@@ -164,13 +164,15 @@ def test_alone_in_a_batch_in_another_order_with_other_threads(fitted, monkeypatc
     np.testing.assert_array_equal(again.predict(table), whole)
     monkeypatch.setattr("bayespatch.predict.BATCH", 7)
     np.testing.assert_array_equal(fitted.predict(table), whole)
-    np.testing.assert_array_equal(fit(chains=2, draws=60, warmup=60, n_jobs=1).predict(table), whole)  # and the review in batches
+    again = fit(chains=2, draws=60, warmup=60, n_jobs=1)  # the review in batches, too
+    np.testing.assert_array_equal(again.predict(table), whole)
 
 
 def test_transductive_and_supervised_bins():
-    table, y = load_heart()
+    table, _ = load_heart()
     rate = table.pop("thalach").to_numpy(float)
-    for settings in ({"transductive": True}, {"bins": "supervised"}, {"supervised": False}, {"parents": "medoids", "n_parents": 30}):  # fmt: skip
+    medoids = {"parents": "medoids", "n_parents": 30}
+    for settings in ({"transductive": True}, {"bins": "supervised"}, {"supervised": False}, medoids):
         model = fit(table[:120], rate[:120], chains=1, draws=10, warmup=10, **settings)
         assert np.isfinite(quietly(lambda model=model: model.predict(table[120:140]))).all()
 
