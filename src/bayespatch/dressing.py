@@ -55,8 +55,8 @@ class Dressing:
     >>> dressing = Dressing(center=0.0, slope=1.0, spread=1.0, bandwidth=0.5)
     >>> dressing.mean([[0.75, 0.25]], [-1.0, 1.0])
     array([-0.5])
-    >>> dressing.quantiles([[0.5, 0.5]], [-1.0, 1.0], [0.25, 0.5, 0.75]).round(2)
-    array([[-1.,  0.,  1.]])
+    >>> dressing.quantiles([[0.5, 0.5]], [-1.0, 1.0], [0.25, 0.75]).round(2)
+    array([[-1.,  1.]])
     """
 
     center: float
@@ -167,7 +167,7 @@ def calibrated_weights(
     """
     plain = class_weights(weights, classes, len(calibration.intercepts))
     factors = calibration.apply(plain) / np.maximum(plain, np.finfo(np.float64).tiny)
-    dressed = weights * factors[:, classes]
+    dressed = weights * np.take(factors, classes, axis=1)
     return np.asarray(dressed / dressed.sum(axis=1, keepdims=True))
 
 
