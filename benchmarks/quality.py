@@ -214,7 +214,7 @@ def main() -> None:
     if "ablation" in options.parts:
         ablation(section, run)
 
-    said = ["python", "benchmarks/quality.py", *map(shlex.quote, sys.argv[1:])]
+    said = ["python", "benchmarks/quality.py", *(shlex.quote(Path(word).name) for word in sys.argv[1:])]
     results = options.out or HOME / "results"
     write(results / "quality.json", section.to_json())
     put_on_page(options.out / "quality.md" if options.out else HOME.parent / "docs" / "quality.md", page(section, said))
@@ -236,7 +236,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--anew", action="store_true", help="forget finished folds of the chosen tables and models")
     parser.add_argument("--work", type=Path, metavar="FOLDER",
-                        help="where finished folds are kept (default: .benchmarks/quality; if quick, temporary)")  # fmt: skip
+                        help="where finished folds are kept (default: .benchmarks/quality)")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FOLDER",
                         help="where page and results go (default: docs and results; if quick, temporary)")  # fmt: skip
     parser.add_argument(

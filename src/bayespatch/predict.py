@@ -14,13 +14,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.check import MAX_SEED
-from bayespatch.model import HIDDEN, Data
+from bayespatch.model import HIDDEN, Data, Model
 from bayespatch.posterior import Posterior
 from bayespatch.sample import run_chains
 
@@ -32,6 +32,34 @@ BATCH = 4096  # cases at a time, at most, and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
 
 Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
+
+
+class Importances(Protocol):
+    """What prediction asks of a posterior."""
+
+    @property
+    def model(self) -> Model:
+        """The model that was sampled."""
+
+    @property
+    def seed(self) -> int:
+        """Of the random numbers."""
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Draws of q, (C, D, P)."""
+
+    @property
+    def q_tilde(self) -> NDArray[Any]:
+        """Draws of q-tilde, (C, D, S, P)."""
+
+    @property
+    def n_chains(self) -> int:
+        """How many chains, C."""
+
+    @property
+    def n_draws(self) -> int:
+        """How many draws in each, D."""
 
 
 class UnseenValueWarning(UserWarning):
@@ -140,7 +168,7 @@ class Neighborhood:
 
 
 def predict_batches(
-    posterior: Posterior, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Iterator[Prediction]:
     """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
 
@@ -175,7 +203,7 @@ def predict_batches(
 
 
 def predict_cases(
-    posterior: Posterior, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Prediction:
     """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+3) more.
 
@@ -198,8 +226,16 @@ def predict_cases(
     return Prediction(votes, np.concatenate([part.familiarity for part in parts]), joined)
 
 
-def review_cases(posterior: Posterior, past: Data, rows: NDArray[np.int64], *, n_threads: int = 1) -> Review:
-    """Predict the past cases, or `MAX_REVIEWED` of them, evenly spread, each without itself.
+def review_cases(
+    posterior: Importances,
+    past: Data,
+    rows: NDArray[np.int64],
+    *,
+    most: int = MAX_REVIEWED,
+    n_draws: int = N_DRAWS,
+    n_threads: int = 1,
+) -> Review:
+    """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
     Parameters
     ----------
@@ -210,15 +246,15 @@ def review_cases(posterior: Posterior, past: Data, rows: NDArray[np.int64], *, n
     rows : int array of shape (N,)
         Where the cases stand in the training table.
     """
-    chosen, hidden = cases_to_review(past)
-    seen = predict_cases(posterior, hidden, n_threads=n_threads)
+    chosen, hidden = cases_to_review(past, most)
+    seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads)
     return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
 
 
-def cases_to_review(past: Data) -> tuple[NDArray[np.int64], Data]:
-    """Which past cases a review looks at, at most `MAX_REVIEWED`, evenly spread; and these, their classes hidden."""
+def cases_to_review(past: Data, most: int = MAX_REVIEWED) -> tuple[NDArray[np.int64], Data]:
+    """Which past cases a review looks at, at most so many, evenly spread; and these, their classes hidden."""
     n = len(past.x)
-    chosen = np.linspace(0, n - 1, min(n, MAX_REVIEWED)).round().astype(np.int64)
+    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
     hidden = np.full(len(chosen), HIDDEN)
     return chosen, past._replace(x=past.x[chosen], y=hidden, own_parent=past.own_parent[chosen])
 
@@ -260,13 +296,13 @@ def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
-def draws_used(posterior: Posterior, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
+def draws_used(posterior: Importances, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
     """Which draws of each chain are used: evenly spread, the last among them."""
     share = min(posterior.n_draws, max(1, -(-n_draws // posterior.n_chains)))
     return np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]
 
 
-def _predict_batch(posterior: Posterior, data: Data, detail: Detail, n_draws: int, n_threads: int) -> Prediction:
+def _predict_batch(posterior: Importances, data: Data, detail: Detail, n_draws: int, n_threads: int) -> Prediction:
     from bayespatch.engine.cpu import CpuEngine, chain_key, subkey  # loads Numba
 
     (n, n_features), n_parents = data.x.shape, len(data.x_parents)

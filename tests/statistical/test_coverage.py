@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from bayespatch import PatchworkRegressor
+from bayespatch import Hyperparameters, PatchworkRegressor
 
 N_SETS, N_PAST, N_NEW = 24, 150, 100
 
@@ -21,7 +21,8 @@ def covered(noise, level, seed):
     n = N_PAST + N_NEW
     X = np.column_stack([rng.normal(size=(n, 3)), rng.integers(0, 3, n)])
     y = 2.0 * X[:, 0] + 2.0 * (X[:, 3] == 1) + NOISE[noise](rng, X[:, 1])
-    model = PatchworkRegressor(chains=2, draws=50, warmup=50, random_state=seed)
+    run = dict(chains=2, draws=50, warmup=50, random_state=seed)
+    model = PatchworkRegressor(hyper=Hyperparameters(alpha=5 / N_PAST), **run)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         low, high = model.fit(X[:N_PAST], y[:N_PAST]).predict_interval(X[N_PAST:], level).T

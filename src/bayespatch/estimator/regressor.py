@@ -47,9 +47,10 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
-        The constants of the model; "auto" takes the defaults with 5 expected neighbors of a case.
+        The constants of the model; "auto" learns them from the training data alone (`bayespatch.tune`).
     bins, n_bins, windows, categorical, max_levels
-        How columns are coded; see `bayespatch.encode.Schema.learn`.
+        How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
+        compared, in quantile bins or in windows, unless `windows` says so.
     missing : {"category", "ignore", "error"}
         What becomes of missing values.
     transductive : bool
@@ -76,8 +77,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         The outcomes of the training cases.
     edges_ : array of shape (M - 1,)
         Where outcomes are cut into M classes; an edge belongs to the class above it.
-    schema_, posterior_, diagnostics_, hyper_, parents_, cases_, x_, y_, review_, feature_importances_
-        As in `PatchworkClassifier`; y_ and review_ have the classes.
+    schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, review_, feature_importances_
+        As in `PatchworkClassifier`; tuning_, y_ and review_ have the classes.
     calibration_ : Calibration
         How votes for the classes are read as probabilities.
     dressing_ : Dressing
@@ -110,7 +111,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         parents: str | int | ArrayLike = "all",
         n_parents: int | float | None = None,
         hyper: str | Hyperparameters = "auto",
-        bins: Any = "quantile",
+        bins: Any = "auto",
         n_bins: int = 4,
         windows: Any = None,
         categorical: Any = (),
