@@ -26,6 +26,7 @@ ROOMS = (
     "sample",
     "predict",
     "calibrate",
+    "dressing",
     "tune",
     "explain",
     "plot",

@@ -49,6 +49,7 @@ ARRAYS = {
     "review_familiarity": Kind("float64", "R", -math.inf, math.inf),
 }
 CASES = {"x": Kind("float64", "nP", -math.inf, math.inf, nan=True), "y": Kind("int64", "n", -1, math.inf)}
+CASES_OF_REGRESSORS = {**CASES, "outcomes": Kind("float64", "n", -math.inf, math.inf)}
 _OPTIONAL = frozenset({"kept_w_mean", "kept_votes"})
 
 
