@@ -20,13 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.check import MAX_SEED
-from bayespatch.model import Data
+from bayespatch.model import HIDDEN, Data
 from bayespatch.posterior import Posterior
 from bayespatch.sample import run_chains
 
 N_DRAWS = 200  # of q-tilde, evenly from all chains
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 16  # fewer are not worth a thread
+MAX_REVIEWED = 2000  # past cases that are looked at as if they were new
 BATCH = 4096  # cases at a time, at most, and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
 
@@ -44,12 +45,15 @@ class Company(NamedTuple):
         Probability of being a neighbor.
     influence : array of shape (n, S), float32
         Mean weight of the parent's vote, kappa; 0 where it is not a neighbor.
+    share : array of shape (n, S), float32
+        Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
     features : array of shape (n, S, P), float32
         Probability of being a neighbor to whom the feature matters.
     """
 
     probability: NDArray[np.float32]
     influence: NDArray[np.float32]
+    share: NDArray[np.float32]
     features: NDArray[np.float32]
 
 
@@ -59,17 +63,39 @@ class Prediction(NamedTuple):
     Attributes
     ----------
     votes : array of shape (draws, n, M), float32
-        Shares of the votes for each class, h(m) / sum h. Their mean is the probability, their spread its uncertainty.
+        Shares of the votes for each class, h(m) / sum h. Their mean is the vote, their spread its uncertainty.
+    familiarity : array of shape (n,)
+        How well the neighbors explain the case: the log likelihood of its values (and of its class, where it is known),
+        mean over the draws.
     company : Company, or None where it was not asked for
     """
 
     votes: NDArray[np.float32]
+    familiarity: NDArray[np.float64]
     company: Company | None
 
-    def probabilities(self) -> NDArray[np.float64]:
-        """The probability of each class: the mean over the draws, (n, M)."""
+    def mean_votes(self) -> NDArray[np.float64]:
+        """The share of the votes for each class: the mean over the draws, (n, M)."""
         means = self.votes.mean(axis=0, dtype=np.float64)
         return np.asarray(means / means.sum(axis=1, keepdims=True))
+
+
+class Review(NamedTuple):
+    """Past cases looked at as if they were new: none votes on itself, and their own labels are hidden.
+
+    Attributes
+    ----------
+    rows : int array of shape (R,)
+        Which: rows of the training table.
+    votes : array of shape (R, M)
+        Mean shares of the votes for each class.
+    familiarity : array of shape (R,)
+        As in `Prediction`.
+    """
+
+    rows: NDArray[np.int64]
+    votes: NDArray[np.float64]
+    familiarity: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +161,7 @@ def predict_batches(
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
     n_parents, n_features = data.x_parents.shape
-    per_case = n_draws * data.n_classes + (n_parents * (n_features + 2) if detail else 0)
+    per_case = n_draws * data.n_classes + (n_parents * (n_features + 3) if detail else 0)
     size = max(1, min(BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
@@ -146,7 +172,7 @@ def predict_batches(
 def predict_cases(
     posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Prediction:
-    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+2) more.
+    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+3) more.
 
     Examples
     --------
@@ -163,7 +189,27 @@ def predict_cases(
         return parts[0]
     companies = [part.company for part in parts if part.company is not None]
     joined = Company(*(np.concatenate(pieces) for pieces in zip(*companies, strict=True))) if companies else None
-    return Prediction(np.concatenate([part.votes for part in parts], axis=1), joined)
+    votes = np.concatenate([part.votes for part in parts], axis=1)
+    return Prediction(votes, np.concatenate([part.familiarity for part in parts]), joined)
+
+
+def review_cases(posterior: Posterior, past: Data, rows: NDArray[np.int64], *, n_threads: int = 1) -> Review:
+    """Predict the past cases, or `MAX_REVIEWED` of them, evenly spread, each without itself.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        The fit.
+    past : Data
+        Its cases and parents; `past.own_parent` says which parent a case is.
+    rows : int array of shape (N,)
+        Where the cases stand in the training table.
+    """
+    n = len(rows)
+    chosen = np.linspace(0, n - 1, min(n, MAX_REVIEWED)).round().astype(np.int64)
+    hidden = past._replace(x=past.x[chosen], y=np.full(len(chosen), HIDDEN), own_parent=past.own_parent[chosen])
+    seen = predict_cases(posterior, hidden, n_threads=n_threads)
+    return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
 
 
 def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: Any = False) -> Posterior:
@@ -217,12 +263,11 @@ def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int,
     numbers = row_numbers(data.x)
     used = draws_used(posterior, n_draws)
     votes = np.empty((posterior.n_chains, len(used), n, data.n_classes), dtype=np.float32)
+    familiarity = np.zeros(n)
     company = None
     if detail:
-        pairs = (n, n_parents)
-        company = Company(
-            np.zeros(pairs, np.float32), np.zeros(pairs, np.float32), np.zeros((*pairs, n_features), np.float32)
-        )
+        shapes = {**dict.fromkeys(Company._fields, (n, n_parents)), "features": (n, n_parents, n_features)}
+        company = Company(**{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
     for chain in range(posterior.n_chains):
         state = engine.start(posterior.seed, chain)
         key = subkey(chain_key(posterior.seed, chain), -1 % 2**63)  # no sweep of the fit has this number
@@ -232,10 +277,11 @@ def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int,
             for _ in range(1 if k else N_SETTLING):
                 engine.update_cases(state, subkey(key, sweep), numbers)
                 sweep += 1
-            votes[chain, k] = engine.summarise(state)[0]
+            votes[chain, k], log_likelihood = engine.summarise(state)
+            familiarity += log_likelihood
             if company is not None:
                 engine.add_neighbors(state, company.probability, company.features)
-                engine.add_influence(state, company.influence)
-    for total in company or ():
+                engine.add_influence(state, company.influence, company.share)
+    for total in (familiarity, *(company or ())):
         total /= posterior.n_chains * len(used)
-    return Prediction(votes.reshape(-1, n, data.n_classes), company)
+    return Prediction(votes.reshape(-1, n, data.n_classes), familiarity, company)

@@ -255,9 +255,10 @@ class CpuEngine(Engine):
         if w_sum is not None:
             cases.add_w(state.neighbors, w_sum)
 
-    def add_influence(self, state: CpuState, kappa_sum: NDArray[np.float32]) -> None:
-        """Add kappa (N, S) of this draw to a running sum."""
-        cases.add_kappa(self.constants, state.neighbors, kappa_sum)
+    def add_influence(self, state: CpuState, kappa_sum: NDArray[np.float32], share_sum: NDArray[np.float32]) -> None:
+        """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
+        t, mu0 = self.tables, float(self.model.hyper.mu0)
+        cases.add_kappa(self.constants, t.y_parents, t.mu, mu0, state.neighbors, kappa_sum, share_sum)
 
 
 def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:
