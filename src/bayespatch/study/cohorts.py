@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,8 @@ from bayespatch.check import check_count
 from bayespatch.datasets import load_breast, load_heart, load_readmission
 from bayespatch.encode import Schema
 
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
+Frame = Any  # a pandas data frame, which `datasets` makes
+Column = Any  # one of its columns
 READMISSION_SIZE = 500
 
 
@@ -39,7 +38,7 @@ class Cohort:
 
     name: str
     title: str
-    X: DataFrame
+    X: Frame
     y: NDArray[np.int64]
     condition: str
     n_parents: int = 80
@@ -67,12 +66,12 @@ class Fold:
     seed: int
 
     @property
-    def X_train(self) -> DataFrame:
+    def X_train(self) -> Frame:
         """The training table."""
         return self.cohort.X.iloc[self.train]
 
     @property
-    def X_test(self) -> DataFrame:
+    def X_test(self) -> Frame:
         """The table to predict."""
         return self.cohort.X.iloc[self.test]
 
@@ -108,7 +107,7 @@ class Fold:
         return np.asarray(transform.fit_transform(self.X_train)), np.asarray(transform.transform(self.X_test))
 
 
-def _numeric(X: DataFrame) -> Any:
+def _numeric(X: Frame) -> Any:
     from sklearn.compose import make_column_transformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -176,7 +175,7 @@ def readmission(path: str | os.PathLike[str], seed: int, size: int = READMISSION
     return samples
 
 
-def _complete(X: DataFrame, y: Series) -> tuple[DataFrame, Series]:
+def _complete(X: Frame, y: Column) -> tuple[Frame, Column]:
     there = X.notna().all(axis=1)
     return X[there], y[there]
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayespatch.diagnostics import MixingWarning
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.model import Hyperparameters
+from bayespatch.predict import UnseenValueWarning
 from bayespatch.study.cohorts import Cohort, Fold
 from bayespatch.study.metrics import measures
 
@@ -125,7 +126,7 @@ class Patchwork:
             self.model,
             n_parents,
             parents="balanced" if self.setting == BALANCED else "random",
-            hyper=replace(Hyperparameters.paper(), **dict(self.constants)),  # type: ignore[arg-type]
+            hyper=replace(Hyperparameters.paper(), **dict(self.constants)),
             **run,
         )
 
@@ -140,7 +141,10 @@ class Patchwork:
 
     def __call__(self, fold: Fold) -> Floats:
         """Probabilities of the condition in the fold's test cases."""
-        return np.asarray(self.fit(fold).predict_proba(fold.X_test)[:, 1])
+        fitted = self.fit(fold)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnseenValueWarning)  # a rare value may lie in the test fold alone
+            return np.asarray(fitted.predict_proba(fold.X_test)[:, 1])
 
 
 def evaluate(
@@ -180,7 +184,5 @@ def evaluate(
                 base = {"cohort": cohort.name, **dict(zip(keys, label, strict=True)), "fold": fold.number + 1}
                 scores.append({**base, **measures(fold.y_test, probability)})
                 for row, outcome, p in zip(fold.test, fold.y_test, probability, strict=True):
-                    predictions.append(
-                        {**base, "patient": int(row), "outcome": int(outcome), "probability": float(p)}
-                    )
+                    predictions.append({**base, "patient": int(row), "outcome": int(outcome), "probability": float(p)})
     return scores, predictions

@@ -84,15 +84,20 @@ class Table:
 
 
 def summary(
-    table: Table, by: Sequence[str], over: Iterable[str], name: str, caption: str, paper: Callable[..., Any] | None = None
+    table: Table,
+    by: Sequence[str],
+    over: Iterable[str],
+    name: str,
+    caption: str,
+    paper: Callable[..., Any] | None = None,
 ) -> Table:
     """Mean and SD over folds of several measures, one row for each combination of `by`, in order of appearance.
 
     `paper` may say, from the values of `by`, what accuracy the paper has; then its difference stands beside ours.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for record in table.records():
-        groups.setdefault(tuple(record[key] for key in by), []).append(record)
+    for row in table.records():
+        groups.setdefault(tuple(row[key] for key in by), []).append(row)
     records = []
     for key, members in groups.items():
         record: dict[str, Any] = dict(zip(by, key, strict=True))

@@ -115,9 +115,7 @@ class FittedCases(NamedTuple):
         return mean_mixture / n_kept, mean_shares / n_kept
 
 
-def fit_cases(
-    x: Ints, n_values: Ints, model: CaseModel, rng: np.random.Generator, n_sweeps: int = 200
-) -> FittedCases:
+def fit_cases(x: Ints, n_values: Ints, model: CaseModel, rng: np.random.Generator, n_sweeps: int = 200) -> FittedCases:
     """Run one chain over the cases x (N, P) and keep its best draw.
 
     Examples
@@ -156,7 +154,7 @@ def sweep(state: State, x: Ints, n_values: Ints, model: CaseModel, rng: np.rando
 
     assignments = state.assignments.copy()
     counts = _counts(assignments, x, model.n_clusters, int(n_values.max()))
-    by_case = np.eye(model.n_clusters, dtype=np.int64)[assignments].sum(axis=1)
+    by_case = (assignments[:, :, None] == np.arange(model.n_clusters)).sum(axis=1)
     pseudo = pseudo_counts(state, x, n_values, model)
     uniforms = rng.random((len(x), x.shape[1] + 3))
     update_assignments(x, assignments, by_case, counts, pseudo, model.alpha / model.n_clusters, uniforms)

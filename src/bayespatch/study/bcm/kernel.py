@@ -84,7 +84,7 @@ def exchange_clusters(
     log_ratio = 0.0
     for j in range(len(row)):
         s = assigned[j]
-        if s == a or s == b:
+        if s in (a, b):
             t, v = a + b - s, row[j]
             log_ratio += np.log((pseudo[t, j, v] + counts[t, j, v]) / totals[t, j])
             log_ratio -= np.log((pseudo[s, j, v] + counts[s, j, v] - 1.0) / (totals[s, j] - 1.0))
@@ -92,7 +92,7 @@ def exchange_clusters(
         return
     for j in range(len(row)):
         s = assigned[j]
-        if s == a or s == b:
+        if s in (a, b):
             t, v = a + b - s, row[j]
             counts[s, j, v] -= 1
             totals[s, j] -= 1.0
