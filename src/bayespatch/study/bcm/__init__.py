@@ -172,7 +172,8 @@ def log_joint(state: State, x: Ints, n_values: Ints, model: CaseModel) -> float:
     share = model.alpha / model.n_clusters
     mixtures = gammaln(share + by_case).sum() - by_case.size * gammaln(share)
     mixtures += len(x) * (gammaln(model.alpha) - gammaln(model.alpha + x.shape[1]))
-    on = np.where(state.subspaces, np.log(model.relevance), np.log1p(-model.relevance)).sum()
+    n_on = int(state.subspaces.sum())
+    on = n_on * np.log(model.relevance) + (state.subspaces.size - n_on) * np.log1p(-model.relevance)
     return float(outcomes.sum() + totals.sum() + mixtures + on - model.n_clusters * np.log(len(x)))
 
 

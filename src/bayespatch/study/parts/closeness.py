@@ -13,7 +13,7 @@ from bayespatch.study.baselines import nearest
 from bayespatch.study.cohorts import Cohort, Fold
 from bayespatch.study.metrics import measures
 from bayespatch.study.parts.context import Context
-from bayespatch.study.protocol import evaluate
+from bayespatch.study.protocol import evaluate, predict
 from bayespatch.study.tables import Table
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ def nearest_neighbors(context: Context) -> list[Table]:
             def model_two(fold: Fold, k: int = k, weights: dict[int, Floats] = weights) -> Floats:
                 fitted = context.scan("II", constants=(("alpha", k / N_PARENTS),)).fit(fold)
                 weights[fold.number] = fitted.feature_importances_
-                return np.asarray(fitted.predict_proba(fold.X_test)[:, 1])
+                return predict(fitted, fold, context.sizes)
 
             def weighted(fold: Fold, k: int = k, weights: dict[int, Floats] = weights) -> Floats:
                 return nearest(k, fold, weights=weights[fold.number])

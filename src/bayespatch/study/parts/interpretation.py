@@ -13,7 +13,7 @@ from bayespatch.study import paper
 from bayespatch.study.bcm import CaseModel, fit_cases
 from bayespatch.study.cohorts import Cohort, Fold
 from bayespatch.study.parts.context import Context
-from bayespatch.study.protocol import BALANCED, OURS, PAPER, Patchwork, evaluate
+from bayespatch.study.protocol import BALANCED, OURS, PAPER, Patchwork, averaging_more, evaluate
 from bayespatch.study.tables import Table
 
 TOP = 4
@@ -26,7 +26,7 @@ def sample_patients(context: Context) -> list[Table]:
     records: list[dict[str, Any]] = []
     for cohort in context.both:
         fold = cohort.folds(context.sizes.n_folds, context.seed)[0]
-        model = Patchwork(BALANCED, "II", True, context.sizes).fit(fold)
+        model = averaging_more(Patchwork(BALANCED, "II", True, context.sizes).fit(fold), context.sizes)
         places = np.concatenate([np.flatnonzero(fold.y_test == outcome)[:N_EACH] for outcome in (1, 0)])
         X = fold.X_test.iloc[places]
         probability, around = model.predict_proba(X)[:, 1], model.neighbors(X, top=TOP)
@@ -119,7 +119,7 @@ def sample_patient(context: Context) -> list[Table]:
             for rank, s in enumerate(order)
         ]
         records += _members({**base, "model": name}, cohort, patient, members)
-    model = Patchwork(BALANCED, "II", True, context.sizes).fit(fold)
+    model = averaging_more(Patchwork(BALANCED, "II", True, context.sizes).fit(fold), context.sizes)
     around = model.neighbors(fold.X_test, top=TOP)
     influence = around.influence[0] / max(float(around.influence[0, 0]), 1e-12)
     members = [

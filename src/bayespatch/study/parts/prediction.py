@@ -104,7 +104,7 @@ def readmission(context: Context) -> list[Table]:
     for cohort in samples:
         folds = cohort.folds(context.sizes.n_folds, context.seed)
         ours = {
-            f"Model {model} ({setting})": Patchwork(setting, model, True, context.sizes)
+            f"Model {model} ({setting})": Patchwork(setting, model, True, context.sizes, scan=True)
             for setting in SETTINGS
             for model in MODELS
         }
