@@ -15,7 +15,7 @@ def test_sensitivity_shows_both_models_over_all_values(name):
         assert len(ax.containers) == 2
         heights = ax.containers[0][0].get_ydata()
         assert len(heights) == len(values)
-        assert np.isfinite(np.asarray(heights)).all()
+        assert np.isfinite(np.asarray(heights, dtype=float)).all()
 
 
 def test_our_models_stand_above_the_case_model_in_reading_order():

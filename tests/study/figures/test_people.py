@@ -1,7 +1,7 @@
 import numpy as np
 
 from bayespatch.study.figures import people
-from tests.study.tiny import tables_of
+from tests.study.tiny import N_PATIENTS, tables_of
 
 
 def texts(ax):
@@ -12,7 +12,7 @@ def test_every_test_case_is_a_point():
     tables = tables_of("heart") | tables_of("breast")
     figure = people.probabilities(tables)
     points = sum(len(c.get_offsets()) for ax in figure.axes[:3] for c in ax.collections)
-    assert points == 3 * 297
+    assert points == 3 * N_PATIENTS
     for ax in figure.axes:
         heights = np.concatenate([c.get_offsets()[:, 1] for c in ax.collections])
         assert ((heights >= 0) & (heights <= 1)).all()

@@ -1,13 +1,13 @@
 import numpy as np
 
-from bayespatch.study import cohorts, paper
+from bayespatch.study import paper
 from bayespatch.study.parts import interpretation
-from tests.study.tiny import tables_of
+from tests.study.tiny import CONTEXT, tables_of
 
 
 def test_neighbors_come_from_training_and_agree_where_they_say_so():
     table = tables_of("patients")["patients"]
-    heart = cohorts.heart()
+    heart = CONTEXT.both[0]
     for record in table.where(cohort="heart").records():
         value = heart.X[record["feature"]]
         assert str(value.iloc[record["row"]]) == record["value"]

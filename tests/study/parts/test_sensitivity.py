@@ -10,7 +10,7 @@ def test_without_neighbors_every_case_has_the_same_probability():
     table = tables_of("sensitivity-alpha")["sensitivity-alpha"]
     for model in ("I", "II"):
         assert set(table.where(value="0", model=model).column("auc")) == {0.5}
-    assert min(table.where(value="0.4", cohort="heart").column("auc")) > 0.5
+        assert set(table.where(value="0.4", model=model).column("auc")) != {0.5}
 
 
 def test_all_values_are_scanned_in_the_full_study(monkeypatch):
