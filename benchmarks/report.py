@@ -58,10 +58,10 @@ for.""",
     "prediction_seconds": "Seconds by the clock, default settings of `PatchworkClassifier`, heart data, 2 threads:",
     "memory": """## Memory
 
-The peak of a fresh process less what it held before the call, with Numba and the engine imported and the data made.
-Kernels come from the cache on disk; loading them, and the packages behind the diagnostics, takes memory whatever the
-size of the problem: that part ("code") is measured by a tiny run before the large one. The target is held against the
-sum.""",
+The peak of a fresh process less what it held before its first call of `sample`, with Numba and the engine imported and
+the data made. Kernels come from the cache on disk. Loading them, and the packages behind the diagnostics, takes memory
+whatever the size of the problem: what a tiny problem adds. Where xarray is installed (the extra `arviz`), arviz-stats
+loads it and pandas too, though R-hat and ESS do without.""",
     "startup": """## First call
 
 Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",

@@ -14,13 +14,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.check import MAX_SEED
-from bayespatch.model import HIDDEN, Data
+from bayespatch.model import HIDDEN, Data, Model
 from bayespatch.posterior import Posterior
 from bayespatch.sample import run_chains
 
@@ -30,6 +30,34 @@ CASES_PER_THREAD = 16  # fewer are not worth a thread
 MAX_REVIEWED = 2000  # past cases that are looked at as if they were new
 BATCH = 4096  # cases at a time, at most, and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+
+
+class Importances(Protocol):
+    """What prediction asks of a posterior."""
+
+    @property
+    def model(self) -> Model:
+        """The model that was sampled."""
+
+    @property
+    def seed(self) -> int:
+        """Of the random numbers."""
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Draws of q, (C, D, P)."""
+
+    @property
+    def q_tilde(self) -> NDArray[Any]:
+        """Draws of q-tilde, (C, D, S, P)."""
+
+    @property
+    def n_chains(self) -> int:
+        """How many chains, C."""
+
+    @property
+    def n_draws(self) -> int:
+        """How many draws in each, D."""
 
 
 class UnseenValueWarning(UserWarning):
@@ -138,7 +166,7 @@ class Neighborhood:
 
 
 def predict_batches(
-    posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Iterator[Prediction]:
     """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
 
@@ -170,7 +198,7 @@ def predict_batches(
 
 
 def predict_cases(
-    posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Prediction:
     """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+3) more.
 
@@ -193,8 +221,16 @@ def predict_cases(
     return Prediction(votes, np.concatenate([part.familiarity for part in parts]), joined)
 
 
-def review_cases(posterior: Posterior, past: Data, rows: NDArray[np.int64], *, n_threads: int = 1) -> Review:
-    """Predict the past cases, or `MAX_REVIEWED` of them, evenly spread, each without itself.
+def review_cases(
+    posterior: Importances,
+    past: Data,
+    rows: NDArray[np.int64],
+    *,
+    most: int = MAX_REVIEWED,
+    n_draws: int = N_DRAWS,
+    n_threads: int = 1,
+) -> Review:
+    """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
     Parameters
     ----------
@@ -206,9 +242,9 @@ def review_cases(posterior: Posterior, past: Data, rows: NDArray[np.int64], *, n
         Where the cases stand in the training table.
     """
     n = len(rows)
-    chosen = np.linspace(0, n - 1, min(n, MAX_REVIEWED)).round().astype(np.int64)
+    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
     hidden = past._replace(x=past.x[chosen], y=np.full(len(chosen), HIDDEN), own_parent=past.own_parent[chosen])
-    seen = predict_cases(posterior, hidden, n_threads=n_threads)
+    seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads)
     return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
 
 
@@ -249,13 +285,13 @@ def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
-def draws_used(posterior: Posterior, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
+def draws_used(posterior: Importances, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
     """Which draws of each chain are used: evenly spread, the last among them."""
     share = min(posterior.n_draws, max(1, -(-n_draws // posterior.n_chains)))
     return np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]
 
 
-def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int, n_threads: int) -> Prediction:
+def _predict_batch(posterior: Importances, data: Data, detail: bool, n_draws: int, n_threads: int) -> Prediction:
     from bayespatch.engine.cpu import CpuEngine, chain_key, subkey  # loads Numba
 
     (n, n_features), n_parents = data.x.shape, len(data.x_parents)

@@ -158,7 +158,7 @@ def sample(
     )
     return run_chains(
         data,
-        check_model(model, likelihood, hyper, data.n_classes),
+        check_model(model, likelihood, hyper, data.n_classes, data.x.shape[1]),
         settings,
         n_threads=n_threads,
         progress=progress,

@@ -49,6 +49,8 @@ FRAMES = {
         X,
         Y,
     ),
+    "ranks": (PatchworkClassifier(windows="10%", **SHORT), X, Y),
+    "one in ranks": (PatchworkClassifier(windows={"age": "12.5%", "chol": 20}, missing="ignore", **SHORT), X, Y),
     "paper": (PatchworkClassifier.paper("II", n_parents=9, likelihood="paper", **SHORT), X, Y),
     "missing ignored": (PatchworkClassifier(missing="ignore", bins={None: ("uniform", 3)}, **SHORT), X, Y),
     "transductive": (PatchworkClassifier(transductive=True, parents=8, **SHORT), X, Y),

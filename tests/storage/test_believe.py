@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bayespatch import Hyperparameters
 from bayespatch.storage import believe
 
 
@@ -31,3 +32,25 @@ def test_a_review_of_rows_that_are_not_there_is_refused():
     assert believe._review(arrays, 8).rows.tolist() == [0, 7]
     with pytest.raises(ValueError, match="training table"):
         believe._review(arrays, 7)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [],
+        {"coding": "x"},
+        {"coding": 1, "trials": []},
+        {"coding": "x", "trials": [["a", "b", 1.0, 1.0]]},
+        {"coding": "x", "trials": [["a", "b", 1.0, 1.0, float("inf")]]},
+        {"coding": "x", "trials": [["a", "b", 1.0, "1", 0.0]]},
+    ],
+)
+def test_a_tuning_that_is_none_is_refused(stored):
+    with pytest.raises(ValueError, match="tuning"):
+        believe._tuning(stored, Hyperparameters())
+
+
+def test_a_tuning_is_read():
+    found = believe._tuning({"coding": "x", "trials": [["a", "b", 1.0, 2.0, -0.5]]}, Hyperparameters())
+    assert found.trials[0].score == -0.5
+    assert believe._tuning(None, Hyperparameters()) is None

@@ -1,6 +1,7 @@
 """From a table to codes and back: the one room that knows data frames.
 
-``table`` reads any table into plain columns, ``bins`` cuts numbers, ``column`` codes one column, ``schema`` all.
+``table`` reads any table into plain columns, ``bins`` cuts numbers, ``ranks`` ranks them, ``column`` codes one
+column, ``schema`` all.
 """
 
 from bayespatch.encode.column import MISSING_NUMBER, Column

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from bayespatch.calibrate import Calibration
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
 from bayespatch.encode import Schema
-from bayespatch.model import KINDS, LIKELIHOODS
+from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
 from bayespatch.posterior import Posterior, Settings, Timing
 from bayespatch.predict import Review
 from bayespatch.storage.arrays import ARRAYS, CASES, POSTERIOR, SIZES, Arrays, check_arrays
 from bayespatch.storage.plain import restored, restored_classes, restored_hyper
+from bayespatch.tune import Trial, Tuning
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -64,6 +65,7 @@ def believed(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -
         "cases_": arrays["cases"],
         "review_": _review(arrays, sizes["n"]),
         "calibration_": _calibration(manifest["calibration"], sizes["M"]),
+        "tuning_": _tuning(manifest["tuning"], posterior.hyper),
     }
     if names is not None:
         fitted["feature_names_in_"] = np.array(names, dtype=object)
@@ -93,7 +95,8 @@ def _posterior(manifest: Mapping[str, Any], arrays: Arrays, sizes: Mapping[str, 
     described, run, cost = manifest["model"], manifest["settings"], manifest["timing"]
     if tuple(map(tuple, (described, run, cost))) != (("kind", "likelihood", "hyper"), Settings._fields, Timing._fields):
         raise ValueError("model, settings or timing do not have the keys that they should")
-    model = check_model(described["kind"], described["likelihood"], restored_hyper(described["hyper"]), sizes["M"])
+    hyper = restored_hyper(described["hyper"])
+    model = check_model(described["kind"], described["likelihood"], hyper, sizes["M"], sizes["P"])
     settings, timing = _checked_settings(Settings(**run), sizes), _checked_timing(Timing(**cost))
     for rows in (arrays["parents"], arrays["cases"]):
         if rows[-1] >= sizes["n"] or not np.all(rows[1:] > rows[:-1]):
@@ -120,6 +123,20 @@ def _calibration(stored: Any, n_classes: int) -> Calibration:
     if len(numbers) != 1 + n_classes or not all(type(n) is float and math.isfinite(n) for n in numbers):
         raise ValueError("the calibration is not a finite number and one for each class")
     return Calibration(stored["slope"], tuple(stored["intercepts"]))
+
+
+def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
+    if stored is None:
+        return None
+    if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
+        raise ValueError("the tuning does not have the keys that it should")
+    kinds = (str, str, float, float, float)
+    for trial in stored["trials"]:
+        if not isinstance(trial, list) or tuple(map(type, trial)) != kinds or not all(map(math.isfinite, trial[2:])):
+            raise ValueError("a trial of the tuning is not two words and three numbers")
+    if not isinstance(stored["coding"], str):
+        raise ValueError("the coding of the tuning is not a word")
+    return Tuning(stored["coding"], hyper, tuple(Trial(*trial) for trial in stored["trials"]))
 
 
 def _checked_settings(settings: Settings, sizes: Mapping[str, int]) -> Settings:

@@ -4,8 +4,9 @@ A model file (`container` says how it is laid out) has a manifest with the keys 
 posterior, and who is a parent and who a case) and a part "cases" (the coded values ``x`` and classes ``y`` of the
 training table), both safetensors. The cases are other people's data: they can be left out, or stored in a file of their
 own. The manifest has their checksum in any case, so that no other cases can be put in their place. What stays without
-them is the schema (categories, bins, the lowest and highest number of windowed columns) and numbers about the training
-table's rows (importances, who is whose neighbor, how these vote), but no row's values.
+them is the schema (categories, bins, the lowest and highest number of columns with a window, up to 101 quantiles of
+ranked ones) and numbers about the training table's rows (importances, who is whose neighbor, how these vote), but no
+row's values.
 
 `save` puts a model through the same checks (`believe`) as `load` before it writes a byte: what is written can be read.
 """
@@ -27,6 +28,7 @@ from bayespatch.storage.arrays import ARRAYS, CASES, POSTERIOR, SIZES, Arrays, i
 from bayespatch.storage.believe import believed, parameters_of
 from bayespatch.storage.container import File, StorageError, digest, read, refuse, write
 from bayespatch.storage.plain import plain_array, plain_hyper, plain_parameters
+from bayespatch.tune import Tuning
 
 Path = str | PathLike[str]
 
@@ -48,6 +50,7 @@ _KEYS = (
     "sizes",
     "diagnostics",
     "calibration",
+    "tuning",  # null where the hyperparameters were given
     "cases_sha256",
     "parts",
 )
@@ -176,6 +179,7 @@ def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
             "slope": estimator.calibration_.slope,
             "intercepts": list(estimator.calibration_.intercepts),
         },
+        "tuning": _trials(estimator.tuning_),
         "cases_sha256": estimator.x_.sha256 if cases is None else digest(cases),
     }
 
@@ -188,6 +192,11 @@ def _summary(table: Diagnostics) -> dict[str, Any]:
         "max_rhat": float(rhat.max()) if rhat.size else None,
         "min_ess": float(ess.min()) if ess.size else None,
     }
+
+
+def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
+    """What was tried; the constants that were chosen are the model's."""
+    return None if tuning is None else {"coding": tuning.coding, "trials": [list(trial) for trial in tuning.trials]}
 
 
 def _package() -> str:
