@@ -27,8 +27,11 @@ def test_readmission_accuracies_are_means_of_sensitivity_and_specificity():
         assert accuracy == pytest.approx((sensitivity + specificity) / 2, abs=0.21)  # means over folds, almost balanced
 
 
-def test_accuracies_are_found_by_method():
-    assert paper.accuracy_of("readmission-1", "KNN (1)") == pytest.approx(0.669)
-    assert paper.accuracy_of("breast", "SVM") == 0.79
-    assert paper.accuracy_of("breast-full", "SVM") is None
-    assert paper.accuracy_of("heart", "oracle") is None
+def test_measures_are_found_by_method():
+    assert paper.measures_of("readmission-1", "KNN (1)")["accuracy"] == pytest.approx(0.669)
+    assert paper.measures_of("readmission-1", "KNN (1)")["f_measure"] == pytest.approx(0.726)
+    assert paper.measures_of("breast", "SVM") == dict(accuracy=0.79, sensitivity=1.0, specificity=0.59, precision=0.71)
+    assert paper.measures_of("breast-full", "SVM") == {}
+    assert paper.measures_of("heart", "oracle") == {}
+    assert paper.results_of("heart", True, "II")["specificity"] == 0.8383
+    assert paper.results_of("heart", True, "III") == {}

@@ -5,6 +5,7 @@ from bayespatch.model import Hyperparameters
 from bayespatch.study import cohorts
 from bayespatch.study.metrics import measures
 from bayespatch.study.protocol import (
+    AS_PRINTED,
     BALANCED,
     FULL,
     OURS,
@@ -27,6 +28,9 @@ def test_the_paper_s_setting_is_the_paper_s(fold):
     assert (found.model, found.supervised, found.parents, found.n_parents) == ("II", False, "random", 80)
     assert found.hyper == Hyperparameters.paper()
     assert Patchwork(BALANCED, "I", True, FULL).classifier(fold).parents == "balanced"
+    assert found.likelihood == "exact"
+    printed = Patchwork(AS_PRINTED, "I", True, FULL).classifier(fold)
+    assert (printed.likelihood, printed.parents) == ("paper", "balanced")
 
 
 def test_our_defaults_are_left_alone(fold):

@@ -36,12 +36,20 @@ def test_rows_are_chosen_by_value():
 
 
 def test_a_summary_has_means_spreads_and_the_difference_to_the_paper():
-    found = summary(TABLE, ("method",), ("accuracy", "auc"), "s", "", lambda method: 0.6 if method == "a" else None)
+    found = summary(
+        TABLE,
+        ("method",),
+        ("accuracy", "auc"),
+        "s",
+        "",
+        lambda method: {"accuracy": 0.6, "auc": 0.9} if method == "a" else {},
+    )
     first, second = found.records()
     assert first["accuracy"] == pytest.approx(0.4)
     assert first["accuracy SD"] == pytest.approx(np.std([0.3, 0.5], ddof=1))
     assert (first["auc"], first["auc SD"]) == (0.5, None)
     assert first["difference"] == pytest.approx(-0.2)
+    assert first["paper's auc"] == 0.9
     assert second["paper's accuracy"] is None
     assert second["difference"] is None
 

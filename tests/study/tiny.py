@@ -56,6 +56,7 @@ def tables_of(name):
         patch.setattr(prediction, "CASE_ALPHAS", (0.01, 0.1))
         patch.setattr(computation, "N_PARENTS", (10, 20, 30))
         patch.setattr(computation, "LONG", computation.SHORT + 1)
+        patch.setattr(computation, "N_REPEATS", 1)
         full = few(cohorts.full_heart()), few(cohorts.full_breast())
         patch.setattr(cohorts, "full_heart", lambda: full[0])
         patch.setattr(cohorts, "full_breast", lambda: full[1])

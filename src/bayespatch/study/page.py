@@ -20,10 +20,11 @@ SHOWN = ("accuracy", "sensitivity", "specificity", "precision", "f_measure", "au
 def write_page(results: Results, context: Context) -> Path:
     """Write README.md into the results' folder and return its path."""
     sections = [
-        _opening(results, context),
+        _opening(context),
         _claims(results),
         _predictions(results, "heart", "tab:result1", "Heart disease"),
         _predictions(results, "breast", "tab:result2", "Breast cancer"),
+        _likelihood(results),
         _picture(results, "probabilities", "## Estimated probabilities (fig:estpr)"),
         _patients(results),
         _importance(results),
@@ -40,7 +41,7 @@ def write_page(results: Results, context: Context) -> Path:
     return path
 
 
-def _opening(results: Results, context: Context) -> str:
+def _opening(context: Context) -> str:
     lines = [
         "# The paper's experiments on this implementation",
         "This page is written by `python -m bayespatch.study` from the tables beside it; nothing on it is typed "
@@ -132,6 +133,21 @@ def _predictions(results: Results, cohort: str, label: str, title: str) -> str:
     return text + "\n\nAll measures: " + _links(f"{cohort}-summary", f"{cohort}-folds")
 
 
+def _likelihood(results: Results) -> str:
+    if "likelihood-summary" not in results:
+        return ""
+    rows: list[tuple[Any, ...]] = [
+        (r["cohort"], r["model"], r["likelihood"], _with_error(r, "accuracy"), r["auc"])
+        for r in results["likelihood-summary"].records()
+    ]
+    table = Table("", "", ("cohort", "model", "likelihood", "accuracy", "AUC"), rows)
+    note = (
+        "The printed likelihood, (g + 1)/(sum g + 1), hardly rewards agreement (errata, item 1). Supervised, balanced "
+        "parents, the paper's constants:"
+    )
+    return f"## The likelihood as printed (eq:xphi)\n\n{note}\n\n{table.to_markdown()}"
+
+
 def _average(table: Table, setting: str) -> dict[str, float]:
     shown = table.where(setting=setting)
     return {measure: sum(shown.column(measure)) / len(shown.rows) for measure in ("accuracy", "auc")}
@@ -186,7 +202,7 @@ def _comparison(results: Results) -> str:
         rows: list[tuple[Any, ...]] = []
         if f"{cohort}-summary" in results:
             for record in results[f"{cohort}-summary"].where(learning="supervised").records():
-                printed = paper.accuracy_of(cohort, f"Model {record['model']}")
+                printed = paper.measures_of(cohort, f"Model {record['model']}").get("accuracy")
                 rows.append(_row(f"Model {record['model']} ({record['setting']})", record, printed))
         for record in results[f"{cohort}-others-summary"].records():
             rows.append(_row(record["method"], record, record["paper's accuracy"]))

@@ -6,7 +6,7 @@ Nothing here enters a computation of ours. Rows that the paper repeats by mistak
 
 from __future__ import annotations
 
-MEASURES = ("accuracy", "sensitivity", "specificity", "precision", "recall")
+MEASURES = ("accuracy", "sensitivity", "specificity", "precision", "f_measure")  # in the order of the rows below
 
 # tab:result1 (heart) and tab:result2 (breast): fold -> the measures of Model I, then those of Model II.
 # (cohort, supervised, model) -> five folds of accuracy, sensitivity, specificity, precision; recall is sensitivity.
@@ -149,14 +149,22 @@ SAMPLE_SIMILARITY = {
 }
 
 
-def accuracy_of(cohort: str, method: str) -> float | None:
-    """The accuracy that the paper prints for a method, as a share; None where it has none.
+def measures_of(cohort: str, method: str) -> dict[str, float]:
+    """What the paper prints about a method, as shares; empty where it has nothing.
 
-    >>> accuracy_of("heart", "Model II"), accuracy_of("heart", "naive Bayes")
-    (0.84, None)
+    >>> measures_of("heart", "Model II")["accuracy"], measures_of("heart", "naive Bayes")
+    (0.84, {})
     """
     if cohort.startswith("readmission"):
-        row = READMISSION.get(method)
-        return None if row is None else row[0] / 100.0
+        row = READMISSION.get(method, ())
+        return {name: round(value / 100.0, 4) for name, value in zip(MEASURES, row, strict=False)}
     pair = COMPARISON.get(method)
-    return None if pair is None or cohort not in ("heart", "breast") else pair[cohort == "breast"][0]
+    if pair is None or cohort not in ("heart", "breast"):
+        return {}
+    return dict(zip(MEASURES, pair[cohort == "breast"], strict=False))
+
+
+def results_of(cohort: str, supervised: bool, model: str) -> dict[str, float]:
+    """The means that the paper prints in its tables of results, as shares; empty where it has none (Model III)."""
+    means, _ = PRINTED.get((cohort, supervised, model), ((), ()))
+    return {name: round(value / 100.0, 4) for name, value in zip(MEASURES, means, strict=False)}

@@ -25,6 +25,7 @@ MODELS = ("I", "II", "III")
 # How a classifier of ours is set up, and what it is called in tables.
 PAPER, BALANCED, OURS = "paper", "paper, balanced parents", "our defaults"
 SETTINGS = (PAPER, BALANCED, OURS)
+AS_PRINTED = "as printed"  # the paper's constants, balanced parents, and the likelihood that it prints
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ class Patchwork:
 
     Attributes
     ----------
-    setting : {"paper", "paper, balanced parents", "our defaults"}
-        The paper's constants and S random parents; the same with as many parents of each class; or what
-        `PatchworkClassifier()` does when nothing is said.
+    setting : {"paper", "paper, balanced parents", "our defaults", "as printed"}
+        The paper's constants and S random parents; the same with as many parents of each class; what
+        `PatchworkClassifier()` does when nothing is said; or balanced parents with the likelihood as printed.
     model : {"I", "II", "III"}
     supervised : bool
     sizes : Sizes
@@ -130,7 +131,8 @@ class Patchwork:
         return PatchworkClassifier.paper(
             self.model,
             n_parents,
-            parents="balanced" if self.setting == BALANCED else "random",
+            parents="random" if self.setting == PAPER else "balanced",
+            likelihood="paper" if self.setting == AS_PRINTED else "exact",
             hyper=replace(Hyperparameters.paper(), **dict(self.constants)),
             **run,
         )

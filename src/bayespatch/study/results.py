@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bayespatch.study.figures import PICTURES, to_png
-from bayespatch.study.parts import Context, Part
+from bayespatch.study.parts import PARTS, Context, Part
 from bayespatch.study.tables import Table, write_atomically
 
 PACKAGES = ("bayespatch", "numpy", "scipy", "scikit-learn", "numba")
@@ -66,8 +66,8 @@ class Results(Mapping[str, Table]):
 
     def holds_full_study(self) -> bool:
         """Whether a part of the full study lies here, which a quick one must not replace."""
-        paths = (self.folder / "parts").glob("*.json")
-        return any(not json.loads(path.read_text(encoding="utf-8"))["key"]["quick"] for path in paths)
+        records = [self.record(part) for part in PARTS]
+        return any(not record["key"]["quick"] for record in records if record is not None)
 
     def store(self, part: Part, context: Context, tables: list[Table], seconds: float) -> None:
         """Write a part's tables and, last, the record that says that it is finished."""

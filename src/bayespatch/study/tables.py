@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,15 +89,17 @@ def summary(
     over: Iterable[str],
     name: str,
     caption: str,
-    paper: Callable[..., Any] | None = None,
+    paper: Callable[..., Mapping[str, float]] | None = None,
 ) -> Table:
     """Mean and SD over folds of several measures, one row for each combination of `by`, in order of appearance.
 
-    `paper` may say, from the values of `by`, what accuracy the paper has; then its difference stands beside ours.
+    `paper` may say, from the values of `by`, which means the paper has; they and the difference in accuracy are added.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in table.records():
         groups.setdefault(tuple(row[key] for key in by), []).append(row)
+    printed = {key: paper(*key) for key in groups} if paper is not None else {}
+    in_paper = list(dict.fromkeys(measure for found in printed.values() for measure in found))
     records = []
     for key, members in groups.items():
         record: dict[str, Any] = dict(zip(by, key, strict=True))
@@ -105,10 +107,11 @@ def summary(
             values = np.array([member[measure] for member in members if member[measure] is not None], dtype=float)
             record[measure] = float(values.mean()) if values.size else None
             record[f"{measure} SD"] = float(values.std(ddof=1)) if values.size > 1 else None
-        if paper is not None:
-            printed = paper(*key)
-            record["paper's accuracy"] = printed
-            record["difference"] = None if printed is None else record["accuracy"] - printed
+        for measure in in_paper:
+            record[f"paper's {measure}"] = printed[key].get(measure)
+        if "accuracy" in in_paper:
+            theirs = printed[key].get("accuracy")
+            record["difference"] = None if theirs is None else record["accuracy"] - theirs
         records.append(record)
     return Table.of_records(name, caption, records)
 

@@ -30,6 +30,13 @@ def test_the_case_model_is_compared_with_the_paper_whatever_classifies_its_mixtu
     assert unknown["paper's accuracy"] is None
 
 
+def test_the_printed_likelihood_is_another_one():
+    table = tables_of("likelihood")["likelihood-summary"]
+    assert len(table.rows) == 2 * 2 * 2
+    exact, printed = (table.where(likelihood=name).column("log_loss") for name in ("exact", "as printed"))
+    assert exact != printed
+
+
 def test_full_sets_keep_everybody():
     tables = tables_of("full")
     assert {"heart-full-summary", "breast-full-summary"} <= set(tables)

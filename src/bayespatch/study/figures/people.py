@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayespatch.study.figures.canvas import COHORTS, COLORS, NO, YES, Tables, mean_and_error, sheet, unique
+from bayespatch.study.figures.canvas import COHORTS, NO, YES, Tables, mean_and_error, sheet, unique
 from bayespatch.study.protocol import OURS, PAPER, SETTINGS
 from bayespatch.study.tables import Table
 
@@ -140,12 +140,10 @@ def ranked_features(tables: Tables) -> Figure:
     for ax, (cohort, title) in zip(axes[0], COHORTS.items(), strict=True):
         shown = table.where(cohort=cohort)
         groups = unique(shown.column("features"))
-        names = {"accuracy": "Model II", "auc": "Model I"}  # only for their colors
-        for measure, color in names.items():
-            offset = -0.2 if measure == "accuracy" else 0.2
+        for measure, label, color, offset in (("accuracy", "accuracy", YES, -0.2), ("auc", "AUC", NO, 0.2)):
             values = [mean_and_error(shown.where(features=group).column(measure)) for group in groups]
             means, errors = zip(*values, strict=True)
-            ax.bar(np.arange(len(groups)) + offset, means, 0.37, yerr=errors, color=COLORS[color], label=measure)
+            ax.bar(np.arange(len(groups)) + offset, means, 0.37, yerr=errors, color=color, label=label)
         ax.set_xticks(range(len(groups)), groups)
         ax.axhline(0.5, color="#bbbbbb", linewidth=0.8, zorder=0)
         ax.set_ylim(0.4, 1.0)

@@ -11,7 +11,7 @@ from bayespatch.study.bcm import CaseModel
 from bayespatch.study.cohorts import Cohort
 from bayespatch.study.metrics import MEASURES
 from bayespatch.study.parts.context import Context
-from bayespatch.study.protocol import BALANCED, MODELS, OURS, SETTINGS, Patchwork, evaluate
+from bayespatch.study.protocol import AS_PRINTED, BALANCED, MODELS, OURS, SETTINGS, Patchwork, evaluate
 from bayespatch.study.tables import Table, summary
 
 KEYS = ("setting", "model", "learning")
@@ -40,16 +40,10 @@ def models_of(cohort: Cohort, context: Context) -> list[Table]:
             MEASURES,
             f"{cohort.name}-summary",
             f"{cohort.title}: mean and SD over folds",
-            lambda setting, model, learning: printed_mean(cohort.name, model, learning),
+            lambda setting, model, learning: paper.results_of(cohort.name, learning == "supervised", model),
         ),
         Table.of_records(f"{cohort.name}-probabilities", f"{cohort.title}: test cases, Model II supervised", shown),
     ]
-
-
-def printed_mean(cohort: str, model: str, learning: str) -> float | None:
-    """The paper's mean accuracy in its tables of results."""
-    found = paper.PRINTED.get((cohort, learning == "supervised", model))
-    return None if found is None else found[0][0] / 100.0
 
 
 def models_on_heart(context: Context) -> list[Table]:
@@ -60,6 +54,22 @@ def models_on_heart(context: Context) -> list[Table]:
 def models_on_breast(context: Context) -> list[Table]:
     """``tab:result2``."""
     return models_of(context.both[1], context)
+
+
+def printed_likelihood(context: Context) -> list[Table]:
+    """Models I and II with the likelihood as the paper prints it (``eq:xphi``; errata, item 1)."""
+    scores = []
+    for cohort in context.both:
+        methods = {
+            (model, AS_PRINTED if setting == AS_PRINTED else "exact"): Patchwork(setting, model, True, context.sizes)
+            for model in ("I", "II")
+            for setting in (BALANCED, AS_PRINTED)
+        }
+        folds = cohort.folds(context.sizes.n_folds, context.seed)
+        scores += evaluate(cohort, methods, folds, ("model", "likelihood"), context.tell)[0]
+    by_fold = Table.of_records("likelihood-folds", "The likelihood as printed and the exact one: every fold", scores)
+    caption = "The likelihood as printed and the exact one: mean and SD over folds"
+    return [by_fold, summary(by_fold, ("cohort", "model", "likelihood"), MEASURES, "likelihood-summary", caption)]
 
 
 def others_on_both(context: Context) -> list[Table]:
@@ -88,8 +98,8 @@ def others(
 def summary_of_methods(by_fold: Table, name: str, title: str) -> Table:
     """Mean and SD of each method, with the paper's accuracy; BCM's is that of either classifier of its mixtures."""
 
-    def printed(method: str) -> float | None:
-        return paper.accuracy_of(name, method.split("), ")[0] + ")" if method.startswith("BCM") else method)
+    def printed(method: str) -> dict[str, float]:
+        return paper.measures_of(name, method.split("), ")[0] + ")" if method.startswith("BCM") else method)
 
     caption = f"{title}: other methods, mean and SD over folds"
     return summary(by_fold, ("method",), MEASURES, f"{name}-others-summary", caption, printed)
@@ -112,9 +122,9 @@ def readmission(context: Context) -> list[Table]:
         scores += others(cohort, context, (4, 8), (1,))
     by_fold = Table.of_records("readmission-folds", "Readmission: every fold of both samples", scores)
 
-    def printed(method: str) -> float | None:
+    def printed(method: str) -> dict[str, float]:
         known = [name for name in paper.READMISSION if method == name or method.startswith((f"{name} (", f"{name}, "))]
-        return paper.accuracy_of("readmission", max(known, key=len)) if known else None
+        return paper.measures_of("readmission", max(known, key=len)) if known else {}
 
     caption = "Readmission: mean and SD over the folds of both samples"
     return [by_fold, summary(by_fold, ("method",), MEASURES, "readmission-summary", caption, printed)]
