@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from bayespatch.study.protocol import BALANCED, SETTINGS
+from bayespatch.study.protocol import BALANCED, OURS, SETTINGS
 from bayespatch.study.tables import Table
 
 Tables = Mapping[str, Table]
@@ -234,7 +234,11 @@ def not_worse_than_case_model(tables: Tables) -> tuple[str, str]:
     mean = Difference.between(ours, np.mean(list(variants.values()), axis=0).tolist())
     best = max(variants, key=lambda method: float(np.mean(variants[method])))
     top = Difference.between(ours, variants[best])
-    evidence = f"Model II less the mean of {len(variants)} variants: {mean}; less the best of them, {best}: {top}"
+    defaults = Difference.between(models(tables, setting=OURS, model="II", learning="supervised"), variants[best])
+    evidence = (
+        f"Model II less the mean of {len(variants)} variants: {mean}; less the best of them, {best}: {top}; "
+        f"with our defaults, less the best: {defaults}"
+    )
     return mean.verdict_of_not_worse(MARGIN), evidence
 
 
@@ -246,6 +250,9 @@ def all_are_comparable(tables: Tables) -> tuple[str, str]:
     better = [method for method, difference in found.items() if difference.sign > 0]
     evidence = f"of {len(found)} methods {len(worse)} are surely better than Model II and {len(better)} surely worse"
     named = f"; better: {', '.join(worse[:4])}" if worse else ""
+    defaults = models(tables, setting=OURS, model="II", learning="supervised")
+    signs = [Difference.between(defaults, values).sign for values in _others(tables).values()]
+    named += f"; with our defaults {signs.count(-1)} are surely better and {signs.count(1)} surely worse"
     return TRUE if not worse else FALSE, evidence + named
 
 
