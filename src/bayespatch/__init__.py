@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayespatch import datasets as datasets
     from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
+    from bayespatch.estimator import PatchworkRegressor as PatchworkRegressor
     from bayespatch.model import Hyperparameters as Hyperparameters
     from bayespatch.posterior import Posterior as Posterior
     from bayespatch.sample import sample as sample
@@ -28,13 +29,23 @@ __version__ = "0.1.0.dev0"
 _ROOM_OF: dict[str, str | None] = {
     "Hyperparameters": "model",
     "PatchworkClassifier": "estimator",
+    "PatchworkRegressor": "estimator",
     "Posterior": "posterior",
     "datasets": None,
     "load": "storage",
     "sample": "sample",
 }
 
-__all__ = ["Hyperparameters", "PatchworkClassifier", "Posterior", "__version__", "datasets", "load", "sample"]
+__all__ = [
+    "Hyperparameters",
+    "PatchworkClassifier",
+    "PatchworkRegressor",
+    "Posterior",
+    "__version__",
+    "datasets",
+    "load",
+    "sample",
+]
 
 
 def __getattr__(name: str) -> object:

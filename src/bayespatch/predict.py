@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ CASES_PER_THREAD = 16  # fewer are not worth a thread
 MAX_REVIEWED = 2000  # past cases that are looked at as if they were new
 BATCH = 4096  # cases at a time, at most, and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+
+Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
 
 
 class Importances(Protocol):
@@ -76,7 +78,7 @@ class Company(NamedTuple):
     share : array of shape (n, S), float32
         Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
     features : array of shape (n, S, P), float32
-        Probability of being a neighbor to whom the feature matters.
+        Probability of being a neighbor to whom the feature matters; (n, S, 0) where only shares were asked for.
     """
 
     probability: NDArray[np.float32]
@@ -166,7 +168,7 @@ class Neighborhood:
 
 
 def predict_batches(
-    posterior: Importances, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Iterator[Prediction]:
     """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
 
@@ -176,8 +178,9 @@ def predict_batches(
         Whose q-tilde is used; `data.x_parents` must be the parents that it was sampled with.
     data : Data
         The new cases, their labels hidden (types I and II) or known (type III), and the parents.
-    detail : bool
-        Also say who the neighbors are and which features matter.
+    detail : bool or "shares"
+        Also say who the neighbors are and which features matter; "shares" leaves the features out, which takes P times
+        less memory.
     n_draws : int
         How many draws of q-tilde to use, at most as many as there are.
     n_threads : int
@@ -189,7 +192,9 @@ def predict_batches(
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
     n_parents, n_features = data.x_parents.shape
-    per_case = n_draws * data.n_classes + (n_parents * (n_features + 3) if detail else 0)
+    per_case = n_draws * data.n_classes
+    if detail:
+        per_case += n_parents * (3 if detail == "shares" else n_features + 3)
     size = max(1, min(BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
@@ -198,7 +203,7 @@ def predict_batches(
 
 
 def predict_cases(
-    posterior: Importances, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Prediction:
     """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+3) more.
 
@@ -241,11 +246,17 @@ def review_cases(
     rows : int array of shape (N,)
         Where the cases stand in the training table.
     """
-    n = len(rows)
-    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
-    hidden = past._replace(x=past.x[chosen], y=np.full(len(chosen), HIDDEN), own_parent=past.own_parent[chosen])
+    chosen, hidden = cases_to_review(past, most)
     seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads)
     return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
+
+
+def cases_to_review(past: Data, most: int = MAX_REVIEWED) -> tuple[NDArray[np.int64], Data]:
+    """Which past cases a review looks at, at most so many, evenly spread; and these, their classes hidden."""
+    n = len(past.x)
+    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+    hidden = np.full(len(chosen), HIDDEN)
+    return chosen, past._replace(x=past.x[chosen], y=hidden, own_parent=past.own_parent[chosen])
 
 
 def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: Any = False) -> Posterior:
@@ -291,7 +302,7 @@ def draws_used(posterior: Importances, n_draws: int = N_DRAWS) -> NDArray[np.int
     return np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]
 
 
-def _predict_batch(posterior: Importances, data: Data, detail: bool, n_draws: int, n_threads: int) -> Prediction:
+def _predict_batch(posterior: Importances, data: Data, detail: Detail, n_draws: int, n_threads: int) -> Prediction:
     from bayespatch.engine.cpu import CpuEngine, chain_key, subkey  # loads Numba
 
     (n, n_features), n_parents = data.x.shape, len(data.x_parents)
@@ -302,7 +313,8 @@ def _predict_batch(posterior: Importances, data: Data, detail: bool, n_draws: in
     familiarity = np.zeros(n)
     company = None
     if detail:
-        shapes = {**dict.fromkeys(Company._fields, (n, n_parents)), "features": (n, n_parents, n_features)}
+        n_shown = 0 if detail == "shares" else n_features
+        shapes = {**dict.fromkeys(Company._fields, (n, n_parents)), "features": (n, n_parents, n_shown)}
         company = Company(**{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
     for chain in range(posterior.n_chains):
         state = engine.start(posterior.seed, chain)
@@ -316,7 +328,7 @@ def _predict_batch(posterior: Importances, data: Data, detail: bool, n_draws: in
             votes[chain, k], log_likelihood = engine.summarise(state)
             familiarity += log_likelihood
             if company is not None:
-                engine.add_neighbors(state, company.probability, company.features)
+                engine.add_neighbors(state, company.probability, company.features if company.features.size else None)
                 engine.add_influence(state, company.influence, company.share)
     for total in (familiarity, *(company or ())):
         total /= posterior.n_chains * len(used)

@@ -90,10 +90,12 @@ def test_q_tilde_given_w_is_beta():
 def test_start_is_a_draw_from_the_prior():
     q, quantiles = [], []
     for number in range(2000):
-        logit_q, logits = importance.draw_prior(2, 2, GAMMA, SIGMA1, SIGMA2, np.uint64(number))
+        gamma, sigma1 = np.array([GAMMA, 3.0]), np.array([SIGMA1, 0.5])
+        logit_q, logits = importance.draw_prior(2, 2, gamma, sigma1, SIGMA2, np.uint64(number))
         q.append(expit(logit_q))
         quantiles.append(stats.beta(SIGMA2 * np.exp(logit_q), SIGMA2).cdf(expit(logits)))
-    assert stats.kstest(np.ravel(q), stats.beta(GAMMA, SIGMA1).cdf).pvalue > P_VALUE
+    assert stats.kstest(np.array(q)[:, 0], stats.beta(GAMMA, SIGMA1).cdf).pvalue > P_VALUE
+    assert stats.kstest(np.array(q)[:, 1], stats.beta(3.0, 0.5).cdf).pvalue > P_VALUE
     # q-tilde at its quantile given q; those that round to 1 are few and at quantile 1 in any case
     assert stats.kstest(np.ravel(quantiles), "uniform").pvalue > P_VALUE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
 from bayespatch.engine import cases, importance, layout
-from bayespatch.engine.base import Engine, Observation
+from bayespatch.engine.base import Engine, Observation, Sizes
 from bayespatch.engine.layout import Neighbors
 from bayespatch.engine.streams import compiled, key_of, normal, open_stream, uniform
 from bayespatch.model import Data, Latent, Model, log_beta_density
@@ -40,6 +40,8 @@ class CpuState:
 class CpuEngine(Engine):
     """Blocked Gibbs sampling of z, w and kappa, case by case, with a move that makes q and q-tilde mix."""
 
+    GROWING = frozenset({"neighbors.parent", "neighbors.bits", "neighbors.kappa"})
+
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
         self.constants = layout.constants_of(data, model)
@@ -50,6 +52,21 @@ class CpuEngine(Engine):
         self.sums: list[layout.Sums] = []
         self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # beside the caller's own thread
 
+    @classmethod
+    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+        """Tables, importances, scratch memory and neighbors; and the arrays over cases that a sweep fills."""
+        n_cases, n_parents, n_features, n_classes = sizes
+        width, words = layout.padded_width(n_features), -(-n_features // 64)
+        capacity = first_capacity(n_parents, model.hyper.alpha)
+        entry = 4 + 8 * words + (8 if model.kind == "III" else 0)
+        tables = 8 * width * (n_cases + n_parents) + 16 * n_cases
+        importances = 2 * 4 * 8 * n_parents * width + 8 * n_parents * n_features
+        scratch = n_threads * n_parents * (16 + 8 * words)
+        neighbors = n_cases * (4 + capacity * entry + 8)
+        compared = 1 if model.kind == "II" else n_features
+        swept = n_cases * (8 + 1 + 8 * compared + 8 + 16 * n_classes) + 3 * 8 * n_parents * n_features
+        return tables + importances + scratch + neighbors, swept
+
     def start(self, seed: int, chain: int) -> CpuState:
         """q and q-tilde from their priors, no neighbors yet: the first sweep finds them."""
         hyper = self.model.hyper
@@ -59,8 +76,7 @@ class CpuEngine(Engine):
         logit_q, logits = importance.draw_prior(
             n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key
         )
-        expected = n_parents * hyper.alpha
-        capacity = min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
+        capacity = first_capacity(n_parents, hyper.alpha)
         neighbors = layout.blank_neighbors(self.constants, n_cases, capacity)
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
 
@@ -68,6 +84,17 @@ class CpuEngine(Engine):
         """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
         state.logit_q = logit_inside(q)
         state.logit_q_tilde = logit_inside(q_tilde)
+
+    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CpuState:
+        """The state that `freeze` was given. Kernels do not ask whether an index lies inside an array: this does."""
+        state: CpuState = super().thaw(arrays, seed, chain)
+        n, parent, bits, kappa = state.neighbors
+        capacity = parent.shape[1]
+        rooms = {bits.shape[1], kappa.shape[1] if self.model.kind == "III" else capacity}
+        inside = (n >= 0).all() and (n <= capacity).all() and (parent >= 0).all()
+        if rooms != {capacity} or not inside or not (parent < len(self.data.x_parents)).all():
+            raise ValueError("the neighbors are not a list of parents for each case")
+        return state
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
         """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
@@ -183,7 +210,7 @@ class CpuEngine(Engine):
         n_neighbors, n_on = self.count_neighbors(state)
         sigma2 = float(hyper.sigma2)
         importance.draw_q_given_w(
-            state.logit_q, n_neighbors, n_on, *hyper.q_prior(n_features), sigma2, subkey(key, GLOBAL)
+            state.logit_q, n_neighbors, n_on, *hyper.q_prior(len(state.logit_q)), sigma2, subkey(key, GLOBAL)
         )
         parents_key = subkey(key, PARENTS)
         self.over(
@@ -286,6 +313,12 @@ class CpuEngine(Engine):
         """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
         t, mu0 = self.tables, float(self.model.hyper.mu0)
         cases.add_kappa(self.constants, t.y_parents, t.mu, mu0, state.neighbors, kappa_sum, share_sum)
+
+
+def first_capacity(n_parents: int, alpha: float) -> int:
+    """Room for neighbors of a case, in a new chain: hardly any case finds more."""
+    expected = n_parents * alpha
+    return min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
 
 
 def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ def tables_of(data: Data, model: Model) -> Tables:
     hyper = model.hyper
     one = 1.0 if model.likelihood == "paper" else 0.0
     n_features = data.x.shape[1]
-    width = -(-n_features // LANES) * LANES
+    width = padded_width(n_features)
     feature = np.zeros((2, width))
     feature[1] = 1.0
     feature[0, :n_features] = data.windows
@@ -113,6 +113,11 @@ def tables_of(data: Data, model: Model) -> Tables:
         feature,
         np.broadcast_to(np.asarray(hyper.mu, float), (data.n_classes,)).copy(),
     )
+
+
+def padded_width(n_features: int) -> int:
+    """F: the number of features, rounded up to whole lanes."""
+    return -(-n_features // LANES) * LANES
 
 
 def padded(values: NDArray[np.float64], width: int, missing: float) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, expit, log_expit, logit
 
 from bayespatch import model as bp
-from bayespatch.engine.base import Engine, Observation
+from bayespatch.engine.base import Engine, Observation, Sizes
 from bayespatch.model import Data, Latent, Model
 from bayespatch.simulate import draw_prior
 
@@ -69,6 +69,12 @@ class PaperEngine(Engine):
         self._own_label_weight = self._label_weight * (data.y[:, None] == data.y_parents)
         self._c1, self._c2 = bp.feature_constants(data, model)
         self._label_c1, self._label_c2 = bp.label_constants(data, model)
+
+    @classmethod
+    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+        """Everything is dense: agreement and votability in doubles, z, w, kappa; and products of these in a sweep."""
+        n_pairs = sizes.n_cases * sizes.n_parents
+        return n_pairs * (17 * sizes.n_features + 26), n_pairs * (32 * sizes.n_features + 16)
 
     def start(self, seed: int, chain: int) -> PaperState:
         """A chain that starts at a draw from the prior."""

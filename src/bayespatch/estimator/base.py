@@ -20,6 +20,7 @@ from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Mo
 from bayespatch.parents import choose_parents
 from bayespatch.posterior import Posterior
 from bayespatch.predict import (
+    Detail,
     Neighborhood,
     Prediction,
     Review,
@@ -150,11 +151,21 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     # The work
 
     def _learn(
-        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, class_weight: NDArray[np.float64] | None = None
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        n_classes: int,
+        seed: int,
+        *,
+        class_weight: NDArray[np.float64] | None = None,
+        outcomes: NDArray[np.float64] | None = None,
     ) -> dict[str, Any]:
-        """Everything that a fit finds out, by the name of its attribute; classes are codes here."""
+        """Everything that a fit finds out, by the name of its attribute; classes are codes here.
+
+        Where the outcomes are numbers, y has the classes into which they were cut.
+        """
         n_threads = self._n_threads()
-        tables = self._coded(X, y, n_classes, seed)
+        tables = self._coded(X, y, n_classes, seed, outcomes)
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else Hyperparameters()
         if class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
@@ -199,10 +210,24 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             "cases_": cases,
             "x_": x,
             "y_": y,
-            "review_": review_cases(posterior, past, cases, n_threads=n_threads),
+            **self._look_back(posterior, past, parents, cases, outcomes, n_threads),
         }
 
-    def _coded(self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int) -> dict[str, _Table]:
+    def _look_back(
+        self,
+        posterior: Posterior,
+        past: Data,
+        parents: NDArray[np.int64],
+        cases: NDArray[np.int64],
+        outcomes: NDArray[np.float64] | None,
+        n_threads: int,
+    ) -> dict[str, Any]:
+        """What the model makes of its past: fitted attributes."""
+        return {"review_": review_cases(posterior, past, cases, n_threads=n_threads)}
+
+    def _coded(
+        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
+    ) -> dict[str, _Table]:
         """The training table under each coding that is to be tried."""
         wishes = {name: getattr(self, name) for name in _CODING}
         codings: dict[str, dict[str, Any]] = {"as asked": {}}
@@ -212,7 +237,7 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
                 codings = CODINGS if self.hyper == "auto" else {"quantile bins": {}}
         tables: dict[str, _Table] = {}
         for name, coding in codings.items():
-            schema = Schema.learn(X, y, **{**wishes, **coding})
+            schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
             if any(schema == table.schema for table in tables.values()):
                 continue
             x = schema.encode(X).x
@@ -230,7 +255,7 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             return self.posterior_.last_draws(self.parents_, parents)
         return None
 
-    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: bool = False) -> Iterator[Prediction]:
+    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch."""
         check_is_fitted(self)
         self._check_table(X, reset=False)

@@ -188,7 +188,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         classes, codes = _read_classes(y)
         weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
         seed = int(check_random_state(self.random_state).randint(2**31))
-        learned = self._learn(X, codes, len(classes), seed, weights)
+        learned = self._learn(X, codes, len(classes), seed, class_weight=weights)
         review, known = learned["review_"], codes[learned["review_"].rows]
         learned["calibration_"] = (
             Calibration.learn(review.votes, known, weights[known]) if self.calibrate else Calibration.none(len(classes))
