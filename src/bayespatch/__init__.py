@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayespatch import datasets as datasets
+    from bayespatch.explain import Explanation as Explanation
     from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
     from bayespatch.model import Hyperparameters as Hyperparameters
     from bayespatch.posterior import Posterior as Posterior
@@ -26,6 +27,7 @@ __version__ = "0.1.0.dev0"
 
 # Public name -> the room it lives in; None: the name is a room itself.
 _ROOM_OF: dict[str, str | None] = {
+    "Explanation": "explain",
     "Hyperparameters": "model",
     "PatchworkClassifier": "estimator",
     "Posterior": "posterior",
@@ -34,7 +36,16 @@ _ROOM_OF: dict[str, str | None] = {
     "sample": "sample",
 }
 
-__all__ = ["Hyperparameters", "PatchworkClassifier", "Posterior", "__version__", "datasets", "load", "sample"]
+__all__ = [
+    "Explanation",
+    "Hyperparameters",
+    "PatchworkClassifier",
+    "Posterior",
+    "__version__",
+    "datasets",
+    "load",
+    "sample",
+]
 
 
 def __getattr__(name: str) -> object:

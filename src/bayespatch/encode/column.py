@@ -184,6 +184,14 @@ class Column:
         known = codes < len(self.values)  # false for NaN
         return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
 
+    def own_value(self, value: float) -> str:
+        """The text of one of a past case's own values: a number of a binned column as it is, all else from its code."""
+        return self._own_number(value) if self.kind == "binned" else self.decode(value)
+
+    def value_called(self, value: Any) -> Any:
+        """The value that a label stands for; what is no label is a value already."""
+        return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
+
     def _own_number(self, number: float) -> str:
         if math.isnan(number):
             return MISSING

@@ -39,11 +39,17 @@ class EncodedTable(NamedTuple):
         Where a value was not seen in training. It has a code that matches no past case.
     names : tuple of length P
         The columns.
+    values : array of shape (n, P)
+        The same as `x`, but in binned columns the numbers themselves, NaN where missing: what explanations show.
+    ids : tuple of length n, or None
+        What the rows are called, where the table has an index.
     """
 
     x: NDArray[np.float64]
     unseen: NDArray[np.bool_]
     names: tuple[str, ...]
+    values: NDArray[np.float64]
+    ids: tuple[str, ...] | None = None
 
     @property
     def n_unseen(self) -> dict[str, int]:
@@ -199,8 +205,16 @@ class Schema:
         if self.missing == "error":
             _refuse_missing(table)
         parts = [c.encode(p, self.missing == "ignore") for c, p in zip(self.columns, plain, strict=True)]
+        own = [
+            p.numbers if c.kind == "binned" else codes
+            for c, p, (codes, _) in zip(self.columns, plain, parts, strict=True)
+        ]
         return EncodedTable(
-            np.column_stack([codes for codes, _ in parts]), np.column_stack([unseen for _, unseen in parts]), self.names
+            np.column_stack([codes for codes, _ in parts]),
+            np.column_stack([unseen for _, unseen in parts]),
+            self.names,
+            np.column_stack(own),
+            table.ids,
         )
 
     def _matched(self, table: PlainTable) -> list[PlainColumn]:
@@ -248,6 +262,20 @@ class Schema:
         plain = self._matched(read_table(X))
         texts = [column.own_words(values) for column, values in zip(self.columns, plain, strict=True)]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*texts, strict=True)]
+
+    def describe_values(self, values: ArrayLike) -> dict[str, str]:
+        """One row of `EncodedTable.values` as texts, {feature: text}: the age itself and not its bin."""
+        row = np.asarray(values, dtype=np.float64).tolist()
+        return {column.name: column.own_value(value) for column, value in zip(self.columns, row, strict=True)}
+
+    def codes_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The codes x that belong to `EncodedTable.values`, (n, P)."""
+        x = values.copy()
+        for j, column in enumerate(self.columns):
+            if column.kind == "binned":
+                numbers = PlainColumn(column.name, "number", values[:, j], [])
+                x[:, j], _ = column.encode(numbers, self.missing == "ignore")
+        return x
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON, from which `from_dict` makes an equal schema."""

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.check import check_choice, check_count, check_flag, check_model
 from bayespatch.diagnostics import Diagnostics
-from bayespatch.encode import Schema
+from bayespatch.encode import EncodedTable, Schema
+from bayespatch.estimator.explaining import Explaining
 from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.parents import choose_parents
 from bayespatch.posterior import Posterior
@@ -38,7 +39,7 @@ _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 _RUN = ("model", "likelihood", "supervised", "chains", "draws", "warmup", "thin", "progress")
 
 
-class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The part of an estimator that does not depend on what the outcome is; see `PatchworkClassifier`."""
 
     model: str
@@ -59,6 +60,8 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     cases_: NDArray[np.int64]
     x_: NDArray[np.float64]
     y_: NDArray[np.int64]
+    values_: NDArray[np.float64]
+    ids_: tuple[str, ...] | None
     review_: Review
 
     def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
@@ -138,7 +141,8 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     ) -> dict[str, Any]:
         """Everything that a fit finds out, by the name of its attribute; classes are codes here."""
         schema = Schema.learn(X, y, **{name: getattr(self, name) for name in _CODING})
-        x = schema.encode(X).x
+        encoded = schema.encode(X)
+        x = encoded.x
         if len(x) < 2:
             raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
         parents, cases, exclude_self = choose_parents(
@@ -174,6 +178,8 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             "cases_": cases,
             "x_": x,
             "y_": y,
+            "values_": encoded.values,
+            "ids_": None if encoded.ids == tuple(map(str, range(len(x)))) else encoded.ids,
             "review_": review_cases(posterior, past, cases, n_threads=n_threads),
         }
 
@@ -196,6 +202,11 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def _predictions(self, X: Any, y: ArrayLike | None = None, detail: bool = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch."""
+        posterior, new, _ = self._cases_of(X, y)
+        return predict_batches(posterior, new, detail=detail, n_threads=self._n_threads())
+
+    def _cases_of(self, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
+        """The rows of a table as new cases, and the posterior under which they are to be looked at."""
         check_is_fitted(self)
         self._check_table(X, reset=False)
         encoded = self.schema_.encode(X)
@@ -204,10 +215,10 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             warnings.warn(
                 f"values that no past case has, and which match nobody, in columns (number of cases): {counts}",
                 UnseenValueWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         n = len(encoded.x)
-        past = _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
+        past = self._past()
         known = np.full(n, HIDDEN) if y is None else self._codes_of(y, n)
         new = past._replace(x=encoded.x, y=known, own_parent=np.full(n, -1))
         posterior, n_threads = self.posterior_, self._n_threads()
@@ -215,7 +226,11 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             if not posterior.settings.supervised:
                 past = past._replace(y=np.full_like(past.y, HIDDEN))
             posterior = sample_together(posterior, past, new, n_threads=n_threads, progress=self.progress)
-        return predict_batches(posterior, new, detail=detail, n_threads=n_threads)
+        return posterior, new, encoded
+
+    def _past(self) -> Data:
+        """The cases that the model has learned from, and their parents."""
+        return _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
 
     def _n_classes(self) -> int:
         raise NotImplementedError

@@ -1,8 +1,8 @@
 """A fitted estimator as a file, and back.
 
 A model file (`container` says how it is laid out) has a manifest with the keys of `_KEYS`, a part "arrays" (the
-posterior, and who is a parent and who a case) and a part "cases" (the coded values ``x`` and classes ``y`` of the
-training table), both safetensors. The cases are other people's data: they can be left out, or stored in a file of their
+posterior, and who is a parent and who a case) and a part "cases" (the coded values ``x``, the ``values`` themselves, the
+classes ``y`` and, where they have any, the names ``ids`` of the rows of the training table), both safetensors. The cases are other people's data: they can be left out, or stored in a file of their
 own. The manifest has their checksum in any case, so that no other cases can be put in their place. What stays without
 them is the schema (categories, bins, the lowest and highest number of windowed columns) and numbers about the training
 table's rows (importances, who is whose neighbor, how these vote), but no row's values.
@@ -23,7 +23,17 @@ import numpy as np
 from bayespatch.check import check_choice, check_flag
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.posterior import Posterior
-from bayespatch.storage.arrays import ARRAYS, CASES, POSTERIOR, SIZES, Arrays, in_their_types, packed, unpacked
+from bayespatch.storage.arrays import (
+    ARRAYS,
+    CASES,
+    POSTERIOR,
+    SIZES,
+    Arrays,
+    as_bytes,
+    in_their_types,
+    packed,
+    unpacked,
+)
 from bayespatch.storage.believe import believed, parameters_of
 from bayespatch.storage.container import File, StorageError, digest, read, refuse, write
 from bayespatch.storage.plain import plain_array, plain_hyper, plain_parameters
@@ -40,6 +50,7 @@ _KEYS = (
     "estimator",
     "parameters",
     "classes",
+    "outcome",  # what it and the classes are called
     "feature_names",  # null where the training table had none
     "schema",
     "model",
@@ -137,8 +148,11 @@ def _arrays(estimator: Any) -> tuple[Arrays, Arrays | None]:
     found = {name: getattr(estimator.posterior_, name) for name in POSTERIOR}
     found |= {"parents": estimator.parents_, "cases": estimator.cases_}
     found |= {f"review_{name}": array for name, array in estimator.review_._asdict().items()}
-    past = None if isinstance(estimator.x_, LeftOut) else {"x": estimator.x_, "y": estimator.y_}
-    return in_their_types(found, ARRAYS), None if past is None else in_their_types(past, CASES)
+    if isinstance(estimator.x_, LeftOut):
+        return in_their_types(found, ARRAYS), None
+    past = in_their_types({name: getattr(estimator, f"{name}_") for name in CASES}, CASES)
+    ids = {} if estimator.ids_ is None else {"ids": as_bytes(estimator.ids_)}
+    return in_their_types(found, ARRAYS), past | ids
 
 
 def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
@@ -161,6 +175,7 @@ def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
         "estimator": type(estimator).__name__,
         "parameters": plain_parameters(estimator.get_params(deep=False)),
         "classes": plain_array(estimator.classes_),
+        "outcome": {"target": estimator.target_, "names": list(estimator.class_names_)},
         "feature_names": None if names is None else [str(name) for name in names],
         "schema": estimator.schema_.to_dict(),
         "model": {
@@ -241,7 +256,7 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
         raise refuse(path, f"the content is not that of a model: {error}") from error
     if past is None:
         left_out = LeftOut(str(path), manifest["cases_sha256"], manifest["sizes"]["n"])
-        fitted |= {"x_": left_out, "y_": left_out}
+        fitted |= dict.fromkeys(("x_", "y_", "values_", "ids_"), left_out)
     for name, value in fitted.items():
         setattr(estimator, name, value)
     return estimator
