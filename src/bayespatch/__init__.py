@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayespatch import datasets as datasets
-    from bayespatch.explain import Explanation as Explanation
     from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
+    from bayespatch.explain import Explanation as Explanation
     from bayespatch.model import Hyperparameters as Hyperparameters
     from bayespatch.posterior import Posterior as Posterior
     from bayespatch.sample import sample as sample

@@ -81,8 +81,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     calibration_ : Calibration
         How votes are read as probabilities.
     values_, ids_ : array of shape (n, P), and tuple of n texts or None
-        The training table's own values (numbers instead of bins) and the names of its rows (a data frame's index), which
-        explanations show.
+        The training table's own values (numbers instead of bins) and the names of its rows (a data frame's index):
+        what explanations show.
     class_names_, target_ : tuple of M texts, and text
         What classes and outcome are called: from ``y.attrs["labels"]`` and ``y.attrs["description"]`` of a pandas
         Series, else the classes themselves and the Series' name.

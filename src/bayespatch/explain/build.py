@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import Schema
-from bayespatch.explain.explanation import Explanation, Feature, Neighbor, Patch, Precedent, Stability
+from bayespatch.explain.explanation import Explanation
+from bayespatch.explain.parts import Feature, Neighbor, Patch, Precedent, Stability
 from bayespatch.model import HIDDEN, Data
 from bayespatch.posterior import Posterior
 from bayespatch.predict import Prediction, predict_batches, predict_cases
@@ -61,7 +62,8 @@ class Past:
         Under exchangeability a case has a percentile of at most u with probability at most u.
         """
         ordered = np.sort(self.familiarity)
-        return (1.0 + np.searchsorted(ordered, familiarity, side="right")) / (1.0 + len(ordered))
+        n_below = np.searchsorted(ordered, familiarity, side="right").astype(np.float64)
+        return (1.0 + n_below) / (1.0 + len(ordered))
 
     def named(self, row: int) -> str:
         """What a row of the training table is called."""
@@ -165,8 +167,8 @@ def _without(
     """Class probabilities of each case without each of its chosen parents, by parent.
 
     Such a parent is given the place of the case's own: it is never a neighbor, and nothing else changes. These are the
-    votes given that it is no neighbor, of which the draws of `plain` without it are draws as well: both together, beside
-    the draws with it, tell its effect far more precisely than the difference of two runs.
+    votes given that it is no neighbor, of which the draws of `plain` without it are draws as well: both together,
+    beside the draws with it, tell its effect far more precisely than the difference of two runs.
     """
     pairs = [(i, b) for i, (neighbors, other) in enumerate(chosen) for b in dict.fromkeys([*neighbors, *other])]
     found: list[dict[int, NDArray[np.float64]]] = [{} for _ in chosen]
@@ -262,7 +264,9 @@ class _One:
         assert self.seen.company is not None
         column = self.past.schema.columns[j]
         speaking = {
-            n.index: n.influence * n.features[column.name].matters for n in neighbors if _speaks(n, column.name)
+            neighbor.index: neighbor.influence * neighbor.features[column.name].matters
+            for neighbor in neighbors
+            if neighbor.features[column.name].marked
         }
         return Feature(
             name=column.name,
@@ -285,7 +289,3 @@ class _One:
         each = self.past.calibration.apply(votes)
         ends = zip(self.past.classes, each.min(axis=0).tolist(), each.max(axis=0).tolist(), strict=True)
         return Stability(float(np.mean(shared)) if shared else None, {name: (a, b) for name, a, b in ends})
-
-
-def _speaks(neighbor: Neighbor, name: str) -> bool:
-    return neighbor.features[name].marked

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html import escape
 
 from bayespatch.explain import words
-from bayespatch.explain.explanation import Explanation, Neighbor
+from bayespatch.explain.parts import Findings, Neighbor
 
 _STYLE = {
     "marked": "font-weight:bold;background:#cfe4f5;color:#000",
@@ -15,7 +15,7 @@ _STYLE = {
 }
 
 
-def as_html(why: Explanation) -> str:
+def as_html(why: Findings) -> str:
     """Prediction, the warning where there is no precedent, and the table of neighbors and features."""
     parts = [f"<p><strong>{escape(words.title(why))}.</strong> {escape(words.prediction(why))}</p>"]
     if not why.precedent.adequate:
@@ -29,7 +29,7 @@ def as_html(why: Explanation) -> str:
     return "".join([*parts, f"<p><small>{escape(legend)}</small></p>", *(f"<p>{escape(note)}</p>" for note in notes)])
 
 
-def _table(why: Explanation) -> str:
+def _table(why: Findings) -> str:
     shown = why.shown
     head = "".join(f'<th scope="col">{escape(neighbor.id)}</th>' for neighbor in shown)
     about: dict[str, Callable[[Neighbor], str]] = {
@@ -58,5 +58,6 @@ def _table(why: Explanation) -> str:
         )
     return (
         f'<table><thead><tr><th scope="col">feature</th><th scope="col">case</th>{head}'
-        f'<th scope="col">importance</th><th scope="col">explained</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
+        f'<th scope="col">importance</th><th scope="col">explained</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
     )

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayespatch.explain import words
-from bayespatch.explain.explanation import Explanation, Neighbor
+from bayespatch.explain.parts import Findings, Neighbor
 
 _NARROWEST = 60
 _OWN, _CELL, _LEAST = 18, 24, 12  # the widest value of the case, the widest and the narrowest cell of a neighbor
 _SIDE_BY_SIDE = 4  # neighbors, where they fit
 _LABELS = 9  # "influence"
+_COLUMNS = (
+    "import.: importance of the feature for all cases; expl.: probability of the case's value given the past; "
+    "votes: share of all votes; reliance: points that the probability would lose without this past case"
+)
 
 
-def as_text(why: Explanation, width: int) -> str:
+def as_text(why: Findings, width: int) -> str:
     """The whole explanation; neighbors that do not fit into the width go below the others."""
     if width < _NARROWEST:
         raise ValueError(f"width={width} is too narrow for a table; pass at least {_NARROWEST}")
@@ -33,10 +37,7 @@ def as_text(why: Explanation, width: int) -> str:
     for first in range(0, len(shown), per_row):
         lines += ["", *_table(why, shown[first : first + per_row], name, own, cell)]
     lines += ["", *(f"  {words.MARKS[state]} {meaning}" for state, meaning in words.LEGEND.items())]
-    lines.append(
-        "  import.: importance of the feature over all cases; expl.: probability of the case's value given the past"
-    )
-    lines.append("  votes: share of all votes; reliance: points that the probability would lose without this past case")
+    lines += [f"  {line}" for line in _wrapped(_COLUMNS, width - 2)]
     notes = [words.vote_shares(why), words.reliance(why), words.stability(why)]
     if why.precedent.adequate:
         notes.insert(0, words.precedent(why))
@@ -44,7 +45,7 @@ def as_text(why: Explanation, width: int) -> str:
     return "\n".join([*lines, "", *(line for note in notes for line in _wrapped(note, width))])
 
 
-def _classes(why: Explanation) -> list[str]:
+def _classes(why: Findings) -> list[str]:
     """One line per class: probability, interval, votes."""
     longest = max(map(len, why.probabilities))
     head = f"  {'':<{longest}}  probability  {why.level:.0%} interval   votes"
@@ -56,7 +57,7 @@ def _classes(why: Explanation) -> list[str]:
     return [head, *rows]
 
 
-def _table(why: Explanation, neighbors: Sequence[Neighbor], name: int, own: int, cell: int) -> list[str]:
+def _table(why: Findings, neighbors: Sequence[Neighbor], name: int, own: int, cell: int) -> list[str]:
     """The neighbors side by side: who they are, and feature by feature what they have in common with the case."""
 
     def line(label: str, cells: Sequence[str], value: str = "", importance: str = "", explained: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayespatch.explain.explanation import Explanation, Neighbor, Patch
+from bayespatch.explain.parts import Findings, Neighbor, Patch
 
 NO_PRECEDENT = "No adequate precedent"
 LEGEND = {
@@ -19,9 +19,9 @@ def percent(p: float) -> str:
     >>> percent(0.123), percent(0.004), percent(0.999), percent(0.0)
     ('12%', '<1%', '>99%', '0%')
     """
-    if 0.0 < p < 0.005:
+    if 0.0 < p < 0.01:
         return "<1%"
-    return ">99%" if 0.995 <= p < 1.0 else f"{p:.0%}"
+    return ">99%" if 0.99 < p < 1.0 else f"{p:.0%}"
 
 
 def points(change: float) -> str:
@@ -39,12 +39,12 @@ def interval(ends: tuple[float, float]) -> str:
     return f"{percent(ends[0])} to {percent(ends[1])}"
 
 
-def title(why: Explanation) -> str:
+def title(why: Findings) -> str:
     """What the case is called."""
     return "The case" if why.id is None else f"Case {why.id}"
 
 
-def prediction(why: Explanation) -> str:
+def prediction(why: Findings) -> str:
     """The prediction in one sentence."""
     target = f"{why.target}: " if why.target else ""
     said = (
@@ -56,7 +56,7 @@ def prediction(why: Explanation) -> str:
     return f"Known outcome: {why.outcome}. It counted in finding the neighbors. Without it: {said}"
 
 
-def precedent(why: Explanation) -> str:
+def precedent(why: Findings) -> str:
     """Whether the case is like the past at all."""
     found = why.precedent
     if not found.adequate:
@@ -65,12 +65,12 @@ def precedent(why: Explanation) -> str:
             f"cases resemble one another (the limit is {percent(found.quantile)}). Do not rely on the prediction."
         )
     return (
-        f"Precedent: this case resembles the past better than {percent(found.percentile)} of the past cases resemble one "
-        f"another ({percent(found.quantile)} or less would be too little)."
+        f"Precedent: this case resembles the past better than {percent(found.percentile)} of the past cases resemble "
+        f"one another ({percent(found.quantile)} or less would be too little)."
     )
 
 
-def stability(why: Explanation) -> str:
+def stability(why: Findings) -> str:
     """Whether the chains agree."""
     ends = why.stability.probabilities[why.predicted]
     same = f"put the probability of {why.predicted} at {interval(ends)}"
@@ -82,28 +82,29 @@ def stability(why: Explanation) -> str:
     )
 
 
-def reliance(why: Explanation) -> str:
+def reliance(why: Findings) -> str:
     """On which single past case the prediction relies most."""
     if not why.shown:
         return "No past case speaks on this one."
     most = max(why.shown, key=lambda neighbor: abs(neighbor.reliance))
     before = why.probabilities[why.predicted]
     return (
-        f"Of the past cases shown, #{most.id} changes the prediction most: without it the probability of {why.predicted} "
-        f"would be {percent(before - most.reliance)} instead of {percent(before)}."
+        f"Of the past cases shown, #{most.id} changes the prediction most: without it the probability of "
+        f"{why.predicted} would be {percent(before - most.reliance)} instead of {percent(before)}."
     )
 
 
-def vote_shares(why: Explanation) -> str:
+def vote_shares(why: Findings) -> str:
     """Who votes, in one sentence; the shares sum to 1."""
     mine = sum(neighbor.vote_share for neighbor in why.neighbors)
     return (
         f"Of the votes, {percent(mine)} are cast by the {len(why.neighbors)} most influential past cases, "
-        f"{percent(why.vote_share_others)} by the other past cases, and {percent(why.vote_share_base)} are the base rates'."
+        f"{percent(why.vote_share_others)} by the other past cases, and {percent(why.vote_share_base)} are the base "
+        f"rates'."
     )
 
 
-def unseen(why: Explanation) -> str | None:
+def unseen(why: Findings) -> str | None:
     """Values that no past case has."""
     names = [feature.name for feature in why.features if feature.unseen]
     return f"No past case has the value of {', '.join(names)}: nobody can agree with it." if names else None

@@ -1,11 +1,12 @@
 """A fitted estimator as a file, and back.
 
 A model file (`container` says how it is laid out) has a manifest with the keys of `_KEYS`, a part "arrays" (the
-posterior, and who is a parent and who a case) and a part "cases" (the coded values ``x``, the ``values`` themselves, the
-classes ``y`` and, where they have any, the names ``ids`` of the rows of the training table), both safetensors. The cases are other people's data: they can be left out, or stored in a file of their
-own. The manifest has their checksum in any case, so that no other cases can be put in their place. What stays without
-them is the schema (categories, bins, the lowest and highest number of windowed columns) and numbers about the training
-table's rows (importances, who is whose neighbor, how these vote), but no row's values.
+posterior, and who is a parent and who a case) and a part "cases" (the training table: its coded values ``x``, the
+``values`` themselves, the classes ``y`` and, where they have any, the names ``ids`` of its rows), both safetensors. The
+cases are other people's data: they can be left out, or stored in a file of their own. The manifest has their checksum
+in any case, so that no other cases can be put in their place. What stays without them is the schema (categories, bins,
+the lowest and highest number of windowed columns) and numbers about the training table's rows (importances, who is
+whose neighbor, how these vote), but no row's values.
 
 `save` puts a model through the same checks (`believe`) as `load` before it writes a byte: what is written can be read.
 """
