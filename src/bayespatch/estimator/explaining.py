@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from bayespatch.calibrate import Calibration
 from bayespatch.check import check_count, check_flag
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema, changed_row, read_row
+from bayespatch.estimator.overview import look_over
 from bayespatch.explain import Explanation, Past, WhatIf, explain_cases
 from bayespatch.explain.build import Told
+from bayespatch.explain.overview import Overview
 from bayespatch.model import HIDDEN, Data
 from bayespatch.posterior import Posterior
 from bayespatch.predict import Prediction, Review, without_parent
@@ -165,6 +168,36 @@ class Explaining:
         other = changed_row(table, changes, self.schema_)
         before, after = (next(self._explanations(t, None, top, level, quantile)) for t in (table, other))
         return WhatIf(before, after)
+
+    def overview(self, *, quantile: float = QUANTILE) -> Overview:
+        """The model as a whole: what matters, which past cases speak most, how good predictions are, and for whom.
+
+        Each past case is judged by the others, as if it were new; other methods' rankings of the features stand beside
+        the model's own. It takes some seconds.
+
+        Parameters
+        ----------
+        quantile : float
+            As in `explain`.
+
+        Returns
+        -------
+        Overview
+        """
+        check_is_fitted(self)
+        return look_over(self, self._told_past(self.parents_), _check_share("quantile", quantile))
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write a page about the model: data, settings, how good it is and for whom, intended use and limits.
+
+        Parameters
+        ----------
+        path : path
+            Of the HTML file, which needs nothing else: no network, no scripts.
+        """
+        from bayespatch.report import model_report
+
+        model_report(self, path)
 
     def _explanations(
         self, X: Any, y: ArrayLike | None, top: int, level: float, quantile: float

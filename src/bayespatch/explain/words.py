@@ -10,7 +10,7 @@ LEGEND = {
     "agrees": "has the case's value, but it probably does not matter",
     "differs": "has another value",
 }
-MARKS = {"marked": "●", "agrees": "○", "differs": "·"}  # differ in shape and not in color alone
+MARKS = {"marked": "●", "agrees": "○", "differs": "–"}  # differ in shape and not in color alone
 
 
 def percent(p: float) -> str:
