@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
@@ -266,15 +267,21 @@ def _diagnostics(clf: Any) -> dict[str, Any]:
     table = clf.diagnostics_
     worst = table.worst(5)
     names = clf.schema_.names
-    quantities = [f"importance of {names[int(n[2:-1])]}" if n.startswith("q[") else n for n in worst.names]
+    warning = table.warning()
+    quantities = [_by_feature(name, names) for name in worst.names]
     return {
         "converged": table.converged,
-        "warning": table.warning(),
+        "warning": None if warning is None else _by_feature(warning, names),
         "slowest": [
             {"quantity": name, "rhat": _number(rhat), "ess": _number(ess)}
             for name, rhat, ess in zip(quantities, worst.rhat, worst.ess, strict=True)
         ],
     }
+
+
+def _by_feature(text: str, names: tuple[str, ...]) -> str:
+    """Quantities by the names of their features: q[0] is the importance of the first."""
+    return re.sub(r"q\[(\d+)\]", lambda found: f"importance of {names[int(found[1])]}", text)
 
 
 def _number(value: float) -> float | None:

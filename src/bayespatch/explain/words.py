@@ -46,9 +46,9 @@ def title(why: Findings) -> str:
 
 def prediction(why: Findings) -> str:
     """The prediction in one sentence."""
-    target = f"{why.target}: " if why.target else ""
+    target = f"{why.target}: " if why.target.lower() not in why.predicted.lower() else ""
     said = (
-        f"{target}{why.predicted}, probability {percent(why.probabilities[why.predicted])} "
+        f"Predicted: {target}{why.predicted}, probability {percent(why.probabilities[why.predicted])} "
         f"({why.level:.0%} credible interval {interval(why.intervals[why.predicted])})."
     )
     if why.outcome is None:

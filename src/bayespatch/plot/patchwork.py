@@ -59,7 +59,7 @@ def patchwork(explanation: Explanation, ax: Axes | None = None) -> Axes:
 
 def _title(why: Explanation) -> str:
     best = why.predicted
-    target = f"{why.target}: " if why.target else ""
+    target = f"{why.target}: " if why.target.lower() not in best.lower() else ""
     known = f"   (known outcome: {why.outcome})" if why.outcome is not None else ""
     return (
         f"{words.title(why)}   {target}{best} {words.percent(why.probabilities[best])}, "
