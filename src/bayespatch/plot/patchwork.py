@@ -119,9 +119,9 @@ def _two_lines(text: str) -> str:
     """A long text on two lines."""
     if len(text) <= _LETTERS - 2:
         return text
-    middle = text.rfind(" ", 0, _LETTERS - 2)
-    first, rest = (text[:middle], text[middle + 1 :]) if middle > 0 else (text[: _LETTERS - 2], text[_LETTERS - 2 :])
-    return f"{first}\n    {shortened(rest, _LETTERS - 2)}"
+    room = text[: _LETTERS - 2]
+    first = room[: max(room.rfind(" "), room.rfind("-")) + 1] or room
+    return f"{first}\n    {shortened(text[len(first) :], _LETTERS - 2)}"
 
 
 def _bar(x: float, y: float, width: float, height: float, **style: Any) -> Any:
