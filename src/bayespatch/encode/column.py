@@ -90,6 +90,16 @@ class Column:
         return self.kind in ("windowed", "ranked")
 
     @property
+    def hides_numbers(self) -> bool:
+        """Whether codes stand for numbers and do not tell which: bins and ranks."""
+        return self.kind in ("binned", "ranked")
+
+    @property
+    def rank_share(self) -> float:
+        """Ranked: which share of the past cases, in percent, may lie between two that agree."""
+        return 100.0 * math.floor(self.window) / (2 * len(self.knots))
+
+    @property
     def n_known(self) -> float:
         """How many values there are, "missing" aside."""
         if self.kind == "windowed":
@@ -200,6 +210,14 @@ class Column:
         codes, _ = self.encode(column, ignore_missing=True)
         known = codes < len(self.values)  # false for NaN
         return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
+
+    def own_value(self, value: float) -> str:
+        """The text of one of a past case's own values: a number that its code hides, all else from the code."""
+        return self._own_number(value) if self.hides_numbers else self.decode(value)
+
+    def value_called(self, value: Any) -> Any:
+        """The value that a label stands for; what is no label is a value already."""
+        return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
 
     def _own_number(self, number: float) -> str:
         if math.isnan(number):

@@ -20,7 +20,8 @@ from bayespatch.dressing import (
     vote_weights,
 )
 from bayespatch.encode.bins import Cut, learn_edges
-from bayespatch.estimator.base import Patchwork
+from bayespatch.encode.column import bin_text
+from bayespatch.estimator.base import Patchwork, outcome_name
 from bayespatch.model import Data, Hyperparameters
 from bayespatch.posterior import Posterior
 from bayespatch.predict import Review, cases_to_review, predict_batches
@@ -175,6 +176,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         seed = int(check_random_state(self.random_state).randint(2**31))
         learned = self._learn(X, _classes_of(outcomes, edges), len(edges) + 1, seed, outcomes=outcomes)
         self.outcomes_, self.edges_ = outcomes, edges
+        self.class_names_ = tuple(bin_text(tuple(edges.tolist()), code) for code in range(len(edges) + 1))
+        self.target_ = outcome_name(y)
         for name, value in learned.items():
             setattr(self, name, value)
         return self
