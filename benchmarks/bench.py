@@ -20,6 +20,7 @@ import mixing
 import plots
 import prediction
 import report
+import scale
 import speed
 import startup
 from measure import Say, Section, as_text, environment, say
@@ -27,12 +28,13 @@ from measure import Say, Section, as_text, environment, say
 BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
     "startup": startup.main,
     "memory": memory.main,
+    "scale": scale.main,
     "speed": speed.main,
     "prediction": prediction.main,
     "explaining": explaining.main,
     "mixing": mixing.main,
 }
-ORDER = ("speed", "prediction", "explaining", "mixing", "memory", "startup")  # on the page
+ORDER = ("speed", "prediction", "explaining", "mixing", "memory", "scale", "startup")  # on the page
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayespatch import datasets as datasets
     from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
+    from bayespatch.estimator import PatchworkRegressor as PatchworkRegressor
     from bayespatch.explain import Explanation as Explanation
     from bayespatch.model import Hyperparameters as Hyperparameters
     from bayespatch.posterior import Posterior as Posterior
@@ -30,6 +31,7 @@ _ROOM_OF: dict[str, str | None] = {
     "Explanation": "explain",
     "Hyperparameters": "model",
     "PatchworkClassifier": "estimator",
+    "PatchworkRegressor": "estimator",
     "Posterior": "posterior",
     "datasets": None,
     "load": "storage",
@@ -40,6 +42,7 @@ __all__ = [
     "Explanation",
     "Hyperparameters",
     "PatchworkClassifier",
+    "PatchworkRegressor",
     "Posterior",
     "__version__",
     "datasets",

@@ -14,13 +14,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.check import MAX_SEED
-from bayespatch.model import HIDDEN, Data
+from bayespatch.model import HIDDEN, Data, Model
 from bayespatch.posterior import Posterior
 from bayespatch.sample import run_chains
 
@@ -30,6 +30,36 @@ CASES_PER_THREAD = 16  # fewer are not worth a thread
 MAX_REVIEWED = 2000  # past cases that are looked at as if they were new
 BATCH = 4096  # cases at a time, at most, and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+
+Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
+
+
+class Importances(Protocol):
+    """What prediction asks of a posterior."""
+
+    @property
+    def model(self) -> Model:
+        """The model that was sampled."""
+
+    @property
+    def seed(self) -> int:
+        """Of the random numbers."""
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Draws of q, (C, D, P)."""
+
+    @property
+    def q_tilde(self) -> NDArray[Any]:
+        """Draws of q-tilde, (C, D, S, P)."""
+
+    @property
+    def n_chains(self) -> int:
+        """How many chains, C."""
+
+    @property
+    def n_draws(self) -> int:
+        """How many draws in each, D."""
 
 
 class UnseenValueWarning(UserWarning):
@@ -55,6 +85,8 @@ class Company(NamedTuple):
         Mean of the votes times whether the parent is a neighbor: over `probability`, the votes where it is one.
     by_chain : array of shape (n, chains, S), float32
         `influence` in each chain.
+
+    Where only shares were asked for, the last four have no features, no classes and no chains.
     """
 
     probability: NDArray[np.float32]
@@ -147,7 +179,7 @@ class Neighborhood:
 
 
 def predict_batches(
-    posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Iterator[Prediction]:
     """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
 
@@ -157,8 +189,9 @@ def predict_batches(
         Whose q-tilde is used; `data.x_parents` must be the parents that it was sampled with.
     data : Data
         The new cases, their labels hidden (types I and II) or known (type III), and the parents.
-    detail : bool
-        Also say who the neighbors are and which features matter.
+    detail : bool or "shares"
+        Also say who the neighbors are and which features matter; "shares" leaves the features out, which takes P times
+        less memory.
     n_draws : int
         How many draws of q-tilde to use, at most as many as there are.
     n_threads : int
@@ -170,9 +203,11 @@ def predict_batches(
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
     n_parents, n_features = data.x_parents.shape
-    per_case = n_draws * data.n_classes + (
-        n_parents * (n_features + data.n_classes + posterior.n_chains + 3) if detail else 0
-    )
+    per_case = n_draws * data.n_classes
+    if detail:
+        per_case += n_parents * 3
+    if detail and detail != "shares":
+        per_case += n_parents * (n_features + data.n_classes + posterior.n_chains)
     size = max(1, min(BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
@@ -181,7 +216,7 @@ def predict_batches(
 
 
 def predict_cases(
-    posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Prediction:
     """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+M+chains+3) more.
 
@@ -204,8 +239,16 @@ def predict_cases(
     return Prediction(votes, np.concatenate([part.familiarity for part in parts]), joined)
 
 
-def review_cases(posterior: Posterior, past: Data, rows: NDArray[np.int64], *, n_threads: int = 1) -> Review:
-    """Predict the past cases, or `MAX_REVIEWED` of them, evenly spread, each without itself.
+def review_cases(
+    posterior: Importances,
+    past: Data,
+    rows: NDArray[np.int64],
+    *,
+    most: int = MAX_REVIEWED,
+    n_draws: int = N_DRAWS,
+    n_threads: int = 1,
+) -> Review:
+    """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
     Parameters
     ----------
@@ -216,11 +259,17 @@ def review_cases(posterior: Posterior, past: Data, rows: NDArray[np.int64], *, n
     rows : int array of shape (N,)
         Where the cases stand in the training table.
     """
-    n = len(rows)
-    chosen = np.linspace(0, n - 1, min(n, MAX_REVIEWED)).round().astype(np.int64)
-    hidden = past._replace(x=past.x[chosen], y=np.full(len(chosen), HIDDEN), own_parent=past.own_parent[chosen])
-    seen = predict_cases(posterior, hidden, n_threads=n_threads)
+    chosen, hidden = cases_to_review(past, most)
+    seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads)
     return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
+
+
+def cases_to_review(past: Data, most: int = MAX_REVIEWED) -> tuple[NDArray[np.int64], Data]:
+    """Which past cases a review looks at, at most so many, evenly spread; and these, their classes hidden."""
+    n = len(past.x)
+    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+    hidden = np.full(len(chosen), HIDDEN)
+    return chosen, past._replace(x=past.x[chosen], y=hidden, own_parent=past.own_parent[chosen])
 
 
 def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: Any = False) -> Posterior:
@@ -270,13 +319,13 @@ def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
-def draws_used(posterior: Posterior, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
+def draws_used(posterior: Importances, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
     """Which draws of each chain are used: evenly spread, the last among them."""
     share = min(posterior.n_draws, max(1, -(-n_draws // posterior.n_chains)))
     return np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]
 
 
-def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int, n_threads: int) -> Prediction:
+def _predict_batch(posterior: Importances, data: Data, detail: Detail, n_draws: int, n_threads: int) -> Prediction:
     from bayespatch.engine.cpu import CpuEngine, chain_key, subkey  # loads Numba
 
     (n, n_features), n_parents = data.x.shape, len(data.x_parents)
@@ -287,9 +336,11 @@ def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int,
     familiarity = np.zeros(n)
     company = None
     if detail:
+        # Of what the sums are: all that can be told, or shares alone.
+        sizes = (0, 0, 0) if detail == "shares" else (n_features, data.n_classes, posterior.n_chains)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(Company._fields, (n, n_parents))
-        shapes |= {"features": (n, n_parents, n_features), "explained": (n, n_features)}
-        shapes |= {"votes_beside": (n, n_parents, data.n_classes), "by_chain": (n, posterior.n_chains, n_parents)}
+        shapes |= {"features": (n, n_parents, sizes[0]), "explained": (n, sizes[0])}
+        shapes |= {"votes_beside": (n, n_parents, sizes[1]), "by_chain": (n, sizes[2], n_parents)}
         company = Company(**{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
     for chain in range(posterior.n_chains):
         influence = np.zeros((n, n_parents) if detail else (0, 0), np.float32)
@@ -305,13 +356,15 @@ def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int,
             votes[chain, k] = shares
             familiarity += log_likelihood
             if company is not None:
-                engine.add_neighbors(state, company.probability, company.features)
+                engine.add_neighbors(state, company.probability, company.features if company.features.size else None)
                 engine.add_influence(state, influence, company.share)
-                engine.add_explained(state, company.explained)
-                engine.add_votes_beside(state, shares, company.votes_beside)
+                if detail != "shares":
+                    engine.add_explained(state, company.explained)
+                    engine.add_votes_beside(state, shares, company.votes_beside)
         if company is not None:
-            company.by_chain[:, chain] = posterior.n_chains * influence
             np.add(company.influence, influence, out=company.influence)
+            if detail != "shares":
+                company.by_chain[:, chain] = posterior.n_chains * influence
     for total in (familiarity, *(company or ())):
         total /= posterior.n_chains * len(used)
     return Prediction(votes.reshape(-1, n, data.n_classes), familiarity, company)

@@ -59,7 +59,7 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
     """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, factors, polynomials, _, _, base, settings, products, likelihood, weight = sums
+    rng, reciprocal, factors, polynomials, _, _, steps, columns, rows, products, likelihood, _ = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -74,7 +74,7 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
             j = feature_0 + r
             log_ratio[i, r] = log_ratio_by_settings(
                 c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
-                base, settings, products, likelihood, weight, rng, i, j, n, key_of(key_of(key, j), i),
+                steps, columns, rows, products, likelihood, rng, i, j, n, key_of(key_of(key, j), i),
             )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
     """w_i:j of the given features afresh, for cases first..last-1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, _, _, prefix_count, prefix_copied, base, settings, products, likelihood, weight = sums
+    rng, reciprocal, _, _, prefix_count, prefix_copied, steps, columns, rows, products, likelihood, weight = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -99,7 +99,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
             else:
                 redraw_by_settings(
                     c, x, y, x_parents, y_parents, feature, mu, importance, parent[i], bits[i], kappa[i],
-                    base, settings, products, likelihood, weight, rng, i, j, n, case_key,
+                    steps, columns, rows, products, likelihood, rng, i, j, n, case_key,
                 )  # fmt: skip
 
 
@@ -156,6 +156,16 @@ def count_neighbors(neighbors, n_parents, n_features):
             for j in range(n_features):
                 n_on[b, j] += np.int64((bits[i, s, j >> 6] >> np.uint64(j & 63)) & ONE)
     return n, n_on
+
+
+@compiled
+def count_cases(neighbors, n_parents):
+    """n_b alone."""
+    n = np.zeros(n_parents, np.int64)
+    for i in range(neighbors.n.shape[0]):
+        for s in range(neighbors.n[i]):
+            n[neighbors.parent[i, s]] += 1
+    return n
 
 
 @compiled

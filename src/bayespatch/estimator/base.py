@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,11 @@ from bayespatch.check import check_choice, check_count, check_flag, check_model
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.explaining import Explaining
-from bayespatch.model import HIDDEN, Data, Hyperparameters
+from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
 from bayespatch.parents import choose_parents
 from bayespatch.posterior import Posterior
 from bayespatch.predict import (
+    Detail,
     Neighborhood,
     Prediction,
     Review,
@@ -32,11 +33,23 @@ from bayespatch.predict import (
 from bayespatch.progress import progress_meter
 from bayespatch.sample import ENGINES, available_cores, sample
 from bayespatch.storage import Storable
+from bayespatch.tune import Tuning, n_steps, tune
 
-EXPECTED_NEIGHBORS = 5.0  # of a case, under hyper="auto"
+# How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
+CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
 # Parameters that go by the same name in `Schema.learn` and in `sample`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 _RUN = ("model", "likelihood", "supervised", "chains", "draws", "warmup", "thin", "progress")
+
+
+class _Table(NamedTuple):
+    """The training table under one coding."""
+
+    schema: Schema
+    encoded: EncodedTable
+    parents: NDArray[np.int64]
+    cases: NDArray[np.int64]
+    past: Data
 
 
 class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -63,6 +76,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     values_: NDArray[np.float64]
     ids_: tuple[str, ...] | None
     review_: Review
+    tuning_: Tuning | None
+    supervised: bool
+    bins: Any
+    windows: Any
 
     def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
         """The past cases that matter most to each row, how strongly, and through which features.
@@ -100,7 +117,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     # Before any work: what was asked for
 
     def _check_parameters(self) -> None:
-        check_model(self.model, self.likelihood, None, 1)
+        check_model(self.model, self.likelihood, None, 1, 1)
         for name in ("supervised", "transductive", "warm_start"):
             check_flag(name, getattr(self, name))
         for name, at_least in {"chains": 1, "draws": 1, "warmup": 0, "thin": 1}.items():
@@ -137,29 +154,48 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     # The work
 
     def _learn(
-        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, class_weight: NDArray[np.float64] | None = None
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        n_classes: int,
+        seed: int,
+        *,
+        class_weight: NDArray[np.float64] | None = None,
+        outcomes: NDArray[np.float64] | None = None,
     ) -> dict[str, Any]:
-        """Everything that a fit finds out, by the name of its attribute; classes are codes here."""
-        schema = Schema.learn(X, y, **{name: getattr(self, name) for name in _CODING})
-        encoded = schema.encode(X)
-        x = encoded.x
-        if len(x) < 2:
-            raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
-        parents, cases, exclude_self = choose_parents(
-            self.parents, x, y, np.random.default_rng(seed), n_parents=self.n_parents, windows=schema.windows
-        )
-        hyper = self._resolved_hyper(len(parents), n_classes, class_weight)
-        begin = self._beginning(schema, parents)
+        """Everything that a fit finds out, by the name of its attribute; classes are codes here.
+
+        Where the outcomes are numbers, y has the classes into which they were cut.
+        """
         n_threads = self._n_threads()
+        tables = self._coded(X, y, n_classes, seed, outcomes)
+        given = self.hyper if isinstance(self.hyper, Hyperparameters) else Hyperparameters()
+        if class_weight is not None and not np.all(class_weight == 1.0):
+            given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
+        tuning = None
+        if self.hyper == "auto":
+            with progress_meter(self.progress)(n_steps(len(tables))) as report:
+                tuning = tune(
+                    {name: table.past for name, table in tables.items()},
+                    Model(cast(Kind, self.model), cast(Likelihood, self.likelihood), given),
+                    by_outcome=self.supervised,
+                    seed=seed,
+                    n_threads=n_threads,
+                    report=lambda done: report(done, "tuning"),
+                )
+        hyper = given if tuning is None else tuning.hyper
+        schema, encoded, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
+        x = encoded.x
+        begin = self._beginning(schema, parents)
         posterior = sample(
-            x[cases],
-            y[cases],
-            x[parents],
-            y[parents],
+            past.x,
+            past.y,
+            past.x_parents,
+            past.y_parents,
             n_values=schema.n_values,
             n_classes=n_classes,
             hyper=hyper,
-            exclude_self=exclude_self,
+            exclude_self=bool(past.own_parent.max() >= 0),
             windows=schema.windows,
             missing="ignore" if self.missing == "ignore" else "error",
             engine="cpu" if self.engine == "auto" else self.engine,
@@ -169,30 +205,56 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             begin=begin,
             **{name: getattr(self, name) for name in _RUN},
         )
-        past = _past(x, y, parents, cases, schema, n_classes)
         return {
             "schema_": schema,
             "posterior_": posterior,
             "hyper_": hyper,
+            "tuning_": tuning,
             "parents_": parents,
             "cases_": cases,
             "x_": x,
             "y_": y,
             "values_": encoded.values,
             "ids_": None if encoded.ids == tuple(map(str, range(len(x)))) else encoded.ids,
-            "review_": review_cases(posterior, past, cases, n_threads=n_threads),
+            **self._look_back(posterior, past, parents, cases, outcomes, n_threads),
         }
 
-    def _resolved_hyper(
-        self, n_parents: int, n_classes: int, class_weight: NDArray[np.float64] | None
-    ) -> Hyperparameters:
-        if isinstance(self.hyper, Hyperparameters):
-            hyper = self.hyper
-        else:
-            hyper = Hyperparameters(alpha=min(0.5, EXPECTED_NEIGHBORS / n_parents))
-        if class_weight is None or np.all(class_weight == 1.0):
-            return hyper
-        return replace(hyper, mu=tuple((class_weight * hyper.mu_per_class(n_classes)).tolist()))
+    def _look_back(
+        self,
+        posterior: Posterior,
+        past: Data,
+        parents: NDArray[np.int64],
+        cases: NDArray[np.int64],
+        outcomes: NDArray[np.float64] | None,
+        n_threads: int,
+    ) -> dict[str, Any]:
+        """What the model makes of its past: fitted attributes."""
+        return {"review_": review_cases(posterior, past, cases, n_threads=n_threads)}
+
+    def _coded(
+        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
+    ) -> dict[str, _Table]:
+        """The training table under each coding that is to be tried."""
+        wishes = {name: getattr(self, name) for name in _CODING}
+        codings: dict[str, dict[str, Any]] = {"as asked": {}}
+        if isinstance(self.bins, str) and self.bins == "auto":
+            wishes["bins"] = "quantile"
+            if self.windows is None:
+                codings = CODINGS if self.hyper == "auto" else {"quantile bins": {}}
+        tables: dict[str, _Table] = {}
+        for name, coding in codings.items():
+            schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
+            if any(schema == table.schema for table in tables.values()):
+                continue
+            encoded = schema.encode(X)
+            x = encoded.x
+            if len(x) < 2:
+                raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
+            parents, cases, _ = choose_parents(
+                self.parents, x, y, np.random.default_rng(seed), n_parents=self.n_parents, windows=schema.windows
+            )
+            tables[name] = _Table(schema, encoded, parents, cases, _past(x, y, parents, cases, schema, n_classes))
+        return tables
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
         """Where the last fit ended, if warm_start asks for it and the features are the same."""
@@ -200,7 +262,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             return self.posterior_.last_draws(self.parents_, parents)
         return None
 
-    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: bool = False) -> Iterator[Prediction]:
+    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch."""
         posterior, new, _ = self._cases_of(X, y)
         return predict_batches(posterior, new, detail=detail, n_threads=self._n_threads())

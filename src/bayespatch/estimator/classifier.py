@@ -34,14 +34,15 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
-        The constants of the model; "auto" takes the defaults with 5 expected neighbors of a case.
+        The constants of the model; "auto" learns them from the training data alone (`bayespatch.tune`).
     class_weight : dict, "balanced" or None
         Weight of a vote for each class, and of its cases in the calibration.
     calibrate : bool
         Whether votes are turned into probabilities by what the votes on past cases were worth (leave-one-out), or are
         taken for probabilities as they are.
     bins, n_bins, windows, categorical, max_levels
-        How columns are coded; see `bayespatch.encode.Schema.learn`.
+        How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
+        compared, in quantile bins or in windows, unless `windows` says so.
     missing : {"category", "ignore", "error"}
         What becomes of missing values.
     transductive : bool
@@ -76,6 +77,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         The parents, and the cases that the model has learned from, as rows of the training table.
     x_, y_ : arrays of shape (n, P) and (n,)
         The training table and its classes as codes.
+    tuning_ : Tuning or None
+        The settings that were tried and their scores; None where `hyper` was given.
     review_ : Review
         The votes on past cases as if they were new, by all others (leave-one-out).
     calibration_ : Calibration
@@ -114,7 +117,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         hyper: str | Hyperparameters = "auto",
         class_weight: dict[Any, float] | str | None = None,
         calibrate: bool = True,
-        bins: Any = "quantile",
+        bins: Any = "auto",
         n_bins: int = 4,
         windows: Any = None,
         categorical: Any = (),
@@ -192,7 +195,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         classes, codes = _read_classes(y)
         weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
         seed = int(check_random_state(self.random_state).randint(2**31))
-        learned = self._learn(X, codes, len(classes), seed, weights)
+        learned = self._learn(X, codes, len(classes), seed, class_weight=weights)
         review, known = learned["review_"], codes[learned["review_"].rows]
         learned["calibration_"] = (
             Calibration.learn(review.votes, known, weights[known]) if self.calibrate else Calibration.none(len(classes))
@@ -211,7 +214,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         array of shape (n, M)
             Classes in the order of `classes_`.
         """
-        return self.calibration_.apply(self.predict_votes(X))
+        votes = self.predict_votes(X)
+        return self.calibration_.apply(votes)
 
     def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
         """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import roc_auc_score
 
+from bayespatch.container import package_version
 from bayespatch.encode import Column
 from bayespatch.explain.build import Past
 from bayespatch.explain.overview import (
@@ -63,13 +63,9 @@ def look_over(clf: Any, past: Past, quantile: float, seed: int = 0) -> Overview:
 
 def _about(clf: Any, past: Past) -> dict[str, Any]:
     posterior = clf.posterior_
-    try:
-        package = version("bayespatch")
-    except PackageNotFoundError:
-        package = "unknown"
     return {
         "estimator": type(clf).__name__,
-        "package": package,
+        "package": package_version(),
         "model": posterior.model.kind,
         "likelihood": posterior.model.likelihood,
         "target": past.target,
@@ -133,7 +129,7 @@ def _other_measures(clf: Any, seed: int) -> dict[str, NDArray[np.float64]]:
     x, y = np.nan_to_num(clf.x_[clf.cases_], nan=-1.0), clf.y_[clf.cases_]
     if len(np.unique(y)) < 2:
         return {}
-    discrete = np.array([column.kind != "windowed" for column in clf.schema_.columns])
+    discrete = np.array([not column.has_window for column in clf.schema_.columns])
     alone = mutual_info_classif(x, y, discrete_features=discrete, random_state=seed)
     forest = RandomForestClassifier(100, min_samples_leaf=3, oob_score=False, random_state=seed).fit(x, y)
     shuffled = permutation_importance(forest, x, y, n_repeats=5, random_state=seed)
@@ -149,6 +145,8 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
 def _values(column: Column) -> tuple[str, ...]:
     if column.kind == "windowed":
         return (f"{column.low:g} to {column.high:g}, alike within {column.window:g}",)
+    if column.kind == "ranked":
+        return (f"{column.low:g} to {column.high:g}, alike where few past cases lie between",)
     return tuple(column.decode(code) for code in range(int(column.n_values)))
 
 
@@ -219,7 +217,7 @@ def _subgroups(
     x = clf.x_[clf.review_.rows]
     found = []
     for j, column in enumerate(clf.schema_.columns):
-        if column.kind == "windowed" or column.n_values > _MAX_VALUES:
+        if column.has_window or column.n_values > _MAX_VALUES:
             continue
         for code in range(int(column.n_values)):
             rows = x[:, j] == code

@@ -12,6 +12,8 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from bayespatch.container import Part
+
 Arrays = dict[str, NDArray[Any]]
 
 _ROUNDING = 1e-5  # by how much a mean of shares in float32 may leave 0..1
@@ -52,6 +54,7 @@ CASES = {
     "y": Kind("int64", "n", -1, math.inf),
     "values": Kind("float64", "nP", -math.inf, math.inf, nan=True),
 }
+CASES_OF_REGRESSORS = {**CASES, "outcomes": Kind("float64", "n", -math.inf, math.inf)}
 _OPTIONAL = frozenset({"kept_w_mean", "kept_votes"})
 
 
@@ -66,10 +69,10 @@ def packed(arrays: Arrays) -> bytes:
     return safetensors.numpy.save(arrays)
 
 
-def unpacked(part: bytes) -> Arrays:
+def unpacked(part: Part) -> Arrays:
     """The arrays that `packed` was given."""
     try:
-        return safetensors.numpy.load(part)
+        return safetensors.numpy.load(bytes(part))
     except safetensors.SafetensorError as error:
         raise ValueError(f"its arrays are not safetensors ({error})") from error
 
