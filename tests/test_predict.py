@@ -74,6 +74,15 @@ def test_a_case_does_not_depend_on_the_others_their_order_or_the_threads(posteri
             np.testing.assert_array_equal(found, expected[rows])
 
 
+def test_shares_come_without_the_features(posterior):
+    data = new_cases()
+    shares, whole = (predict_cases(posterior, data, detail=detail) for detail in ("shares", True))
+    assert shares.company.features.shape == (25, 20, 0)
+    np.testing.assert_array_equal(shares.votes, whole.votes)
+    for name in ("probability", "influence", "share"):
+        np.testing.assert_array_equal(getattr(shares.company, name), getattr(whole.company, name))
+
+
 def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch):
     data = new_cases()
     whole = predict_cases(posterior, data, detail=True)
