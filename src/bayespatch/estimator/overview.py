@@ -73,6 +73,7 @@ def _about(clf: Any, past: Past) -> dict[str, Any]:
         "parents": len(clf.parents_),
         "features": len(clf.schema_.columns),
         "missing": clf.schema_.missing,
+        "tuned": clf.tuning_ is not None,
         "chains": posterior.n_chains,
         "draws": posterior.n_draws,
         "warmup": posterior.settings.warmup,
@@ -92,8 +93,11 @@ def _constants(hyper: Hyperparameters) -> dict[str, Any]:
 
 
 def _how_found(clf: Any) -> str:
-    if getattr(clf, "tuning_", None) is not None:
-        return "found from the training data, by the log score of past cases as if they were new"
+    if clf.tuning_ is not None:
+        return (
+            f"found from the training data alone, by the log score of past cases as if they were new; "
+            f"{len(clf.tuning_.trials)} settings were tried, and numbers are compared by: {clf.tuning_.coding}"
+        )
     if isinstance(clf.hyper, Hyperparameters):
         return "given by the user"
     return f"chosen by the package (hyper={clf.hyper!r})"
