@@ -74,6 +74,15 @@ def test_a_case_does_not_depend_on_the_others_their_order_or_the_threads(posteri
             np.testing.assert_array_equal(found, expected[rows])
 
 
+def test_shares_come_without_the_features(posterior):
+    data = new_cases()
+    shares, whole = (predict_cases(posterior, data, detail=detail) for detail in ("shares", True))
+    assert shares.company.features.shape == (25, 20, 0)
+    np.testing.assert_array_equal(shares.votes, whole.votes)
+    for name in ("probability", "influence", "share"):
+        np.testing.assert_array_equal(getattr(shares.company, name), getattr(whole.company, name))
+
+
 def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch):
     data = new_cases()
     whole = predict_cases(posterior, data, detail=True)
@@ -87,16 +96,6 @@ def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch
     assert next(predict_batches(posterior, data, detail=True)).votes.shape[1] == 3
     monkeypatch.setattr(predict, "BATCH_NUMBERS", 1)
     assert next(predict_batches(posterior, data)).votes.shape[1] == 1
-
-
-def test_shares_alone_are_the_same_with_less_beside_them(posterior):
-    data = new_cases()
-    whole, shares = (predict_cases(posterior, data, detail=detail) for detail in (True, "shares"))
-    np.testing.assert_array_equal(shares.votes, whole.votes)
-    for name in ("probability", "influence", "share"):
-        np.testing.assert_array_equal(getattr(shares.company, name), getattr(whole.company, name))
-    assert not any(getattr(shares.company, name).size for name in ("features", "explained", "votes_beside", "by_chain"))
-    np.testing.assert_allclose(whole.company.by_chain.mean(axis=1), whole.company.influence, rtol=1e-5, atol=1e-7)
 
 
 def test_company_and_votes_tell_the_same_story(posterior):

@@ -86,7 +86,7 @@ class Company(NamedTuple):
     by_chain : array of shape (n, chains, S), float32
         `influence` in each chain.
 
-    Where only shares were asked for, P, M and chains are 0 in the last four.
+    Where only shares were asked for, the last four have no features, no classes and no chains.
     """
 
     probability: NDArray[np.float32]
@@ -205,7 +205,9 @@ def predict_batches(
     n_parents, n_features = data.x_parents.shape
     per_case = n_draws * data.n_classes
     if detail:
-        per_case += n_parents * (3 if detail == "shares" else n_features + data.n_classes + posterior.n_chains + 3)
+        per_case += n_parents * 3
+    if detail and detail != "shares":
+        per_case += n_parents * (n_features + data.n_classes + posterior.n_chains)
     size = max(1, min(BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
@@ -332,12 +334,13 @@ def _predict_batch(posterior: Importances, data: Data, detail: Detail, n_draws: 
     used = draws_used(posterior, n_draws)
     votes = np.empty((posterior.n_chains, len(used), n, data.n_classes), dtype=np.float32)
     familiarity = np.zeros(n)
-    company, whole = None, detail != "shares"
+    company = None
     if detail:
+        # Of what the sums are: all that can be told, or shares alone.
+        sizes = (0, 0, 0) if detail == "shares" else (n_features, data.n_classes, posterior.n_chains)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(Company._fields, (n, n_parents))
-        shapes |= {"features": (n, n_parents, whole * n_features), "explained": (n, whole * n_features)}
-        shapes |= {"votes_beside": (n, n_parents, whole * data.n_classes)}
-        shapes |= {"by_chain": (n, whole * posterior.n_chains, n_parents)}
+        shapes |= {"features": (n, n_parents, sizes[0]), "explained": (n, sizes[0])}
+        shapes |= {"votes_beside": (n, n_parents, sizes[1]), "by_chain": (n, sizes[2], n_parents)}
         company = Company(**{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
     for chain in range(posterior.n_chains):
         influence = np.zeros((n, n_parents) if detail else (0, 0), np.float32)
@@ -353,14 +356,14 @@ def _predict_batch(posterior: Importances, data: Data, detail: Detail, n_draws: 
             votes[chain, k] = shares
             familiarity += log_likelihood
             if company is not None:
-                engine.add_neighbors(state, company.probability, company.features if whole else None)
+                engine.add_neighbors(state, company.probability, company.features if company.features.size else None)
                 engine.add_influence(state, influence, company.share)
-                if whole:
+                if detail != "shares":
                     engine.add_explained(state, company.explained)
                     engine.add_votes_beside(state, shares, company.votes_beside)
         if company is not None:
             np.add(company.influence, influence, out=company.influence)
-            if whole:
+            if detail != "shares":
                 company.by_chain[:, chain] = posterior.n_chains * influence
     for total in (familiarity, *(company or ())):
         total /= posterior.n_chains * len(used)

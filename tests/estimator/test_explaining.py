@@ -4,11 +4,14 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from bayespatch import PatchworkClassifier, load
+from bayespatch import PatchworkClassifier, PatchworkRegressor, load
+from bayespatch.explain import words
 from bayespatch.predict import UnseenValueWarning
+from bayespatch.report import case_page
 from tests.explain.fitted import BAD, SHORT, explained, fitted, table
 
 NEW, _ = table(20, seed=9)
@@ -111,3 +114,22 @@ def test_a_stored_model_explains_as_before(tmp_path):
     assert b"patient-" in (tmp_path / "model").read_bytes()
     with pytest.raises(ValueError, match="without its past cases"):
         load(tmp_path / "apart").explain(NEW.iloc[0])
+
+
+def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
+    X, _ = table()
+    y = pd.Series(X["age"].to_numpy() * 2, name="cost")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        regressor = PatchworkRegressor(**SHORT).fit(X, y)
+        why = regressor.explain(NEW.iloc[0])
+        past = regressor.explain_past(3)
+    assert why.mean == pytest.approx(regressor.predict(NEW.iloc[[0]])[0])
+    np.testing.assert_allclose(why.mean_interval, regressor.predict_interval(NEW.iloc[[0]])[0])
+    assert why.target == "cost"
+    assert f"{why.mean:.4g}" in words.prediction(why)
+    assert all(float(neighbor.outcome) == y.iloc[neighbor.index] for neighbor in why.neighbors)
+    assert sum(why.to_dict()["vote_shares"].values()) == pytest.approx(1, abs=1e-6)
+    assert past.outcome in why.probabilities
+    assert f"{why.mean:.4g}" in case_page(why)
+    assert fitted().explain(NEW.iloc[0]).mean is None

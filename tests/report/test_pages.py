@@ -145,6 +145,9 @@ def test_files_are_written(tmp_path, pages):
     assert (tmp_path / "model.html").read_text(encoding="utf-8") == pages["model"]
     with pytest.raises(ValueError, match="there is no folder"):
         model_report(fitted(), tmp_path / "no" / "model.html")
+    with pytest.raises(ValueError, match="is a folder"):
+        case_report(explained(), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
     with pytest.raises(ValueError, match="intended_use=3"):
         model_report(fitted(), tmp_path / "model.html", intended_use=3)
 

@@ -138,8 +138,19 @@ def _wrong_value(rng, manifest, parts):
 
 def _wrong_key(rng, manifest, parts):
     """A key too many, too few, or elsewhere."""
-    names = ("schema", "model", "settings", "timing", "sizes", "diagnostics", "calibration", "classes", "outcome")
-    inner = [name for name in (*names, "dressing") if manifest[name] is not None]
+    names = (
+        "schema",
+        "model",
+        "settings",
+        "timing",
+        "sizes",
+        "diagnostics",
+        "calibration",
+        "classes",
+        "dressing",
+        "names",
+    )
+    inner = [name for name in (*names, "names") if manifest[name] is not None]
     where = manifest if rng.random() < 0.5 else manifest[inner[rng.integers(len(inner))]]
     keys = list(where)
     key = keys[rng.integers(len(keys))]

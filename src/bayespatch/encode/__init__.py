@@ -1,12 +1,21 @@
 """From a table to codes and back: the one room that knows data frames.
 
 ``table`` reads any table into plain columns, ``bins`` cuts numbers, ``ranks`` ranks them, ``column`` codes one
-column, ``schema`` all, with an ``encoded`` table as the result, ``row`` reads a single case.
+column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of past ones.
 """
 
 from bayespatch.encode.column import MISSING_NUMBER, Column
-from bayespatch.encode.encoded import EncodedTable
 from bayespatch.encode.row import changed_row, read_row
-from bayespatch.encode.schema import Schema
+from bayespatch.encode.schema import EncodedTable, Schema
+from bayespatch.encode.values import codes_of, describe_values
 
-__all__ = ["MISSING_NUMBER", "Column", "EncodedTable", "Schema", "changed_row", "read_row"]
+__all__ = [
+    "MISSING_NUMBER",
+    "Column",
+    "EncodedTable",
+    "Schema",
+    "changed_row",
+    "codes_of",
+    "describe_values",
+    "read_row",
+]

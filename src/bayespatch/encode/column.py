@@ -90,14 +90,9 @@ class Column:
         return self.kind in ("windowed", "ranked")
 
     @property
-    def hides_numbers(self) -> bool:
-        """Whether codes stand for numbers and do not tell which: bins and ranks."""
+    def keeps_numbers(self) -> bool:
+        """Whether codes tell less than the numbers did, so that past cases keep their numbers beside their codes."""
         return self.kind in ("binned", "ranked")
-
-    @property
-    def rank_share(self) -> float:
-        """Ranked: which share of the past cases, in percent, may lie between two that agree."""
-        return 100.0 * math.floor(self.window) / (2 * len(self.knots))
 
     @property
     def n_known(self) -> float:
@@ -212,8 +207,8 @@ class Column:
         return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
 
     def own_value(self, value: float) -> str:
-        """The text of one of a past case's own values: a number that its code hides, all else from the code."""
-        return self._own_number(value) if self.hides_numbers else self.decode(value)
+        """The text of one of a past case's own values: a number as it is, all else from its code."""
+        return self._own_number(value) if self.keeps_numbers else self.decode(value)
 
     def value_called(self, value: Any) -> Any:
         """The value that a label stands for; what is no label is a value already."""

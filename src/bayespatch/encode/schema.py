@@ -22,12 +22,41 @@ from numpy.typing import ArrayLike, NDArray
 from bayespatch.check import check_choice, check_count
 from bayespatch.encode.bins import Cut, learn_edges, read_cut, read_outcome
 from bayespatch.encode.column import Column, Kind
-from bayespatch.encode.encoded import EncodedTable
 from bayespatch.encode.ranks import Share, learn_knots, rank_window, read_share
 from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, plain_values, read_table
 
 MISSING_RULES = ("category", "ignore", "error")
 _FORMAT = 1  # of the stored schema
+
+
+class EncodedTable(NamedTuple):
+    """A coded table, and the values in it that no past case can share.
+
+    Attributes
+    ----------
+    x : array of shape (n, P)
+        Codes; NaN is a missing value and occurs under ``missing="ignore"`` alone.
+    unseen : bool array of shape (n, P)
+        Where a value was not seen in training. It has a code that matches no past case.
+    names : tuple of length P
+        The columns.
+    values : array of shape (n, P)
+        The same as `x`, but in binned and ranked columns the numbers themselves, NaN where missing: for explanations.
+    ids : tuple of length n, or None
+        What the rows are called, where the table has an index.
+    """
+
+    x: NDArray[np.float64]
+    unseen: NDArray[np.bool_]
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    ids: tuple[str, ...] | None = None
+
+    @property
+    def n_unseen(self) -> dict[str, int]:
+        """How many unseen values each column has; columns without any are left out."""
+        counts = self.unseen.sum(axis=0).tolist()
+        return {name: count for name, count in zip(self.names, counts, strict=True) if count}
 
 
 class _Wishes(NamedTuple):
@@ -180,7 +209,7 @@ class Schema:
             _refuse_missing(table)
         parts = [c.encode(p, self.missing == "ignore") for c, p in zip(self.columns, plain, strict=True)]
         own = [
-            p.numbers if c.hides_numbers else codes for c, p, (codes, _) in zip(self.columns, plain, parts, strict=True)
+            p.numbers if c.keeps_numbers else codes for c, p, (codes, _) in zip(self.columns, plain, parts, strict=True)
         ]
         return EncodedTable(
             np.column_stack([codes for codes, _ in parts]),
@@ -235,20 +264,6 @@ class Schema:
         plain = self._matched(read_table(X))
         texts = [column.own_words(values) for column, values in zip(self.columns, plain, strict=True)]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*texts, strict=True)]
-
-    def describe_values(self, values: ArrayLike) -> dict[str, str]:
-        """One row of `EncodedTable.values` as texts, {feature: text}: the age itself and not its bin."""
-        row = np.asarray(values, dtype=np.float64).tolist()
-        return {column.name: column.own_value(value) for column, value in zip(self.columns, row, strict=True)}
-
-    def codes_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The codes x that belong to `EncodedTable.values`, (n, P)."""
-        x = values.copy()
-        for j, column in enumerate(self.columns):
-            if column.hides_numbers:
-                numbers = PlainColumn(column.name, "number", values[:, j], [])
-                x[:, j], _ = column.encode(numbers, self.missing == "ignore")
-        return x
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON, from which `from_dict` makes an equal schema."""

@@ -185,6 +185,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 )
         hyper = given if tuning is None else tuning.hyper
         schema, encoded, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
+        x = encoded.x
         begin = self._beginning(schema, parents)
         posterior = sample(
             past.x,
@@ -211,10 +212,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "tuning_": tuning,
             "parents_": parents,
             "cases_": cases,
-            "x_": encoded.x,
+            "x_": x,
             "y_": y,
             "values_": encoded.values,
-            "ids_": None if encoded.ids == tuple(map(str, range(len(y)))) else encoded.ids,
+            "ids_": None if encoded.ids == tuple(map(str, range(len(x)))) else encoded.ids,
             **self._look_back(posterior, past, parents, cases, outcomes, n_threads),
         }
 
@@ -322,10 +323,3 @@ def _past(
     return Data(
         x[cases], y[cases], x[parents], y[parents], schema.n_values, n_classes, schema.windows, own_parent[cases]
     )
-
-
-def outcome_name(y: Any) -> str:
-    """What the outcome is called, where a pandas Series says so; else nothing."""
-    attrs = getattr(y, "attrs", None)
-    described = attrs.get("description") if isinstance(attrs, dict) else None
-    return str(described or getattr(y, "name", None) or "")

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bayespatch.calibrate import Calibration
 from bayespatch.check import check_flag
-from bayespatch.estimator.base import Patchwork, outcome_name
+from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import check_abstain
 from bayespatch.model import Hyperparameters
 
@@ -303,4 +303,4 @@ def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:
     names = tuple(str(labels.get(value, value)) if isinstance(labels, dict) else str(value) for value in values)
     if len(set(names)) < len(names):
         names = tuple(map(repr, values))
-    return names, outcome_name(y)
+    return names, str(attrs.get("description") or getattr(y, "name", None) or "")

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayespatch.calibrate import Calibration
 from bayespatch.check import check_count, check_flag
 from bayespatch.diagnostics import Diagnostics
-from bayespatch.encode import EncodedTable, Schema, changed_row, read_row
+from bayespatch.encode import EncodedTable, Schema, changed_row, describe_values, read_row
 from bayespatch.estimator.overview import look_over
 from bayespatch.explain import Explanation, Past, WhatIf, explain_cases
 from bayespatch.explain.build import Told
@@ -131,7 +131,7 @@ class Explaining:
             parents = np.delete(parents, own)
         codes = self.y_[[row]] if check_flag("known", known) else np.array([HIDDEN])
         case = past._replace(x=self.x_[[row]], y=codes, own_parent=np.array([-1]))
-        values = [self.schema_.describe_values(self.values_[row])]
+        values = [describe_values(self.schema_, self.values_[row])]
         told = Told([self._told_past(parents).named(row)], values, np.zeros((1, self.x_.shape[1]), dtype=np.bool_))
         wishes: dict[str, Any] = {"top": top, "level": level, "quantile": quantile, "n_threads": self._n_threads()}
         return next(explain_cases(posterior, case, told, self._told_past(parents), **wishes))

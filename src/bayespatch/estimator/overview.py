@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,8 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import roc_auc_score
 
-from bayespatch.encode import MISSING_NUMBER, Column
-from bayespatch.encode.bins import Cut, learn_edges
-from bayespatch.encode.column import bin_text
+from bayespatch.container import package_version
+from bayespatch.encode import Column
 from bayespatch.explain.build import Past
 from bayespatch.explain.overview import (
     FeatureSummary,
@@ -65,13 +63,9 @@ def look_over(clf: Any, past: Past, quantile: float, seed: int = 0) -> Overview:
 
 def _about(clf: Any, past: Past) -> dict[str, Any]:
     posterior = clf.posterior_
-    try:
-        package = version("bayespatch")
-    except PackageNotFoundError:
-        package = "unknown"
     return {
         "estimator": type(clf).__name__,
-        "package": package,
+        "package": package_version(),
         "model": posterior.model.kind,
         "likelihood": posterior.model.likelihood,
         "target": past.target,
@@ -79,6 +73,7 @@ def _about(clf: Any, past: Past) -> dict[str, Any]:
         "parents": len(clf.parents_),
         "features": len(clf.schema_.columns),
         "missing": clf.schema_.missing,
+        "tuned": clf.tuning_ is not None,
         "chains": posterior.n_chains,
         "draws": posterior.n_draws,
         "warmup": posterior.settings.warmup,
@@ -98,8 +93,11 @@ def _constants(hyper: Hyperparameters) -> dict[str, Any]:
 
 
 def _how_found(clf: Any) -> str:
-    if getattr(clf, "tuning_", None) is not None:
-        return "found from the training data, by the log score of past cases as if they were new"
+    if clf.tuning_ is not None:
+        return (
+            f"found from the training data alone, by the log score of past cases as if they were new; "
+            f"{len(clf.tuning_.trials)} settings were tried, and numbers are compared by: {clf.tuning_.coding}"
+        )
     if isinstance(clf.hyper, Hyperparameters):
         return "given by the user"
     return f"chosen by the package (hyper={clf.hyper!r})"
@@ -132,8 +130,7 @@ def _features(clf: Any, seed: int) -> tuple[FeatureSummary, ...]:
 
 def _other_measures(clf: Any, seed: int) -> dict[str, NDArray[np.float64]]:
     """What other methods hold important, on the same codes: one feature at a time, and a random forest."""
-    x, y = clf.x_[clf.cases_], clf.y_[clf.cases_]
-    x = np.where(np.isnan(x) | (x == MISSING_NUMBER), -1.0, x)
+    x, y = np.nan_to_num(clf.x_[clf.cases_], nan=-1.0), clf.y_[clf.cases_]
     if len(np.unique(y)) < 2:
         return {}
     discrete = np.array([not column.has_window for column in clf.schema_.columns])
@@ -150,11 +147,10 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _values(column: Column) -> tuple[str, ...]:
-    if column.has_window:
-        range_ = f"{column.low:g} to {column.high:g}, alike "
-        if column.kind == "windowed":
-            return (f"{range_}within {column.window:g}",)
-        return (f"{range_}where at most {column.rank_share:.2g}% of the past cases lie between",)
+    if column.kind == "windowed":
+        return (f"{column.low:g} to {column.high:g}, alike within {column.window:g}",)
+    if column.kind == "ranked":
+        return (f"{column.low:g} to {column.high:g}, alike where few past cases lie between",)
     return tuple(column.decode(code) for code in range(int(column.n_values)))
 
 
@@ -221,16 +217,20 @@ def _interval(values: list[float | None]) -> tuple[float, float] | None:
 def _subgroups(
     clf: Any, p: NDArray[np.float64], known: NDArray[np.int64], flagged: NDArray[np.bool_]
 ) -> tuple[Subgroup, ...]:
-    """By every value of every feature that has few of them, and by every bin or quarter of numbers."""
+    """By every value, or bin, of every feature that has few of them."""
+    x = clf.x_[clf.review_.rows]
     found = []
     for j, column in enumerate(clf.schema_.columns):
-        for value, rows in _groups(column, clf.x_[clf.review_.rows, j], clf.values_[clf.review_.rows, j]):
+        if column.has_window or column.n_values > _MAX_VALUES:
+            continue
+        for code in range(int(column.n_values)):
+            rows = x[:, j] == code
             if rows.sum() < _MIN_GROUP:
                 continue
             found.append(
                 Subgroup(
                     feature=column.name,
-                    value=value,
+                    value=column.decode(code),
                     n=int(rows.sum()),
                     accuracy=_accuracy(p[rows], known[rows]),
                     auc=_auc(p[rows], known[rows]),
@@ -240,22 +240,6 @@ def _subgroups(
                 )
             )
     return tuple(found)
-
-
-def _groups(
-    column: Column, codes: NDArray[np.float64], values: NDArray[np.float64]
-) -> list[tuple[str, NDArray[np.bool_]]]:
-    """The groups that a feature makes, in words, and who is in each."""
-    if not column.has_window:
-        n_values = int(column.n_values) if column.n_values <= _MAX_VALUES else 0
-        return [(column.decode(code), codes == code) for code in range(n_values)]
-    known = ~np.isnan(values) & (values != MISSING_NUMBER)
-    if not known.any():
-        return []
-    edges = learn_edges(values[known], Cut("quantile", 4))
-    quarter = np.where(known, np.searchsorted(edges, values, side="right"), -1)
-    found = [(bin_text(edges, code), quarter == code) for code in range(len(edges) + 1)]
-    return [*found, (column.decode(MISSING_NUMBER), ~known)]
 
 
 # Past cases

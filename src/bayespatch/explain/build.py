@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
-from bayespatch.encode import Schema
+from bayespatch.encode import Schema, describe_values
 from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.parts import Feature, Neighbor, Patch, Precedent, Stability
 from bayespatch.model import HIDDEN, Data
@@ -43,6 +43,9 @@ class Past:
         Of past cases as if they were new.
     about : dict
         The model.
+    read_number : function, optional
+        Where the outcome is a number: from shares of the votes of the parents, (n, S), and a level to mean, lower and
+        upper end, (n, 3).
     """
 
     schema: Schema
@@ -55,6 +58,7 @@ class Past:
     calibration: Calibration
     familiarity: NDArray[np.float64]
     about: dict[str, Any]
+    read_number: Callable[[NDArray[np.float32], float], NDArray[np.float64]] | None = None
 
     def percentile(self, familiarity: NDArray[np.float64]) -> NDArray[np.float64]:
         """Share of past cases no more familiar than each of these, the case itself counted among them.
@@ -232,7 +236,16 @@ class _One:
             vote_share_others=float(max(0.0, share.sum() - share[neighbors].sum())),
             vote_share_base=float(max(0.0, 1.0 - share.sum())),
             about=dict(past.about),
+            **self.number(),
         )
+
+    def number(self) -> dict[str, Any]:
+        """The outcome itself, where it is a number."""
+        if self.past.read_number is None:
+            return {}
+        assert self.plain.company is not None
+        mean, low, high = self.past.read_number(self.plain.company.share[[self.i]], self.level)[0].tolist()
+        return {"mean": mean, "mean_interval": (low, high)}
 
     def by_class(self, numbers: NDArray[np.float64]) -> dict[str, float]:
         return dict(zip(self.past.classes, numbers.tolist(), strict=True))
@@ -245,7 +258,7 @@ class _One:
         matters = np.minimum(company.features[self.i, b] / max(probability, 1e-12), 1.0)
         with np.errstate(invalid="ignore"):
             agrees = np.abs(self.cases.x_parents[b] - self.cases.x[self.row]) <= self.cases.windows
-        texts = past.schema.describe_values(past.values[row])
+        texts = describe_values(past.schema, past.values[row])
         patches = zip(texts.items(), agrees.tolist(), matters.tolist(), strict=True)
         best = int(self.probabilities.argmax())
         return Neighbor(

@@ -42,6 +42,9 @@ class Explanation(Findings):
     vote_share_others, vote_share_base : float
         Shares of the votes of the past cases that are not among `neighbors`, and of the base rates. With those of the
         neighbors they sum to 1.
+    mean, mean_interval : float and pair of floats, or None
+        Where the outcome is a number: its mean, and the interval in which it lies with the probability `level`. Classes
+        are then ranges of outcomes.
     about : dict
         The model that says so: "model", "past_cases", "parents", "converged", "package".
 
@@ -68,6 +71,8 @@ class Explanation(Findings):
                 "intervals": {name: list(ends) for name, ends in self.intervals.items()},
                 "votes": dict(self.votes),
                 "level": self.level,
+                "mean": self.mean,
+                "mean_interval": None if self.mean_interval is None else list(self.mean_interval),
             },
             "precedent": asdict(self.precedent),
             "neighbors": [asdict(neighbor) for neighbor in self.neighbors],

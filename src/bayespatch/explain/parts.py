@@ -157,6 +157,8 @@ class Findings:
     vote_share_others: float
     vote_share_base: float
     about: dict[str, Any] = field(default_factory=dict)
+    mean: float | None = None
+    mean_interval: tuple[float, float] | None = None
 
     @property
     def shown(self) -> tuple[Neighbor, ...]:

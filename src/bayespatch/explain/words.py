@@ -51,6 +51,12 @@ def prediction(why: Findings) -> str:
         f"Predicted: {target}{why.predicted}, probability {percent(why.probabilities[why.predicted])} "
         f"({why.level:.0%} credible interval {interval(why.intervals[why.predicted])})."
     )
+    if why.mean is not None and why.mean_interval is not None:
+        low, high = why.mean_interval
+        said = (
+            f"Predicted: {why.target or 'outcome'} {why.mean:.4g}, with probability {why.level:.0%} between {low:.4g} "
+            f"and {high:.4g}. Most probable range: {why.predicted}, {percent(why.probabilities[why.predicted])}."
+        )
     if why.outcome is None:
         return said
     return f"Known outcome: {why.outcome}. It counted in finding the neighbors. Without it: {said}"

@@ -1,7 +1,5 @@
 """Pages about a case and about a model: one HTML file each, which needs no network, no scripts and no other file.
 
-``pages`` fills the templates, ``file`` writes the result.
-
 >>> import os, tempfile
 >>> from bayespatch import PatchworkClassifier
 >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5

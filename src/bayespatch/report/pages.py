@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import date
+from os import PathLike
 from typing import Any
 
+from bayespatch.container import check_writable, replacing
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.overview import Overview
-from bayespatch.report.file import Path, check_path, write_page
+
+Path = str | PathLike[str]
 
 
 def case_report(explanation: Explanation, path: Path) -> None:
@@ -20,8 +23,8 @@ def case_report(explanation: Explanation, path: Path) -> None:
     path : path
         Of the HTML file.
     """
-    check_path(path)
-    write_page(path, case_page(explanation))
+    check_writable(path)
+    _write(path, case_page(explanation))
 
 
 def model_report(model: Any, path: Path, *, intended_use: str = "") -> None:
@@ -35,10 +38,10 @@ def model_report(model: Any, path: Path, *, intended_use: str = "") -> None:
     intended_use : str, optional
         For whom and for what the model is meant; without it, the page says that nobody has said so.
     """
-    check_path(path)
+    check_writable(path)
     if not isinstance(intended_use, str):
         raise ValueError(f"intended_use={intended_use!r} is not a text; pass one or two sentences")
-    write_page(path, model_page(model.overview(), intended_use=intended_use))
+    _write(path, model_page(model.overview(), intended_use=intended_use))
 
 
 def case_page(explanation: Explanation) -> str:
@@ -50,6 +53,12 @@ def model_page(overview: Overview, *, intended_use: str = "") -> str:
     """The page about a model, as HTML."""
     template = _templates().get_template("model.html")
     return str(template.render(model=overview, intended_use=intended_use, today=date.today().isoformat()))
+
+
+def _write(path: Path, page: str) -> None:
+    """All of a page or nothing."""
+    with replacing(path) as file:
+        file.write(page.encode("utf-8"))
 
 
 def _templates() -> Any:

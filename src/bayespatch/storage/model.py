@@ -54,7 +54,7 @@ _KEYS = (
     "parameters",
     "classes",  # null where the outcome is a number
     "edges",  # of the classes into which a number is cut; null where there are classes anyway
-    "outcome",  # what it and the classes are called
+    "names",  # what outcome and classes are called
     "feature_names",  # null where the training table had none
     "schema",
     "model",
@@ -183,7 +183,7 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         "parameters": plain_parameters(estimator.get_params(deep=False)),
         "classes": None if classes is None else plain_array(classes),
         "edges": None if edges is None else edges.tolist(),
-        "outcome": {"target": estimator.target_, "names": list(estimator.class_names_)},
+        "names": {"target": estimator.target_, "names": list(estimator.class_names_)},
         "feature_names": None if names is None else [str(name) for name in names],
         "schema": estimator.schema_.to_dict(),
         "model": {
@@ -264,7 +264,11 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
         raise refuse(path, f"the content is not that of a model: {error}") from error
     if past is None:
         left_out = LeftOut(str(path), manifest["cases_sha256"], manifest["sizes"]["n"])
-        names = ("x_", "y_", "values_", "ids_", *(("outcomes_",) if manifest["edges"] is not None else ()))
+        names = (
+            ("x_", "y_", "values_", "ids_")
+            if manifest["edges"] is None
+            else ("x_", "y_", "values_", "ids_", "outcomes_")
+        )
         fitted |= dict.fromkeys(names, left_out)
     for name, value in fitted.items():
         setattr(estimator, name, value)
