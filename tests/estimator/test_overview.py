@@ -56,6 +56,20 @@ def test_subgroups_add_up(overview):
     assert accuracy == pytest.approx(overview.performance.scores["accuracy"])
 
 
+@pytest.mark.parametrize("windows", ["10%", {"age": 5, "pulse": 10}])
+def test_numbers_without_bins_make_subgroups_by_quarters(overview, windows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = PatchworkClassifier(**SHORT, windows=windows).fit(*table()).overview()
+    ages = [group for group in found.subgroups if group.feature == "age"]
+    assert len(ages) == 4
+    assert sum(group.n for group in ages) == 60
+    assert {group.value for group in found.subgroups if group.feature == "pain"} == {"none", "severe & lasting"}
+    assert found.features[3].n_missing == overview.features[3].n_missing
+    said = found.features[0].values[0]
+    assert said.endswith("alike where at most 10% of the past cases lie between" if windows == "10%" else "within 5")
+
+
 def test_past_cases_worth_a_look(overview):
     clf = fitted()
     spoken = [case.n_cases for case in overview.influential]

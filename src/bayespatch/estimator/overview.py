@@ -15,7 +15,9 @@ from sklearn.inspection import permutation_importance
 from sklearn.metrics import roc_auc_score
 
 from bayespatch.container import package_version
-from bayespatch.encode import Column
+from bayespatch.encode import MISSING_NUMBER, Column
+from bayespatch.encode.bins import Cut, learn_edges
+from bayespatch.encode.column import bin_text
 from bayespatch.explain.build import Past
 from bayespatch.explain.overview import (
     FeatureSummary,
@@ -74,6 +76,7 @@ def _about(clf: Any, past: Past) -> dict[str, Any]:
         "features": len(clf.schema_.columns),
         "missing": clf.schema_.missing,
         "tuned": clf.tuning_ is not None,
+        "is_number": past.read_number is not None,
         "chains": posterior.n_chains,
         "draws": posterior.n_draws,
         "warmup": posterior.settings.warmup,
@@ -130,7 +133,8 @@ def _features(clf: Any, seed: int) -> tuple[FeatureSummary, ...]:
 
 def _other_measures(clf: Any, seed: int) -> dict[str, NDArray[np.float64]]:
     """What other methods hold important, on the same codes: one feature at a time, and a random forest."""
-    x, y = np.nan_to_num(clf.x_[clf.cases_], nan=-1.0), clf.y_[clf.cases_]
+    x, y = clf.x_[clf.cases_], clf.y_[clf.cases_]
+    x = np.where(np.isnan(x) | (x == MISSING_NUMBER), -1.0, x)
     if len(np.unique(y)) < 2:
         return {}
     discrete = np.array([not column.has_window for column in clf.schema_.columns])
@@ -150,7 +154,8 @@ def _values(column: Column) -> tuple[str, ...]:
     if column.kind == "windowed":
         return (f"{column.low:g} to {column.high:g}, alike within {column.window:g}",)
     if column.kind == "ranked":
-        return (f"{column.low:g} to {column.high:g}, alike where few past cases lie between",)
+        between = f"at most {column.rank_share:.2g}% of the past cases lie between"
+        return (f"{column.low:g} to {column.high:g}, alike where {between}",)
     return tuple(column.decode(code) for code in range(int(column.n_values)))
 
 
@@ -217,20 +222,16 @@ def _interval(values: list[float | None]) -> tuple[float, float] | None:
 def _subgroups(
     clf: Any, p: NDArray[np.float64], known: NDArray[np.int64], flagged: NDArray[np.bool_]
 ) -> tuple[Subgroup, ...]:
-    """By every value, or bin, of every feature that has few of them."""
-    x = clf.x_[clf.review_.rows]
+    """By every value, or bin, of every feature that has few of them, and by quarters of numbers that have no bins."""
     found = []
     for j, column in enumerate(clf.schema_.columns):
-        if column.has_window or column.n_values > _MAX_VALUES:
-            continue
-        for code in range(int(column.n_values)):
-            rows = x[:, j] == code
+        for value, rows in _groups(column, clf.x_[clf.review_.rows, j], clf.values_[clf.review_.rows, j]):
             if rows.sum() < _MIN_GROUP:
                 continue
             found.append(
                 Subgroup(
                     feature=column.name,
-                    value=column.decode(code),
+                    value=value,
                     n=int(rows.sum()),
                     accuracy=_accuracy(p[rows], known[rows]),
                     auc=_auc(p[rows], known[rows]),
@@ -240,6 +241,22 @@ def _subgroups(
                 )
             )
     return tuple(found)
+
+
+def _groups(
+    column: Column, codes: NDArray[np.float64], values: NDArray[np.float64]
+) -> list[tuple[str, NDArray[np.bool_]]]:
+    """The groups that a feature makes, in words, and who is in each."""
+    if not column.has_window:
+        n_values = int(column.n_values) if column.n_values <= _MAX_VALUES else 0
+        return [(column.decode(code), codes == code) for code in range(n_values)]
+    known = ~np.isnan(values) & (values != MISSING_NUMBER)
+    if not known.any():
+        return []
+    edges = learn_edges(values[known], Cut("quantile", 4))
+    quarter = np.where(known, np.searchsorted(edges, values, side="right"), -1)
+    found = [(bin_text(edges, code), quarter == code) for code in range(len(edges) + 1)]
+    return [*found, (column.decode(MISSING_NUMBER), ~known)]
 
 
 # Past cases
