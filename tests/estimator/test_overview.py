@@ -56,18 +56,19 @@ def test_subgroups_add_up(overview):
     assert accuracy == pytest.approx(overview.performance.scores["accuracy"])
 
 
-@pytest.mark.parametrize("windows", ["10%", {"age": 5, "pulse": 10}])
-def test_numbers_without_bins_make_subgroups_by_quarters(overview, windows):
+@pytest.mark.parametrize("windows", [{"age": 5.0, "pulse": 8.0}, "20%"])
+def test_numbers_that_are_not_binned_make_subgroups_by_thirds(windows):
+    X, y = table()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = PatchworkClassifier(**SHORT, windows=windows).fit(*table()).overview()
-    ages = [group for group in found.subgroups if group.feature == "age"]
-    assert len(ages) == 4
-    assert sum(group.n for group in ages) == 60
-    assert {group.value for group in found.subgroups if group.feature == "pain"} == {"none", "severe & lasting"}
-    assert found.features[3].n_missing == overview.features[3].n_missing
-    said = found.features[0].values[0]
-    assert said.endswith("alike where at most 10% of the past cases lie between" if windows == "10%" else "within 5")
+        overview = PatchworkClassifier(**SHORT, windows=windows).fit(X, y).overview()
+    ages = [group.n for group in overview.subgroups if group.feature == "age"]
+    assert len(ages) == 3
+    assert sum(ages) == 60
+    pulses = [group.n for group in overview.subgroups if group.feature == "pulse" and group.value != "missing"]
+    assert sum(pulses) == 60 - int(X["pulse"].isna().sum())
+    said = overview.features[0].values[0]
+    assert said.endswith("alike where at most 20% of the past cases lie between" if windows == "20%" else "within 5")
 
 
 def test_past_cases_worth_a_look(overview):

@@ -16,7 +16,6 @@ from sklearn.metrics import roc_auc_score
 
 from bayespatch.container import package_version
 from bayespatch.encode import MISSING_NUMBER, Column
-from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text
 from bayespatch.explain.build import Past
 from bayespatch.explain.overview import (
@@ -222,41 +221,37 @@ def _interval(values: list[float | None]) -> tuple[float, float] | None:
 def _subgroups(
     clf: Any, p: NDArray[np.float64], known: NDArray[np.int64], flagged: NDArray[np.bool_]
 ) -> tuple[Subgroup, ...]:
-    """By every value, or bin, of every feature that has few of them, and by quarters of numbers that have no bins."""
-    found = []
-    for j, column in enumerate(clf.schema_.columns):
-        for value, rows in _groups(column, clf.x_[clf.review_.rows, j], clf.values_[clf.review_.rows, j]):
-            if rows.sum() < _MIN_GROUP:
-                continue
-            found.append(
-                Subgroup(
-                    feature=column.name,
-                    value=value,
-                    n=int(rows.sum()),
-                    accuracy=_accuracy(p[rows], known[rows]),
-                    auc=_auc(p[rows], known[rows]),
-                    stated=float(p[rows, -1].mean()),
-                    actual=float((known[rows] == p.shape[1] - 1).mean()),
-                    flagged=float(flagged[rows].mean()),
-                )
-            )
-    return tuple(found)
+    """By every value, or bin, of every feature that has few of them, and by thirds of other numbers."""
+    return tuple(
+        Subgroup(
+            feature=column.name,
+            value=value,
+            n=int(rows.sum()),
+            accuracy=_accuracy(p[rows], known[rows]),
+            auc=_auc(p[rows], known[rows]),
+            stated=float(p[rows, -1].mean()),
+            actual=float((known[rows] == p.shape[1] - 1).mean()),
+            flagged=float(flagged[rows].mean()),
+        )
+        for j, column in enumerate(clf.schema_.columns)
+        for value, rows in _groups(clf, column, j).items()
+        if rows.sum() >= _MIN_GROUP
+    )
 
 
-def _groups(
-    column: Column, codes: NDArray[np.float64], values: NDArray[np.float64]
-) -> list[tuple[str, NDArray[np.bool_]]]:
-    """The groups that a feature makes, in words, and who is in each."""
+def _groups(clf: Any, column: Column, j: int) -> dict[str, NDArray[np.bool_]]:
+    """Which of the reviewed cases have each value of a feature."""
+    codes = clf.x_[clf.review_.rows, j]
     if not column.has_window:
-        n_values = int(column.n_values) if column.n_values <= _MAX_VALUES else 0
-        return [(column.decode(code), codes == code) for code in range(n_values)]
-    known = ~np.isnan(values) & (values != MISSING_NUMBER)
+        n_values = int(column.n_values)
+        return {column.decode(code): codes == code for code in range(n_values)} if n_values <= _MAX_VALUES else {}
+    numbers = clf.values_[clf.review_.rows, j]
+    known = np.isfinite(numbers) & (numbers > MISSING_NUMBER)
     if not known.any():
-        return []
-    edges = learn_edges(values[known], Cut("quantile", 4))
-    quarter = np.where(known, np.searchsorted(edges, values, side="right"), -1)
-    found = [(bin_text(edges, code), quarter == code) for code in range(len(edges) + 1)]
-    return [*found, (column.decode(MISSING_NUMBER), ~known)]
+        return {}
+    edges = tuple(np.unique(np.quantile(numbers[known], [1 / 3, 2 / 3])).tolist())
+    third = np.searchsorted(edges, numbers, side="right")
+    return {bin_text(edges, k): known & (third == k) for k in range(len(edges) + 1)} | {"missing": ~known}
 
 
 # Past cases
