@@ -296,7 +296,7 @@ def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     labels = column_or_1d(y, warn=True)
     check_classification_targets(labels)
     encoder = LabelEncoder()
-    return encoder.fit(labels).classes_, encoder.transform(labels)
+    return encoder.fit(labels).classes_, encoder.transform(labels).astype(np.int64)
 
 
 def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:
