@@ -58,8 +58,8 @@ for.""",
     "prediction_seconds": "Seconds by the clock, default settings of `PatchworkClassifier`, heart data, 2 threads:",
     "fitting_growth": """## Fits
 
-`PatchworkClassifier()` with its default settings, tuning and review included, two threads; columns of numbers, all cases
-are parents.""",
+`PatchworkClassifier()` with its default settings, tuning and review included, two threads; columns of numbers, all
+cases are parents.""",
     "explaining_seconds": """## Explanations
 
 `explain_all` by the clock, default settings, heart data, 2 threads; reliance is a prediction of its own for each past
