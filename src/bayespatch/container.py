@@ -101,7 +101,7 @@ def write(files: Sequence[tuple[str | os.PathLike[str], File]]) -> None:
     with ExitStack() as stack:
         for path, file in files:
             head = _head(path, file)
-            target = stack.enter_context(_replacing(path))
+            target = stack.enter_context(replacing(path))
             for chunk in (head, *file.parts.values()):
                 target.write(chunk)
 
@@ -139,7 +139,7 @@ def _integer(digits: str) -> int:
 
 
 @contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` once it is complete and on disk."""
     try:
         real = os.path.realpath(path)  # a link stays a link
