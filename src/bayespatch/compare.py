@@ -157,7 +157,7 @@ def _class_methods(seed: int) -> dict[str, Any]:
     return {
         "logistic regression": LogisticRegression(max_iter=2000),
         "nearest neighbors (15)": KNeighborsClassifier(15),
-        "random forest": RandomForestClassifier(300, random_state=seed),
+        "random forest": RandomForestClassifier(100, random_state=seed),
         "base rates": DummyClassifier(strategy="prior"),
     }
 
@@ -166,7 +166,7 @@ def _number_methods(seed: int) -> dict[str, Any]:
     return {
         "linear regression": Ridge(),
         "nearest neighbors (15)": KNeighborsRegressor(15),
-        "random forest": RandomForestRegressor(300, random_state=seed),
+        "random forest": RandomForestRegressor(100, random_state=seed),
         "the mean": DummyRegressor(),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -28,7 +28,7 @@ class _Wishes:
     traceback: bool = False
 
 
-def new_app(commands: list[Callable[..., Any]], about: str, version: str) -> typer.Typer:
+def new_app(commands: Sequence[Callable[..., Any]], about: str, version: str) -> typer.Typer:
     """The program with its commands, in their order; a docstring's examples stand below its options."""
     wishes = _Wishes()
     app = typer.Typer(
@@ -52,10 +52,15 @@ def new_app(commands: list[Callable[..., Any]], about: str, version: str) -> typ
         wishes.traceback = traceback
 
     for command in commands:
-        text, _, examples = (inspect.getdoc(command) or "").partition(_EXAMPLES)
-        lines = "\n\n".join(["Examples:", *examples.splitlines()])
-        app.command(help=text, epilog=lines)(_plainly(command, wishes))
+        text, examples = told(command)
+        app.command(help=text, epilog="\n\n".join(["Examples:", *examples]))(_plainly(command, wishes))
     return app
+
+
+def told(command: Callable[..., Any]) -> tuple[str, list[str]]:
+    """What a command's docstring says, and its examples."""
+    text, _, examples = (inspect.getdoc(command) or "").partition(_EXAMPLES)
+    return text, examples.splitlines()
 
 
 def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]:

@@ -197,5 +197,6 @@ def _rendered(why: Any, form: Format) -> str | bytes:
     from bayespatch.plot import patchwork
 
     picture = BytesIO()
-    patchwork(why).figure.savefig(picture, format="png", dpi=150, bbox_inches="tight")
+    figure: Any = patchwork(why).figure
+    figure.savefig(picture, format="png", dpi=150, bbox_inches="tight")
     return picture.getvalue()

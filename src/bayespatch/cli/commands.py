@@ -13,4 +13,6 @@ ABOUT = (
     "Try 'bayespatch demo' first."
 )
 
-app = new_app([demo, fit, predict, explain, report, info, compare, study], ABOUT, package_version())
+COMMANDS = (demo, fit, predict, explain, report, info, compare, study)
+
+app = new_app(COMMANDS, ABOUT, package_version())

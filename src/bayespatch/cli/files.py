@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-from bayespatch.container import replacing
+from bayespatch.container import check_writable, replacing
 
 
 def check_new(force: bool, *paths: Path | None) -> None:
@@ -14,15 +13,9 @@ def check_new(force: bool, *paths: Path | None) -> None:
     for path in paths:
         if path is None:
             continue
-        if path.is_dir():
-            raise ValueError(f"{str(path)!r} is a folder; pass the name of a file in it")
+        check_writable(path)
         if path.exists() and not force:
             raise ValueError(f"{str(path)!r} is there already; pass --force to replace it, or choose another name")
-        folder = path.resolve().parent
-        if not folder.is_dir():
-            raise ValueError(f"{str(path)!r}: there is no folder {str(folder)!r}; make it first, or correct the path")
-        if not os.access(folder, os.W_OK):
-            raise ValueError(f"{str(path)!r}: nothing may be written to {str(folder)!r}; choose another folder")
 
 
 def write(content: str | bytes, path: Path | None) -> None:

@@ -17,6 +17,8 @@ from bayespatch.cli.options import (
     Engine,
     Folds,
     Force,
+    Hyper,
+    HyperRule,
     IdColumn,
     Jobs,
     Json,
@@ -57,6 +59,7 @@ def fit(
     model: Kind = Model.I,
     parents: ParentsRule = Parents.all,
     n_parents: NParents = None,
+    hyper: HyperRule = Hyper.auto,
     engine: Engine = "auto",
     chains: Chains = 4,
     draws: Draws = 250,
@@ -80,7 +83,9 @@ def fit(
     """
     check_new(force, out, cases)
     table = _read(data, query, delimiter, target, regression, id_column, drop)
-    settings = _settings(categorical, missing, model, parents, n_parents, engine, chains, draws, warmup, seed, jobs)
+    settings = _settings(
+        categorical, missing, model, parents, n_parents, hyper, engine, chains, draws, warmup, seed, jobs
+    )
     estimator = new_estimator(regression, progress=True, **settings).fit(*table)
     if estimator.posterior_.interrupted:
         raise KeyboardInterrupt
@@ -103,6 +108,7 @@ def compare(
     model: Kind = Model.I,
     parents: ParentsRule = Parents.all,
     n_parents: NParents = None,
+    hyper: HyperRule = Hyper.auto,
     engine: Engine = "auto",
     chains: Chains = 4,
     draws: Draws = 250,
@@ -121,7 +127,9 @@ def compare(
     from bayespatch.compare import compare as cross_validate
 
     table = _read(data, query, delimiter, target, regression, id_column, drop)
-    settings = _settings(categorical, missing, model, parents, n_parents, engine, chains, draws, warmup, seed, jobs)
+    settings = _settings(
+        categorical, missing, model, parents, n_parents, hyper, engine, chains, draws, warmup, seed, jobs
+    )
     with counting("patchwork") as tell:
         estimator = new_estimator(regression, **settings)
         found = cross_validate(*table, estimator, regression=regression, folds=folds, seed=seed, tell=tell)
@@ -154,6 +162,7 @@ def _settings(
     model: Model,
     parents: Parents,
     n_parents: float | None,
+    hyper: Hyper,
     engine: str,
     chains: int,
     draws: int,
@@ -168,6 +177,7 @@ def _settings(
         "model": model.value,
         "parents": parents.value,
         "n_parents": int(n_parents) if n_parents is not None and n_parents >= 1 else n_parents,
+        "hyper": hyper,
         "engine": engine,
         "chains": chains,
         "draws": draws,
@@ -177,11 +187,17 @@ def _settings(
     }
 
 
-def new_estimator(regression: bool, **settings: Any) -> Any:
+def new_estimator(regression: bool, hyper: Hyper, **settings: Any) -> Any:
     """An estimator, not fitted."""
     from bayespatch.estimator import PatchworkClassifier, PatchworkRegressor
+    from bayespatch.model import Hyperparameters
 
-    return (PatchworkRegressor if regression else PatchworkClassifier)(**settings)
+    constants: dict[Hyper, Any] = {
+        Hyper.auto: "auto",
+        Hyper.default: Hyperparameters(),
+        Hyper.paper: Hyperparameters.paper(),
+    }
+    return (PatchworkRegressor if regression else PatchworkClassifier)(hyper=constants[hyper], **settings)
 
 
 def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:

@@ -29,6 +29,14 @@ class Parents(StrEnum):
     medoids = "medoids"
 
 
+class Hyper(StrEnum):
+    """Where the constants of the model come from."""
+
+    auto = "auto"
+    default = "default"
+    paper = "paper"
+
+
 class Missing(StrEnum):
     """What becomes of missing values."""
 
@@ -103,6 +111,14 @@ ParentsRule = Annotated[
 NParents = Annotated[
     float | None,
     typer.Option(help="How many of them, or below 1 which share.", rich_help_panel=_MODEL, min=0.0),
+]
+HyperRule = Annotated[
+    Hyper,
+    typer.Option(
+        "--hyper",
+        help="The model's constants: learned from the table (auto), the usual ones (default), or the paper's.",
+        rich_help_panel=_MODEL,
+    ),
 ]
 Engine = Annotated[
     str, typer.Option(help="What samples: auto, cpu, paper or another engine.", rich_help_panel=_RUN, metavar="NAME")

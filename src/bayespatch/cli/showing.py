@@ -16,6 +16,8 @@ from bayespatch.cli.options import (
     Draws,
     FolderOut,
     Force,
+    Hyper,
+    HyperRule,
     IntendedUse,
     Json,
     ModelFile,
@@ -26,6 +28,7 @@ from bayespatch.cli.options import (
     Readmission,
     Seed,
     Top,
+    Warmup,
 )
 from bayespatch.cli.terminal import facts_text, say, show, width, working
 from bayespatch.container import read_manifest
@@ -35,7 +38,9 @@ def demo(
     patient: Patient = 20,
     out: FolderOut = Path("bayespatch-demo"),
     top: Top = 4,
+    hyper: HyperRule = Hyper.auto,
     draws: Draws = 250,
+    warmup: Warmup = 250,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -56,7 +61,8 @@ def demo(
     X, y = load_heart()
     others = X.index != patient
     say(f"Learning from {others.sum()} patients; patient {patient} is not among them.")
-    model = new_estimator(False, draws=draws, random_state=seed, progress=True).fit(X[others], y[others])
+    run = {"draws": draws, "warmup": warmup, "random_state": seed, "progress": True}
+    model = new_estimator(False, hyper, **run).fit(X[others], y[others])
     if model.posterior_.interrupted:
         raise KeyboardInterrupt
     why = model.explain(X.loc[patient], top=top)

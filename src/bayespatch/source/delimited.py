@@ -101,7 +101,10 @@ def _delimiter_of(text: str) -> str:
     head = list(islice(io.StringIO(text, newline=""), _LINES))
 
     def score(delimiter: str) -> tuple[bool, int]:
-        widths = [len(values) for values in csv.reader(head, delimiter=delimiter) if values]
+        try:
+            widths = [len(values) for values in csv.reader(head, delimiter=delimiter) if values]
+        except csv.Error:  # a line without this delimiter may be one value that is too long
+            return False, 0
         return len(set(widths)) == 1 and widths[0] > 1, widths[0]
 
     return max(DELIMITERS, key=score)
@@ -112,7 +115,7 @@ def _lines(source: str, text: str, delimiter: str) -> Iterator[tuple[int, list[s
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         for values in reader:
-            if any(value.strip() for value in values):
+            if len(values) > 1 or any(value.strip() for value in values):
                 yield reader.line_num, [value.strip() for value in values]
     except csv.Error as error:
         raise refuse(
