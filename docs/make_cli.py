@@ -23,8 +23,9 @@ BEFORE = f"""# The command line
 
 `pip install "bayespatch[cli]"` gives the program `bayespatch`. {ABOUT}
 
-Results go to stdout, everything else (notes, progress, errors) to stderr. With `--json` stdout has one JSON document and nothing
-else. Files are written whole or not at all, also after Ctrl-C, and never over another one without `--force`.
+Results go to stdout, everything else (notes, progress, errors) to stderr. With `--json` stdout has one JSON document
+and nothing else. Files are written whole or not at all, also after
+Ctrl-C, and never over another one without `--force`.
 
 | exit code | meaning |
 |---|---|
@@ -33,9 +34,10 @@ else. Files are written whole or not at all, also after Ctrl-C, and never over a
 | 2 | it was called in a way that it does not know |
 | 130 | interrupted by Ctrl-C |
 
-Tables come from a CSV file (comma, semicolon, tab or `|`; UTF-8, UTF-16 or Windows-1252), a Parquet or Arrow (Feather) file, or a
-database: `sqlite:///FILE`, `postgresql://USER@HOST/NAME`, `duckdb:///FILE`, each with `--query`. Parquet and Arrow need
-`pip install "bayespatch[parquet]"`, PostgreSQL and DuckDB `pip install "bayespatch[sql]"`. A database is only ever read.
+Tables come from a CSV file (comma, semicolon, tab or `|`; UTF-8, UTF-16 or Windows-1252), a Parquet or Arrow (Feather)
+file, or a database: `sqlite:///FILE`, `postgresql://USER@HOST/NAME`, `duckdb:///FILE`, each with `--query`. Parquet and
+Arrow need `pip install "bayespatch[parquet]"`, PostgreSQL and DuckDB `pip install "bayespatch[sql]"`. A database is
+only ever read.
 
 `bayespatch --install-completion` teaches the shell to complete commands and options. Real sessions are in
 [transcripts](cli-transcripts.md).
@@ -62,11 +64,12 @@ def row(name: str, kind: Any, default: Any) -> str:
     [base] = [one for one in get_args(base) or (base,) if one is not type(None)]
     if isinstance(about, ArgumentInfo):
         return f"| `{about.metavar}` | {cell(about.help)} | |"
-    called = "`, `".join(about.param_decls or (f"--{name.replace('_', '-')}",))
+    given = [decl for decl in (about.default, *(about.param_decls or ())) if isinstance(decl, str)]  # as typer reads it
+    called = "`, `".join(given or [f"--{name.replace('_', '-')}"])
     if default is inspect.Parameter.empty:
         usual = "required"
     else:
-        usual = "" if default in (None, False, "") else plain(default)
+        usual = "" if default is None or default is False or default == "" else plain(default)
     return f"| `{called}`{value(base, about)} | {cell(about.help)} | {usual} |"
 
 
@@ -80,10 +83,12 @@ def value(base: Any, about: Any) -> str:
 
 
 def plain(value: Any) -> str:
+    """A value as it is typed."""
     return str(getattr(value, "value", value))
 
 
 def cell(text: str) -> str:
+    """A text in a table."""
     return text.replace("|", "\\|")
 
 

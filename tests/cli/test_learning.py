@@ -97,6 +97,7 @@ def test_bad_tables_get_one_sentence(tmp_path, text, words, said):
 def test_columns_that_will_not_help_are_mentioned(clinic, tmp_path):
     words = ["--target", "outcome", "--drop", "admitted on", *SHORT, "--out", tmp_path / "m.bpatch"]
     result = call("fit", clinic / "patients.csv", *words)
+    assert "note: the chains have not mixed; pass more --draws" in result.stderr
     assert "note: hardly any two cases share a value of 'patient no.'" in result.stderr
 
 

@@ -1,15 +1,11 @@
-import os
-import pwd
-import shutil
 import sqlite3
-import subprocess
 import sys
-import tempfile
 from contextlib import closing
 
 import pytest
 
 from bayespatch.source.database import read_query
+from tests.source.server import postgresql_server, why_no_server
 
 ROWS = [("P-1", 61, "à l'effort", 1.5), ("P-2", None, None, 2.5)]
 
@@ -96,33 +92,11 @@ def test_duckdb(tmp_path):
 
 @pytest.fixture
 def server():
-    """A PostgreSQL server of its own, which only this test can reach."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-    if not shutil.which("initdb") or not shutil.which("pg_ctl"):
-        pytest.skip("initdb and pg_ctl of PostgreSQL are not on the path")
-    folder = tempfile.mkdtemp(dir="/tmp")  # the path of a socket may not be long
-    user = {}
-    if os.geteuid() == 0:  # as root it would not start
-        someone = next((name for name in ("postgres", "nobody") if name in {u.pw_name for u in pwd.getpwall()}), None)
-        if someone is None:
-            pytest.skip("PostgreSQL does not run as root, and there is no user postgres or nobody")
-        user = {"user": someone, "cwd": folder}
-        os.chown(folder, pwd.getpwnam(someone).pw_uid, -1)
-
-    def run(*command):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user)
-
-    data = os.path.join(folder, "data")
-    try:
-        run("initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync")
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        run("pg_ctl", "-D", data, "-w", "-o", options, "-l", os.path.join(folder, "log"), "start")
-        try:
-            yield f"postgresql://tester@/postgres?host={folder}"
-        finally:
-            run("pg_ctl", "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    missing = why_no_server()
+    if missing:
+        pytest.skip(missing)
+    with postgresql_server() as url:
+        yield url
 
 
 def test_postgresql(server):

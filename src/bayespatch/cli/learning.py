@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,10 +87,8 @@ def fit(
     settings = _settings(
         categorical, missing, model, parents, n_parents, hyper, engine, chains, draws, warmup, seed, jobs
     )
-    estimator = new_estimator(regression, progress=True, **settings).fit(*table)
-    if estimator.posterior_.interrupted:
-        raise KeyboardInterrupt
-    estimator.set_params(progress=False).save(out, cases_path=cases)
+    estimator = fitted(new_estimator(regression, **settings), *table)
+    estimator.save(out, cases_path=cases)
     found = _findings(estimator, table, out)
     show(found, json, facts_text({name.replace("_", " "): _said(value) for name, value in found.items()}))
 
@@ -198,6 +197,20 @@ def new_estimator(regression: bool, hyper: Hyper, **settings: Any) -> Any:
         Hyper.paper: Hyperparameters.paper(),
     }
     return (PatchworkRegressor if regression else PatchworkClassifier)(hyper=constants[hyper], **settings)
+
+
+def fitted(estimator: Any, X: Any, y: Any) -> Any:
+    """The estimator, fitted in full view; Ctrl-C ends the command and does not shorten the run."""
+    from bayespatch.diagnostics import MixingWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)  # said below in fewer words
+        estimator.set_params(progress=True).fit(X, y)
+    if estimator.posterior_.interrupted:
+        raise KeyboardInterrupt
+    if not estimator.diagnostics_.converged:
+        say("note: the chains have not mixed; pass more --draws and --warmup before you rely on what they say")
+    return estimator.set_params(progress=False)
 
 
 def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:

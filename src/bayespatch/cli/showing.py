@@ -9,7 +9,7 @@ from typing import Any
 
 from bayespatch.cli.asking import load_model
 from bayespatch.cli.files import check_new, write
-from bayespatch.cli.learning import new_estimator
+from bayespatch.cli.learning import fitted, new_estimator
 from bayespatch.cli.options import (
     Again,
     Cases,
@@ -61,10 +61,8 @@ def demo(
     X, y = load_heart()
     others = X.index != patient
     say(f"Learning from {others.sum()} patients; patient {patient} is not among them.")
-    run = {"draws": draws, "warmup": warmup, "random_state": seed, "progress": True}
-    model = new_estimator(False, hyper, **run).fit(X[others], y[others])
-    if model.posterior_.interrupted:
-        raise KeyboardInterrupt
+    estimator = new_estimator(False, hyper, draws=draws, warmup=warmup, random_state=seed)
+    model = fitted(estimator, X[others], y[others])
     why = model.explain(X.loc[patient], top=top)
     truth = y.attrs["labels"][int(y[patient])]
     with working("Writing the pages"):
@@ -150,6 +148,10 @@ def _facts(manifest: dict[str, Any]) -> dict[str, str]:
         "features": ", ".join(column["name"] for column in columns),
         "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
         "run": f"{run['chains']} chains of {run['draws']} draws after {run['warmup']}, engine {run['engine']}",
-        "mixed": "yes" if mixed["converged"] else f"no (R-hat {mixed['max_rhat']}, {mixed['min_ess']} effective draws)",
+        "mixed": "yes" if mixed["converged"] else f"no (R-hat up to {_short(mixed['max_rhat'])})",
         "size": ", ".join(f"{part['name']} {part['bytes'] / 1024:.0f} KiB" for part in manifest["parts"]),
     }
+
+
+def _short(number: float | None) -> str:
+    return "unknown" if number is None else f"{number:.3g}"
