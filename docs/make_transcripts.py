@@ -1,6 +1,7 @@
 """Writes docs/cli-transcripts.md: sessions at a terminal, every one of them run while the page is written.
 
-``python docs/make_transcripts.py``; PostgreSQL is shown where psycopg and the programs of a server are there.
+``python docs/make_transcripts.py`` runs all of them, with titles behind it only those. It needs a PostgreSQL server's
+programs, psycopg and pyarrow.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 HOME = Path(__file__).parents[1]
@@ -26,6 +28,14 @@ main()
 """
 SHORT = "--chains 2 --draws 100 --warmup 50"
 FIT = f"--target outcome --id 'patient no.' --drop 'admitted on' {SHORT}"
+
+BEFORE = """# Sessions at a terminal
+
+<!-- Written by docs/make_transcripts.py, which runs every command. -->
+
+Chains are short here, to be quick; a model that is to be relied on takes the defaults.
+"""
+SERVER = "A PostgreSQL server"
 
 # Title -> what is typed.
 SESSIONS: dict[str, list[str]] = {
@@ -50,37 +60,42 @@ SESSIONS: dict[str, list[str]] = {
         f"bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' {FIT} --out sqlite.bpatch",
         "bayespatch predict sqlite.bpatch sqlite:///clinic.db --query 'SELECT * FROM patients LIMIT 3'",
     ],
+    SERVER: [
+        f"bayespatch fit \"$CLINIC\" --query 'SELECT * FROM patients' {FIT} --out postgresql.bpatch",
+        "bayespatch predict postgresql.bpatch \"$CLINIC\" --query 'SELECT * FROM patients LIMIT 3'",
+    ],
     "Beside the usual methods": [
         f"bayespatch compare patients.csv {FIT} --hyper default --folds 3",
     ],
     "Files that are none": [
-        "bayespatch fit nothing.csv --target outcome",
-        ": > empty.csv; bayespatch fit empty.csv --target outcome",
-        "bayespatch fit /bin/sh --target outcome",
-        "printf 'a,b,outcome\\n1,2,yes\\n3,no\\n' > ragged.csv; bayespatch fit ragged.csv --target outcome",
-        "printf 'a:b:outcome\\n1:2:yes\\n' > odd.csv; bayespatch fit odd.csv --target outcome",
+        "bayespatch fit nothing.csv --target outcome --out none.bpatch",
+        ": > empty.csv; bayespatch fit empty.csv --target outcome --out none.bpatch",
+        "bayespatch fit /bin/sh --target outcome --out none.bpatch",
+        "printf 'a,b,outcome\\n1,2,yes\\n3,no\\n' > ragged.csv; bayespatch fit ragged.csv --target outcome --out none.bpatch",
+        "printf 'a:b:outcome\\n1:2:yes\\n' > odd.csv; bayespatch fit odd.csv --target outcome --out none.bpatch",
     ],
 }
-SERVER = [
-    f"bayespatch fit \"$CLINIC\" --query 'SELECT * FROM patients' {FIT} --out postgresql.bpatch",
-    "bayespatch predict postgresql.bpatch \"$CLINIC\" --query 'SELECT * FROM patients LIMIT 3'",
-]
 
 
-def main() -> None:
-    """Make the tables, run the sessions, write the page."""
-    parts = ["# Sessions at a terminal\n\n<!-- Written by docs/make_transcripts.py, which runs every command. -->\n"]
-    parts.append("Chains are short here, to be quick; a model that is to be relied on takes the defaults.\n")
-    with tempfile.TemporaryDirectory() as folder:
+def main(only: list[str]) -> None:
+    """Make the tables, run the sessions, all of them or those named, and write the page."""
+    sections = (
+        {part.partition("\n")[0]: part for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]} if only else {}
+    )
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         room = Path(folder)
         make_tables(room)
         for title, lines in SESSIONS.items():
-            parts.append(session(title, lines, room, {}))
-        if why_no_server() is None:
-            with postgresql_server() as url:
-                fill(url, room / "patients.csv")
-                parts.insert(-2, session("A PostgreSQL server", SERVER, room, {"CLINIC": url}))
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+            if only and title not in only:
+                continue
+            more = {}
+            if title == SERVER:
+                if (missing := why_no_server()) is not None:
+                    sys.exit(f"{title} cannot be shown: {missing}")
+                more["CLINIC"] = stack.enter_context(postgresql_server())
+                fill(more["CLINIC"], room / "patients.csv")
+            sections[title] = session(title, lines, room, more)
+    PAGE.write_text("\n## ".join([BEFORE, *(sections[title] for title in SESSIONS)]), encoding="utf-8")
 
 
 def session(title: str, lines: list[str], room: Path, more: dict[str, str]) -> str:
@@ -94,7 +109,7 @@ def session(title: str, lines: list[str], room: Path, more: dict[str, str]) -> s
             line, shell=True, cwd=room, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         said.append(f"$ {line}\n{result.stdout}".rstrip())
-    return f"## {title}\n\n```console\n" + "\n\n".join(said) + "\n```\n"
+    return f"{title}\n\n```console\n" + "\n\n".join(said) + "\n```\n"
 
 
 def make_tables(room: Path) -> None:
@@ -131,4 +146,4 @@ def fill(url: str, table: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

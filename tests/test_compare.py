@@ -55,7 +55,8 @@ def test_measures_are_what_they_are_called(n_classes):
     assert found[-1].mean("AUC") == 0.5
     assert set(ours.scores) <= set(MORE_IS_BETTER)
     assert told[0] == (0, 15, "patchwork")
-    assert len(told) == 15
+    assert told[-1] == (15, 15, "done")
+    assert len(told) == 16
 
 
 def test_the_usual_methods_take_missing_values_texts_and_flags():

@@ -112,6 +112,8 @@ def compare(
             scores.append(_fold(method, X, outcomes, train, test, measures))
         table = {measure: [fold[measure] for fold in scores] for measure in scores[0]}
         found.append(Standing(name, table, time.perf_counter() - begun))
+    if tell is not None:
+        tell(len(methods) * folds, len(methods) * folds, "done")
     return found
 
 

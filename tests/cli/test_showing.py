@@ -1,6 +1,7 @@
-import sys
+import inspect
 from pathlib import Path
-from types import ModuleType
+
+import bayespatch.study
 
 from tests.cli.program import call, complaint, document
 
@@ -36,13 +37,13 @@ def test_the_demo(tmp_path):
 def test_the_study_is_called_with_what_was_asked_for(monkeypatch, tmp_path):
     asked = {}
 
-    def run(out, **wishes):
-        asked.update(out=out, **wishes)
-        return out / "README.md"
+    taken = inspect.signature(bayespatch.study.run)
 
-    study = ModuleType("bayespatch.study")
-    study.run = run
-    monkeypatch.setitem(sys.modules, "bayespatch.study", study)
+    def run(*args, **wishes):
+        asked.update(taken.bind(*args, **wishes).arguments)
+        return asked["out"] / "README.md"
+
+    monkeypatch.setattr(bayespatch.study, "run", run)
     words = ["study", "--out", tmp_path, "--quick", "--only", "heart", "--only", "breast", "--seed", "3"]
     assert document(*words, "--json") == {"page": str(tmp_path / "README.md")}
     assert asked == dict(out=tmp_path, quick=True, only=["heart", "breast"], readmission=None, seed=3, again=False)

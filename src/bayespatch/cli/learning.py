@@ -224,7 +224,7 @@ def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:
         "classes": [str(label) for label in getattr(estimator, "classes_", ())] or None,
         "most_important": [str(name) for _, name in importance[:5]],
         "mixed": bool(estimator.diagnostics_.converged),
-        "seconds": round(sum(estimator.posterior_.timing), 2),
+        "seconds": round(estimator.posterior_.timing.seconds, 2),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +125,8 @@ def study(
     $ bayespatch study --quick --out study-quick
     $ bayespatch study --readmission diabetic_data.csv
     """
-    run = import_module("bayespatch.study").run
+    from bayespatch.study import run
+
     page = run(out, quick=quick, only=only or (), readmission=readmission, seed=seed, again=again)
     show({"page": str(page)}, json, f"the study is in {page}")
 
