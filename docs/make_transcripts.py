@@ -71,7 +71,8 @@ SESSIONS: dict[str, list[str]] = {
         "bayespatch fit nothing.csv --target outcome --out none.bpatch",
         ": > empty.csv; bayespatch fit empty.csv --target outcome --out none.bpatch",
         "bayespatch fit /bin/sh --target outcome --out none.bpatch",
-        "printf 'a,b,outcome\\n1,2,yes\\n3,no\\n' > ragged.csv; bayespatch fit ragged.csv --target outcome --out none.bpatch",
+        "printf 'a,b,outcome\\n1,2,yes\\n3,no\\n' > ragged.csv; "
+        "bayespatch fit ragged.csv --target outcome --out none.bpatch",
         "printf 'a:b:outcome\\n1:2:yes\\n' > odd.csv; bayespatch fit odd.csv --target outcome --out none.bpatch",
     ],
 }

@@ -2,7 +2,6 @@ import inspect
 from pathlib import Path
 
 import bayespatch.study
-
 from tests.cli.program import call, complaint, document
 
 
