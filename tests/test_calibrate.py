@@ -66,7 +66,7 @@ def test_intervals_narrow_with_the_number_of_voters_and_hold_the_probability():
 
 
 def test_intervals_hold_the_share_of_a_class_as_often_as_they_say():
-    """Cases of which 10 voters are a sample: Jeffreys' interval covers a share near its level, on average over shares."""
+    """Cases of which 10 voters are a sample: Jeffreys' interval covers a share near its level, over many shares."""
     rng = np.random.default_rng(4)
     truth = rng.random(20_000)
     counts = rng.binomial(10, truth)
