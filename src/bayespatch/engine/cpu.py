@@ -197,12 +197,12 @@ class CpuEngine(Engine):
     def observe(self, state: CpuState) -> Observation:
         """What is kept of a chain after a sweep."""
         votes, log_likelihood = self.summarise(state)
+        n, parent, _, kappa = state.neighbors
+        n_neighbors, n_on = cases.count_neighbors(state.neighbors, *state.logit_q_tilde.shape)
+        kappa = kappa[np.arange(parent.shape[1]) < n[:, None]] if self.model.kind == "III" else np.zeros(0)
+        log = log_prior(self.data, self.model, state.logit_q, n_neighbors, n_on, kappa)
         return Observation(
-            expit(state.logit_q),
-            expit(state.logit_q_tilde),
-            state.neighbors.n.copy(),
-            votes,
-            float(log_likelihood.sum()) + self.log_prior(state),
+            expit(state.logit_q), expit(state.logit_q_tilde), n.copy(), votes, float(log_likelihood.sum()) + log
         )
 
     def summarise(self, state: CpuState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -218,23 +218,6 @@ class CpuEngine(Engine):
             ),
         )  # fmt: skip
         return votes, log_likelihood
-
-    def log_prior(self, state: CpuState) -> float:
-        """log p(z, w, kappa, q), q-tilde integrated out."""
-        hyper = self.model.hyper
-        n_parents, n_features = state.logit_q_tilde.shape
-        n_pairs = self.data.x.shape[0] * n_parents - int((self.data.own_parent >= 0).sum())
-        n_active = int(state.neighbors.n.sum())
-        log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
-        n_neighbors, n_on = cases.count_neighbors(state.neighbors, n_parents, n_features)
-        log += importance.log_prior_w(state.logit_q, n_neighbors, n_on, float(hyper.sigma2))
-        log -= (hyper.gamma - 1.0) * np.logaddexp(0.0, -state.logit_q).sum()
-        log -= (hyper.sigma1 - 1.0) * np.logaddexp(0.0, state.logit_q).sum()
-        log -= n_features * betaln(hyper.gamma, hyper.sigma1)
-        if self.model.kind == "III":
-            kappa = state.neighbors.kappa[np.arange(state.neighbors.parent.shape[1]) < state.neighbors.n[:, None]]
-            log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
-        return float(log)
 
     def latent(self, state: CpuState) -> Latent:
         """The state as dense arrays."""
@@ -258,6 +241,28 @@ class CpuEngine(Engine):
     def add_influence(self, state: CpuState, kappa_sum: NDArray[np.float32]) -> None:
         """Add kappa (N, S) of this draw to a running sum."""
         cases.add_kappa(self.constants, state.neighbors, kappa_sum)
+
+
+def log_prior(
+    data: Data,
+    model: Model,
+    logit_q: NDArray[np.float64],
+    n_neighbors: NDArray[np.int64],
+    n_on: NDArray[np.int64],
+    kappa: NDArray[np.float64],
+) -> float:
+    """log p(z, w, kappa, q), q-tilde integrated out, from the counts n_b (S,), s_bj (S, P) and the neighbors' kappa."""
+    hyper = model.hyper
+    n_pairs = len(data.x) * len(n_neighbors) - int((data.own_parent >= 0).sum())
+    n_active = int(n_neighbors.sum())
+    log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
+    log += importance.log_prior_w(logit_q, n_neighbors, n_on, float(hyper.sigma2))
+    log -= (hyper.gamma - 1.0) * np.logaddexp(0.0, -logit_q).sum()
+    log -= (hyper.sigma1 - 1.0) * np.logaddexp(0.0, logit_q).sum()
+    log -= len(logit_q) * betaln(hyper.gamma, hyper.sigma1)
+    if model.kind == "III":
+        log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
+    return float(log)
 
 
 def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:
