@@ -38,6 +38,7 @@ from bayespatch.engine.cpu import (
 from bayespatch.engine.cuda_case import Entries, Importance, Table
 from bayespatch.engine.cuda_importance import Chain, Move, Parents, Prior
 from bayespatch.engine.cuda_kernels import Shape
+from bayespatch.engine.cuda_launch import Launcher
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model
 
@@ -62,6 +63,7 @@ class CudaState:
     spare: Entries  # where the next update of the cases writes
     most: Any  # (1,) int32: the longest list, where it was too long
     stream: Any
+    launcher: Launcher
 
 
 def to_card(array: NDArray[Any]) -> Any:
@@ -80,6 +82,11 @@ def from_card(array: Any, stream: Any = 0) -> Any:
     if stream:
         stream.synchronize()
     return host
+
+
+def overwrite(card: Any, array: NDArray[Any]) -> None:
+    """Put an array into memory of the card."""
+    card.copy_to_device(np.ascontiguousarray(array))
 
 
 def require_card() -> None:
@@ -117,7 +124,6 @@ class CudaEngine(Engine):
         self.prior = Prior(float(model.hyper.gamma), float(model.hyper.sigma1), float(model.hyper.sigma2))
         self.table = self.table_of(data)
         self.parents = Parents(to_card(layout.padded(data.x_parents, n_features, PARENT_MISSING)))
-        self.ready: dict[Any, Any] = {}
         self.numbers = to_card(np.arange(n_cases, dtype=np.int64))
 
     @classmethod
@@ -191,6 +197,7 @@ class CudaEngine(Engine):
             self.blank_entries(capacity),
             to_card(np.zeros(1, np.int32)),
             cuda.stream(),
+            Launcher(),
         )
         self.fill_importance(state)
         return state
@@ -207,11 +214,8 @@ class CudaEngine(Engine):
         )
 
     def launch(self, kernel: Any, grid: Any, state: CudaState, *args: Any) -> None:
-        """Run a kernel in the chain's stream. Specialised: looking up the types of all arguments takes longer than many
-        a kernel runs."""
-        if kernel not in self.ready:
-            self.ready[kernel] = kernel.specialize(*args)
-        self.ready[kernel][*grid, state.stream](*args)
+        """Run a kernel in the chain's stream."""
+        state.launcher(kernel, grid, state.stream, *args)
 
     def fill_importance(self, state: CudaState) -> None:
         """q-tilde from its logits."""
@@ -221,8 +225,8 @@ class CudaEngine(Engine):
 
     def set_importance(self, state: CudaState, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
         """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
-        logit_q, logits = to_card(logit_inside(q)), to_card(logit_inside(q_tilde))
-        state.weights = state.weights._replace(logit_q=logit_q, logits=logits)
+        overwrite(state.weights.logit_q, logit_inside(q))
+        overwrite(state.weights.logits, logit_inside(q_tilde))
         self.fill_importance(state)
 
     def sweep(self, state: CudaState, adapt: bool = False) -> None:
@@ -255,8 +259,7 @@ class CudaEngine(Engine):
                 state.entries, state.spare = state.spare, state.entries
                 return
             # Some cases found more neighbors than there is room for: the same again, with room.
-            state.most = to_card(np.zeros(1, np.int32))
-            run = (run[0], state.most)
+            overwrite(state.most, np.zeros(1, np.int32))
             state.spare = self.blank_entries(min(len(self.data.x_parents), power_of_two(most)))
 
     def count_neighbors(self, state: CudaState) -> None:

@@ -8,8 +8,9 @@ Single precision costs no more than a relative error of some 1e-6 in the odds of
 of positive terms, ``f_j = (1 - q~) + q~ R_j``. A random number is compared with the odds in two steps: 24 bits of it
 turn most pairs down, and where they do not, all 53 decide in double precision, so that small odds are not rounded.
 
-A thread looks for parents that may become neighbors, by itself. A neighbor that comes or goes is rare, and would keep
-31 threads waiting for one; so its group deals with it together, a feature each (``cuda_kernels.py``).
+What is needed for every pair lies in registers (`Own`), and its loops are unrolled; what is needed when a neighbor
+comes or goes lies in shared memory (`Case`), and its loops run to ``c.n_features``, which the compiler does not know: a
+code that is short stays in the instruction cache.
 
 Functions of arrays and numbers, compiled by whoever calls them: a CUDA kernel, or (in the tests) the CPU.
 """
@@ -73,7 +74,7 @@ class Importance(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What a group keeps of one of its cases, for all of its threads to see."""
+    """What changes with the neighbors of a case. In Model II other threads see it too."""
 
     votes: object  # (2, P) float32, in Model III float64: AGREE and TOTAL
     ratio: object  # (2, P) float32: the largest R_j that a vote which DIFFERS or AGREES could bring
@@ -133,15 +134,16 @@ def open_case(rng, key, number):
 
 
 @inlined
-def cast_votes(kind, c, table, case, i, b, k, first, step):
-    """Add the votes of parent b with weight k (negative: take them away), on every step-th feature."""
-    for j in range(first, c.n_features, step):
+def cast_votes(kind, c, table, case, i, b, k):
+    """Add the votes of parent b, whose w is in `case.bits`, with weight k (negative: take them away)."""
+    for j in range(c.n_features):
         if bit(case.bits, j):
             if in_word(table.votes[j >> 5, b], j):
                 case.votes[TOTAL, j] += k
             if bit(case.same, j):
                 case.votes[AGREE, j] += k
             refresh_ratio(kind, c, table, case, i, j)
+    case.class_votes[table.y_parents[b]] += k
 
 
 @inlined
@@ -164,10 +166,10 @@ def refresh_ratio(kind, c, table, case, i, j):
 
 
 @inlined
-def refresh_labels(kind, c, table, case, i, first, step):
+def refresh_labels(kind, c, table, case, i):
     """The largest H: H(1), in Model II H(P), and 1 in Models II and III, whose k may be close to 0."""
     strongest = float(c.n_features) if kind == 2 else 1.0
-    for m in range(first, case.label.shape[0], step):
+    for m in range(case.label.shape[0]):
         h = label_ratio(c, table.mu, case.class_votes, table.y[i], m, strongest)
         case.label[m] = np.float32(h if kind == 1 else max(1.0, h))
 
@@ -184,10 +186,8 @@ def begin_case(kind, c, table, entries, case, i):
         load_entry(entries, case, s, i)
         for word in range(case.same.shape[0]):
             case.same[word] = entries.same[word, s, i]
-        k = strength(kind, entries, s, i)
-        cast_votes(kind, c, table, case, i, b, k, 0, 1)
-        case.class_votes[table.y_parents[b]] += k
-    refresh_labels(kind, c, table, case, i, 0, 1)
+        cast_votes(kind, c, table, case, i, b, strength(kind, entries, s, i))
+    refresh_labels(kind, c, table, case, i)
 
 
 @inlined
@@ -213,8 +213,23 @@ def show_agreement(own, case):
 
 
 @inlined
-def store_entry(kind, entries, case, n, i, b, k):
-    """Parent b becomes entry n, with the w in `case.bits`, if there is room."""
+def take_out(kind, c, table, entries, case, own, s, i, b):
+    """Take entry s, parent b, out of the votes; returns its weight."""
+    load_entry(entries, case, s, i)
+    show_agreement(own, case)
+    k = strength(kind, entries, s, i)
+    cast_votes(kind, c, table, case, i, b, -k)
+    refresh_labels(kind, c, table, case, i)
+    take_ratios(case, own)
+    return k
+
+
+@inlined
+def put_in(kind, c, table, entries, case, own, n, i, b, k):
+    """Parent b becomes entry n, with the w in `case.bits`; where there is no room, its votes count all the same."""
+    cast_votes(kind, c, table, case, i, b, k)
+    refresh_labels(kind, c, table, case, i)
+    take_ratios(case, own)
     if n < entries.parent.shape[0]:
         entries.parent[n, i] = b
         for word in range(case.bits.shape[0]):
@@ -287,19 +302,19 @@ def turned_down(odds, bits):
 def consider(kind, c, table, importance, own, case, candidate, weight, chunk, i, b, current):
     """Whether parent b becomes a neighbor: its weight k, or -1; a uniform number; and the largest odds.
 
-    In Model II k = 0 says only that it may: the group has to weigh the pair. `current`: kappa of one who has been a
-    neighbor, else -1.
+    In Model II k = 0 says only that it may: the pair has to be weighed. `current`: k of one who has been a neighbor,
+    else -1.
     """
     bits = random_bits(own.rng)
     odds = largest_odds(kind, c, importance, own, case.label[table.y_parents[b]], b, chunk)
     if turned_down(min(odds, float(CEILING)), bits) and not (kind == 3 and current >= 0.0):
         return -1.0, 0.0, 0.0
     u = to_unit(bits)
+    show_agreement(own, case)
     if kind == 1:
         return (1.0 if u * (1.0 + odds) < odds else -1.0), u, odds
     if kind == 2:
         return 0.0, u, odds
-    show_agreement(own, case)
     return try_kappa(c, table, importance, own.rng, case, candidate, weight, i, b, current, u), u, odds
 
 
@@ -335,31 +350,24 @@ def try_kappa(c, table, importance, rng, case, candidate, weight, i, b, current,
 
 
 @inlined
-def draw_features(kind, c, table, importance, case, rng, flags, i, b, k, first, step):
-    """w of parent b, which votes with weight k: independent over features (Models I and III).
-
-    Every thread draws all the numbers from a copy of the case's stream, and decides every step-th feature.
-    """
-    for j in range(c.n_features):
-        u = uniform(rng)
-        if (j - first) % step == 0:
-            off = float(importance.single[OFF, b, j])
-            on = float(importance.single[ON, b, j])
-            if in_word(table.votes[j >> 5, b], j):
-                if kind == 1:
-                    on *= case.ratio[AGREES, j] if bit(case.same, j) else case.ratio[DIFFERS, j]
-                elif in_word(table.observed[j >> 5, i], j):
-                    off *= 1.0 + c.lam * k / (table.c2[j] + c.lam * case.votes[TOTAL, j])
-                    if bit(case.same, j):
-                        on *= 1.0 + c.lam * k / (c.c1 + c.lam * case.votes[AGREE, j])
-            flags[j] = 1 if u * (off + on) < on else 0
+def switch_on(case, j):
+    case.bits[j >> 5] |= np.uint32(BIT << np.uint32(j & 31))
 
 
 @inlined
-def gather_bits(c, flags, case, first, step):
-    """`flags` (P,) as words, into `case.bits`: every step-th word."""
-    for word in range(first, case.bits.shape[0], step):
-        bits = np.uint32(0)
-        for j in range(32 * word, min(32 * word + 32, c.n_features)):
-            bits |= np.uint32(np.uint32(flags[j]) << np.uint32(j & 31))
-        case.bits[word] = bits
+def draw_features(kind, c, table, importance, case, rng, i, b, k):
+    """w of parent b, which votes with weight k, into `case.bits`: independent over features (Models I and III)."""
+    for word in range(case.bits.shape[0]):
+        case.bits[word] = 0
+    for j in range(c.n_features):
+        off = float(importance.single[OFF, b, j])
+        on = float(importance.single[ON, b, j])
+        if in_word(table.votes[j >> 5, b], j):
+            if kind == 1:
+                on *= case.ratio[AGREES, j] if bit(case.same, j) else case.ratio[DIFFERS, j]
+            elif in_word(table.observed[j >> 5, i], j):
+                off *= 1.0 + c.lam * k / (table.c2[j] + c.lam * case.votes[TOTAL, j])
+                if bit(case.same, j):
+                    on *= 1.0 + c.lam * k / (c.c1 + c.lam * case.votes[AGREE, j])
+        if uniform(rng) * (off + on) < on:
+            switch_on(case, j)
