@@ -225,7 +225,11 @@ def test_hyper_must_be_hyperparameters():
 
 
 def test_one_vote_weight_per_class():
-    refused(r"hyper.mu=\(1.0, 2.0, 3.0\) has 3 weights for n_classes=2", hyper=Hyperparameters(mu=(1.0, 2.0, 3.0)))
+    refused(r"hyper.mu=\(1.0, 2.0, 3.0\) has 3 numbers, one per class", hyper=Hyperparameters(mu=(1.0, 2.0, 3.0)))
+    refused(
+        r"hyper.gamma=\(1.0, 2.0, .*\) has 9 numbers, one per feature",
+        hyper=Hyperparameters(gamma=(1.0, 2.0) + (3.0,) * 7),
+    )
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, NAN])
@@ -290,8 +294,8 @@ def test_values_beside_a_window_need_not_be_codes():
 
 
 def test_model_defaults_to_the_default_constants():
-    assert check_model("II", "paper", None, 2).hyper == Hyperparameters()
-    assert check_model("I", "exact", Hyperparameters(mu=(1.0, 2.0)), 2).hyper.mu == (1.0, 2.0)
+    assert check_model("II", "paper", None, 2, 3).hyper == Hyperparameters()
+    assert check_model("I", "exact", Hyperparameters(mu=(1.0, 2.0)), 2, 3).hyper.mu == (1.0, 2.0)
 
 
 @given(

@@ -21,6 +21,7 @@ ROOMS = (
     "progress",
     "sample",
     "predict",
+    "calibrate",
     "tune",
     "explain",
     "plot",

@@ -7,7 +7,7 @@ import pytest
 
 from bayespatch import predict
 from bayespatch.check import check_data
-from bayespatch.model import HIDDEN, Hyperparameters, Latent, Model, class_votes
+from bayespatch.model import HIDDEN, Hyperparameters, Latent, Model, class_votes, log_likelihood_features
 from bayespatch.predict import (
     Neighborhood,
     draws_used,
@@ -53,10 +53,11 @@ def rows_of(data, rows):
 
 
 def test_shapes(posterior):
-    votes, company = predict_cases(posterior, new_cases(), detail=True)
+    votes, familiarity, company = predict_cases(posterior, new_cases(), detail=True)
     assert votes.shape == (60, 25, 2)
     np.testing.assert_allclose(votes.sum(axis=2), 1, rtol=1e-6)
-    assert company.probability.shape == company.influence.shape == (25, 20)
+    assert company.probability.shape == company.influence.shape == company.share.shape == (25, 20)
+    assert familiarity.shape == (25,)
     assert company.features.shape == (25, 20, N_FEATURES)
     assert predict_cases(posterior, new_cases()).company is None
 
@@ -68,7 +69,7 @@ def test_a_case_does_not_depend_on_the_others_their_order_or_the_threads(posteri
     for rows, threads in ((order, 1), (slice(None), 2), (slice(None), 3), *((slice(i, i + 1), 1) for i in range(6))):
         part = predict_cases(posterior, rows_of(data, rows), detail=True, n_threads=threads)
         np.testing.assert_array_equal(part.votes, whole.votes[:, rows])
-        np.testing.assert_array_equal(part.probabilities(), whole.probabilities()[rows])
+        np.testing.assert_array_equal(part.mean_votes(), whole.mean_votes()[rows])
         for found, expected in zip(part.company, whole.company, strict=True):
             np.testing.assert_array_equal(found, expected[rows])
 
@@ -82,7 +83,7 @@ def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch
     joined = predict_cases(posterior, data, detail=True)
     np.testing.assert_array_equal(joined.votes, whole.votes)
     np.testing.assert_array_equal(joined.company.features, whole.company.features)
-    monkeypatch.setattr(predict, "BATCH_NUMBERS", 3 * (200 * 2 + 20 * 6))
+    monkeypatch.setattr(predict, "BATCH_NUMBERS", 3 * (200 * 2 + 20 * 7))
     assert next(predict_batches(posterior, data, detail=True)).votes.shape[1] == 3
     monkeypatch.setattr(predict, "BATCH_NUMBERS", 1)
     assert next(predict_batches(posterior, data)).votes.shape[1] == 1
@@ -91,24 +92,28 @@ def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch
 def test_company_and_votes_tell_the_same_story(posterior):
     """The influence of each class, weighed as in h, is where the votes come from."""
     data = new_cases()
-    votes, company = predict_cases(posterior, data, detail=True)
+    votes, _, company = predict_cases(posterior, data, detail=True)
     if posterior.model.kind == "I":
         np.testing.assert_array_equal(company.influence, company.probability)
     if posterior.model.kind == "II":
         np.testing.assert_allclose(company.influence, company.features.sum(axis=2), rtol=1e-5)
     assert (company.features <= company.probability[:, :, None] + 1e-6).all()
-    for_one = company.influence @ (data.y_parents == 1)
-    assert np.corrcoef(for_one / company.influence.sum(axis=1), votes[:, :, 1].mean(axis=0))[0, 1] > 0.9
+    # The votes for a class are the shares of its neighbors and half of what is left to the base rates.
+    base_rate = 1.0 - company.share.sum(axis=1)
+    for_one = company.share @ (data.y_parents == 1) + base_rate / 2
+    np.testing.assert_allclose(for_one, votes[:, :, 1].mean(axis=0), atol=1e-5)
 
 
 def test_one_draw_is_what_the_model_says():
     """With q-tilde of one draw, votes are h(m) / sum h of the neighbors found."""
     posterior = fitted(chains=1, draws=1)
     data = new_cases()
-    votes, company = predict_cases(posterior, data, detail=True)
+    votes, familiarity, company = predict_cases(posterior, data, detail=True)
     z, w = company.probability > 0, company.features > 0
     latent = Latent(posterior.q[0, 0], z, w, company.influence)
     np.testing.assert_allclose(votes[0], class_votes(data, posterior.model, latent), rtol=1e-6)
+    explained = log_likelihood_features(data, posterior.model, latent).sum(axis=1)
+    np.testing.assert_allclose(familiarity, explained, rtol=1e-6)
 
 
 def test_a_known_label_draws_the_neighbors_of_its_class(posterior):
@@ -125,7 +130,7 @@ def test_an_unseen_code_matches_nobody(posterior):
     data = new_cases(3)
     x = data.x.copy()
     x[:, 0] = 3  # V_0: no parent has it
-    votes, company = predict_cases(posterior, data._replace(x=x), detail=True)
+    votes, _, company = predict_cases(posterior, data._replace(x=x), detail=True)
     assert np.isfinite(votes).all()
     seen = predict_cases(posterior, data, detail=True).company
     assert company.features[:, :, 0].sum() < seen.features[:, :, 0].sum()
@@ -188,7 +193,7 @@ def test_together_the_votes_of_the_chains_are_those_of_the_prediction():
     past, new = check_data(**problem()), new_cases(8)
     together = sample_together(posterior, past, new, n_threads=2)
     read = together.votes_mean[30:]
-    cast = predict_cases(together, new, n_draws=800).probabilities()
+    cast = predict_cases(together, new, n_draws=800).mean_votes()
     np.testing.assert_allclose(cast, read, atol=0.08)
     assert np.abs(cast - read).mean() < 0.02
 

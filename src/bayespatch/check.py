@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayespatch.model import HIDDEN, KINDS, LIKELIHOODS, Data, Hyperparameters, Kind, Likelihood, Model
+from bayespatch.model import HIDDEN, KINDS, LIKELIHOODS, PER, Data, Hyperparameters, Kind, Likelihood, Model
 
 Missing = Literal["error", "ignore"]
 MISSING: tuple[Missing, ...] = ("error", "ignore")
@@ -54,19 +54,21 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     return value
 
 
-def check_model(model: object, likelihood: object, hyper: object, n_classes: int) -> Model:
-    """Which model with which constants; `hyper` checks its own values, here it meets the number of classes."""
+def check_model(model: object, likelihood: object, hyper: object, n_classes: int, n_features: int) -> Model:
+    """Which model with which constants; `hyper` checks its own values, here it meets the data's numbers."""
     kind = cast(Kind, check_choice("model", model, KINDS))
     form = cast(Likelihood, check_choice("likelihood", likelihood, LIKELIHOODS))
     if hyper is None:
         hyper = Hyperparameters()
     if not isinstance(hyper, Hyperparameters):
         raise ValueError(f"hyper={hyper!r} is not a Hyperparameters; pass hyper=Hyperparameters(alpha=..., ...)")
-    if np.ndim(hyper.mu) > 0 and np.size(hyper.mu) != n_classes:
-        raise ValueError(
-            f"hyper.mu={hyper.mu!r} has {np.size(hyper.mu)} weights for n_classes={n_classes}; "
-            f"pass one number, or one weight per class"
-        )
+    for name, per in PER.items():
+        values, n = getattr(hyper, name), n_classes if per == "class" else n_features
+        if np.ndim(values) > 0 and np.size(values) != n:
+            raise ValueError(
+                f"hyper.{name}={values!r} has {np.size(values)} numbers, one per {per} would be {n}; "
+                f"pass one number, or one per {per}"
+            )
     return Model(kind=kind, likelihood=form, hyper=hyper)
 
 

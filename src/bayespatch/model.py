@@ -25,6 +25,7 @@ Likelihood = Literal["exact", "paper"]
 KINDS: tuple[Kind, ...] = ("I", "II", "III")
 LIKELIHOODS: tuple[Likelihood, ...] = ("exact", "paper")
 
+PER = {"mu": "class", "gamma": "feature", "sigma1": "feature"}  # constants that may be one number for each of these
 HIDDEN = -1  # the label of a case whose class is not known
 
 _TINY = np.finfo(np.float64).tiny
@@ -46,7 +47,8 @@ class Hyperparameters:
         μ0, the base rate of every class, and μ, the weight of one neighbor's vote for its own class: one number, or
         one per class (μ_m).
     gamma, sigma1
-        γ and σ1: the importance of a feature is q_j ~ Beta(γ, σ1), with mean γ / (γ + σ1).
+        γ and σ1: the importance of a feature is q_j ~ Beta(γ, σ1), with mean γ / (γ + σ1); one number each, or one per
+        feature (γ_j, σ1_j).
     sigma2
         σ2: the importance of a feature of one parent is q̃_bj ~ Beta(σ2 q_j / (1 - q_j), σ2), whose mean is q_j. The
         larger σ2, the more alike the parents.
@@ -66,8 +68,8 @@ class Hyperparameters:
     lam: float = 2.0
     mu0: float = 0.1
     mu: float | tuple[float, ...] = 1.0
-    gamma: float = 5.0
-    sigma1: float = 2.0
+    gamma: float | tuple[float, ...] = 5.0
+    sigma1: float | tuple[float, ...] = 2.0
     sigma2: float = 5.0
     tau: float = 1.0
     sigma3: float = 1.0
@@ -81,10 +83,11 @@ class Hyperparameters:
         for constant in fields(self):
             value = getattr(self, constant.name)
             values = np.asarray(value, dtype=np.float64)
-            if values.size == 0 or not np.all(np.isfinite(values) & (values > 0)):
-                per_class = ", or one such number per class" if constant.name == "mu" else ""
+            shaped = values.ndim == 0 or (values.ndim == 1 and values.size > 0 and constant.name in PER)
+            if not shaped or not np.all(np.isfinite(values) & (values > 0)):
+                several = f", or one such number per {PER[constant.name]}" if constant.name in PER else ""
                 raise ValueError(
-                    f"{constant.name} must be finite and greater than 0, got {value}; pass a positive number{per_class}"
+                    f"{constant.name} must be finite and greater than 0, got {value}; pass a positive number{several}"
                 )
 
     @classmethod
@@ -94,12 +97,20 @@ class Hyperparameters:
 
     def mu_per_class(self, n_classes: int) -> NDArray[np.float64]:
         """μ_m, the weight of a vote for each class, as an (M,) array."""
-        mu = np.asarray(self.mu, dtype=np.float64)
-        if mu.ndim == 1 and len(mu) != n_classes:
+        return self._each("mu", n_classes, "classes")
+
+    def q_prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """γ_j and σ1_j, the shapes of the prior of each feature's importance, two (P,) arrays."""
+        return self._each("gamma", n_features, "features"), self._each("sigma1", n_features, "features")
+
+    def _each(self, name: str, n: int, what: str) -> NDArray[np.float64]:
+        values = np.asarray(getattr(self, name), dtype=np.float64)
+        if values.ndim == 1 and len(values) != n:
             raise ValueError(
-                f"mu has {len(mu)} values for {n_classes} classes, got {self.mu}; pass one number or one per class"
+                f"{name} has {len(values)} values for {n} {what}, got {getattr(self, name)}; "
+                f"pass one number or one per {PER[name]}"
             )
-        return np.broadcast_to(mu, n_classes).copy()
+        return np.broadcast_to(values, n).copy()
 
 
 @dataclass(frozen=True)
@@ -299,8 +310,8 @@ def log_prior_w(model: Model, latent: Latent) -> float:
 
 
 def log_prior_q(model: Model, latent: Latent) -> float:
-    """The log of p(q), every q_j ~ Beta(γ, σ1)."""
-    return log_beta_density(latent.q, model.hyper.gamma, model.hyper.sigma1)
+    """The log of p(q), every q_j ~ Beta(γ_j, σ1_j)."""
+    return log_beta_density(latent.q, *model.hyper.q_prior(len(latent.q)))
 
 
 def log_prior_kappa(model: Model, latent: Latent) -> float:
@@ -310,7 +321,9 @@ def log_prior_kappa(model: Model, latent: Latent) -> float:
     return log_beta_density(latent.kappa[latent.z], model.hyper.tau, model.hyper.sigma3)
 
 
-def log_beta_density(value: NDArray[np.float64], a: float, b: float) -> float:
+def log_beta_density(
+    value: NDArray[np.float64], a: float | NDArray[np.float64], b: float | NDArray[np.float64]
+) -> float:
     """The sum of log Beta(value; a, b); values that round to 0 or 1 are taken as their neighbors inside."""
     log_value = np.log(np.maximum(value, _TINY))
     log_rest = np.log(np.maximum(1.0 - value, _EPSILON))

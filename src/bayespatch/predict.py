@@ -14,21 +14,52 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.check import MAX_SEED
-from bayespatch.model import Data
+from bayespatch.check import MAX_SEED, check_choice
+from bayespatch.model import HIDDEN, Data, Model
 from bayespatch.posterior import Posterior
-from bayespatch.sample import run_chains
+from bayespatch.sample import chosen_engine, load_engine, run_chains
 
 N_DRAWS = 200  # of q-tilde, evenly from all chains
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 16  # fewer are not worth a thread
-BATCH = 4096  # cases at a time, at most, and
+MAX_REVIEWED = 2000  # past cases that are looked at as if they were new
+PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
+BATCH = 4096  # cases at a time, at most;
+BATCH_ON_GPU = 2**16  # many, to keep it busy; and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+
+
+class Importances(Protocol):
+    """What prediction asks of a posterior."""
+
+    @property
+    def model(self) -> Model:
+        """The model that was sampled."""
+
+    @property
+    def seed(self) -> int:
+        """Of the random numbers."""
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Draws of q, (C, D, P)."""
+
+    @property
+    def q_tilde(self) -> NDArray[Any]:
+        """Draws of q-tilde, (C, D, S, P)."""
+
+    @property
+    def n_chains(self) -> int:
+        """How many chains, C."""
+
+    @property
+    def n_draws(self) -> int:
+        """How many draws in each, D."""
 
 
 class UnseenValueWarning(UserWarning):
@@ -44,12 +75,15 @@ class Company(NamedTuple):
         Probability of being a neighbor.
     influence : array of shape (n, S), float32
         Mean weight of the parent's vote, kappa; 0 where it is not a neighbor.
+    share : array of shape (n, S), float32
+        Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
     features : array of shape (n, S, P), float32
         Probability of being a neighbor to whom the feature matters.
     """
 
     probability: NDArray[np.float32]
     influence: NDArray[np.float32]
+    share: NDArray[np.float32]
     features: NDArray[np.float32]
 
 
@@ -59,17 +93,39 @@ class Prediction(NamedTuple):
     Attributes
     ----------
     votes : array of shape (draws, n, M), float32
-        Shares of the votes for each class, h(m) / sum h. Their mean is the probability, their spread its uncertainty.
+        Shares of the votes for each class, h(m) / sum h. Their mean is the vote, their spread its uncertainty.
+    familiarity : array of shape (n,)
+        How well the neighbors explain the case: the log likelihood of its values (and of its class, where it is known),
+        mean over the draws.
     company : Company, or None where it was not asked for
     """
 
     votes: NDArray[np.float32]
+    familiarity: NDArray[np.float64]
     company: Company | None
 
-    def probabilities(self) -> NDArray[np.float64]:
-        """The probability of each class: the mean over the draws, (n, M)."""
+    def mean_votes(self) -> NDArray[np.float64]:
+        """The share of the votes for each class: the mean over the draws, (n, M)."""
         means = self.votes.mean(axis=0, dtype=np.float64)
         return np.asarray(means / means.sum(axis=1, keepdims=True))
+
+
+class Review(NamedTuple):
+    """Past cases looked at as if they were new: none votes on itself, and their own labels are hidden.
+
+    Attributes
+    ----------
+    rows : int array of shape (R,)
+        Which: rows of the training table.
+    votes : array of shape (R, M)
+        Mean shares of the votes for each class.
+    familiarity : array of shape (R,)
+        As in `Prediction`.
+    """
+
+    rows: NDArray[np.int64]
+    votes: NDArray[np.float64]
+    familiarity: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +168,13 @@ class Neighborhood:
 
 
 def predict_batches(
-    posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances,
+    data: Data,
+    *,
+    detail: bool = False,
+    n_draws: int = N_DRAWS,
+    n_threads: int = 1,
+    engine: str = "cpu",
 ) -> Iterator[Prediction]:
     """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
 
@@ -128,6 +190,8 @@ def predict_batches(
         How many draws of q-tilde to use, at most as many as there are.
     n_threads : int
         Threads; the result does not depend on it.
+    engine : {"cpu", "cuda", "auto"}
+        What computes it; "auto" takes a GPU where there is one and the cases are many.
 
     Yields
     ------
@@ -135,18 +199,25 @@ def predict_batches(
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
     n_parents, n_features = data.x_parents.shape
-    per_case = n_draws * data.n_classes + (n_parents * (n_features + 2) if detail else 0)
-    size = max(1, min(BATCH, BATCH_NUMBERS // per_case))
+    per_case = n_draws * data.n_classes + (n_parents * (n_features + 3) if detail else 0)
+    name = chosen_engine(check_choice("engine", engine, PREDICTING), data)
+    size = max(1, min(BATCH_ON_GPU if name == "cuda" else BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
         batch = data._replace(x=data.x[rows], y=data.y[rows], own_parent=data.own_parent[rows])
-        yield _predict_batch(posterior, batch, detail, n_draws, n_threads)
+        yield _predict_batch(posterior, batch, detail, n_draws, n_threads, name)
 
 
 def predict_cases(
-    posterior: Posterior, data: Data, *, detail: bool = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances,
+    data: Data,
+    *,
+    detail: bool = False,
+    n_draws: int = N_DRAWS,
+    n_threads: int = 1,
+    engine: str = "cpu",
 ) -> Prediction:
-    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+2) more.
+    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+3) more.
 
     Examples
     --------
@@ -158,12 +229,43 @@ def predict_cases(
     >>> predict_cases(posterior, new).votes.shape
     (200, 1, 2)
     """
-    parts = list(predict_batches(posterior, data, detail=detail, n_draws=n_draws, n_threads=n_threads))
+    parts = list(
+        predict_batches(posterior, data, detail=detail, n_draws=n_draws, n_threads=n_threads, engine=engine)
+    )
     if len(parts) == 1:
         return parts[0]
     companies = [part.company for part in parts if part.company is not None]
     joined = Company(*(np.concatenate(pieces) for pieces in zip(*companies, strict=True))) if companies else None
-    return Prediction(np.concatenate([part.votes for part in parts], axis=1), joined)
+    votes = np.concatenate([part.votes for part in parts], axis=1)
+    return Prediction(votes, np.concatenate([part.familiarity for part in parts]), joined)
+
+
+def review_cases(
+    posterior: Importances,
+    past: Data,
+    rows: NDArray[np.int64],
+    *,
+    most: int = MAX_REVIEWED,
+    n_draws: int = N_DRAWS,
+    n_threads: int = 1,
+    engine: str = "cpu",
+) -> Review:
+    """Predict the past cases, or `most` of them, evenly spread, each without itself.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        The fit.
+    past : Data
+        Its cases and parents; `past.own_parent` says which parent a case is.
+    rows : int array of shape (N,)
+        Where the cases stand in the training table.
+    """
+    n = len(rows)
+    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+    hidden = past._replace(x=past.x[chosen], y=np.full(len(chosen), HIDDEN), own_parent=past.own_parent[chosen])
+    seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads, engine=engine)
+    return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
 
 
 def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: Any = False) -> Posterior:
@@ -203,26 +305,27 @@ def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
-def draws_used(posterior: Posterior, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
+def draws_used(posterior: Importances, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
     """Which draws of each chain are used: evenly spread, the last among them."""
     share = min(posterior.n_draws, max(1, -(-n_draws // posterior.n_chains)))
     return np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]
 
 
-def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int, n_threads: int) -> Prediction:
-    from bayespatch.engine.cpu import CpuEngine, chain_key, subkey  # loads Numba
+def _predict_batch(
+    posterior: Importances, data: Data, detail: bool, n_draws: int, n_threads: int, name: str
+) -> Prediction:
+    from bayespatch.engine.cpu import chain_key, subkey  # loads Numba
 
     (n, n_features), n_parents = data.x.shape, len(data.x_parents)
-    engine = CpuEngine(data, posterior.model, min(n_threads, 1 + n // CASES_PER_THREAD))
+    engine: Any = load_engine(name)(data, posterior.model, min(n_threads, 1 + n // CASES_PER_THREAD))
     numbers = row_numbers(data.x)
     used = draws_used(posterior, n_draws)
     votes = np.empty((posterior.n_chains, len(used), n, data.n_classes), dtype=np.float32)
+    familiarity = np.zeros(n)
     company = None
     if detail:
-        pairs = (n, n_parents)
-        company = Company(
-            np.zeros(pairs, np.float32), np.zeros(pairs, np.float32), np.zeros((*pairs, n_features), np.float32)
-        )
+        shapes = {**dict.fromkeys(Company._fields, (n, n_parents)), "features": (n, n_parents, n_features)}
+        company = Company(**{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
     for chain in range(posterior.n_chains):
         state = engine.start(posterior.seed, chain)
         key = subkey(chain_key(posterior.seed, chain), -1 % 2**63)  # no sweep of the fit has this number
@@ -232,10 +335,11 @@ def _predict_batch(posterior: Posterior, data: Data, detail: bool, n_draws: int,
             for _ in range(1 if k else N_SETTLING):
                 engine.update_cases(state, subkey(key, sweep), numbers)
                 sweep += 1
-            votes[chain, k] = engine.summarise(state)[0]
+            votes[chain, k], log_likelihood = engine.summarise(state)
+            familiarity += log_likelihood
             if company is not None:
                 engine.add_neighbors(state, company.probability, company.features)
-                engine.add_influence(state, company.influence)
-    for total in company or ():
+                engine.add_influence(state, company.influence, company.share)
+    for total in (familiarity, *(company or ())):
         total /= posterior.n_chains * len(used)
-    return Prediction(votes.reshape(-1, n, data.n_classes), company)
+    return Prediction(votes.reshape(-1, n, data.n_classes), familiarity, company)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
 from bayespatch.diagnostics import MixingWarning
+from bayespatch.engine.auto import fastest_engine
 from bayespatch.engine.base import Engine
 from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.posterior import Posterior, Settings, Timing
@@ -29,11 +30,19 @@ from bayespatch.progress import Meter, Report, Tell, progress_meter
 ENGINES: dict[str, str] = {
     "cpu": "bayespatch.engine.cpu:CpuEngine",
     "paper": "bayespatch.engine.paper:PaperEngine",
+    "cuda": "bayespatch.engine.cuda:CudaEngine",
 }
 
 _BLOCK_SECONDS = 0.1  # how long chains run between two meetings
 _POLL_SECONDS = 0.2  # how often progress is shown, and on Windows how soon Ctrl-C is noticed
 _MAX_SUMMED = 2**24  # float32 counts draws exactly up to here
+
+
+def chosen_engine(name: str, data: Data) -> str:
+    """The engine that is meant: "auto" is a GPU where one is present and the data are large enough to pay."""
+    if check_choice("engine", name, ("auto", *ENGINES)) != "auto":
+        return name
+    return fastest_engine(len(data.x), *data.x_parents.shape)
 
 
 def load_engine(name: str) -> type[Engine]:
@@ -101,7 +110,8 @@ def sample(
     missing : {"error", "ignore"}
         Refuse NaN, or leave missing values out of the comparison.
     engine : str
-        "cpu", or "paper" for the paper's own sampler (slow).
+        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two here; or "paper" for the paper's own sampler
+        (slow).
     chains, draws, warmup, thin : int
         Chains; draws kept of each; sweeps before the first draw, in which step sizes adapt; sweeps per draw.
     seed : int
@@ -146,7 +156,7 @@ def sample(
         exclude_self=exclude_self,
     )
     settings = Settings(
-        engine=check_choice("engine", engine, ENGINES),
+        engine=chosen_engine(engine, data),
         chains=check_count("chains", chains, at_least=1),
         draws=check_count("draws", draws, at_least=1),
         warmup=check_count("warmup", warmup, at_least=0),
@@ -158,7 +168,7 @@ def sample(
     )
     return run_chains(
         data,
-        check_model(model, likelihood, hyper, data.n_classes),
+        check_model(model, likelihood, hyper, data.n_classes, data.x.shape[1]),
         settings,
         n_threads=n_threads,
         progress=progress,
@@ -187,11 +197,7 @@ def run_chains(
     meter = progress_meter(progress)  # before the work: a missing package is told at once
 
     n_at_once = min(settings.chains, threads)
-    engine_class = load_engine(settings.engine)
-    engines = [
-        engine_class(data, model, n_threads=threads // n_at_once)  # one each: a chain shares nothing
-        for _ in range(settings.chains)
-    ]
+    engines = load_engine(settings.engine).for_chains(settings.chains, data, model, threads // n_at_once)
     run = _Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=_checked_beginning(begin, data))
     run.run(n_at_once, meter)
 

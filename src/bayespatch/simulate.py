@@ -46,7 +46,7 @@ def draw_prior(
         The latent variables, and q-tilde (S, P). A q-tilde that rounds to 0 or 1 is 0 or 1.
     """
     hyper = model.hyper
-    q = rng.beta(hyper.gamma, hyper.sigma1, n_features)
+    q = rng.beta(*hyper.q_prior(n_features))
     q_tilde = rng.beta(prior_shape(q, hyper.sigma2), hyper.sigma2, (n_parents, n_features))
     z = rng.random((n_cases, n_parents)) < hyper.alpha
     if own_parent is not None:

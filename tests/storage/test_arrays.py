@@ -3,7 +3,7 @@ import pytest
 
 from bayespatch.storage.arrays import ARRAYS, CASES, check_arrays, in_their_types, packed, unpacked
 
-SIZES = {"n": 5, "N": 4, "S": 3, "P": 2, "M": 2, "C": 2, "D": 6}
+SIZES = {"n": 5, "N": 4, "S": 3, "P": 2, "M": 2, "C": 2, "D": 6, "R": 3}
 
 
 def good():

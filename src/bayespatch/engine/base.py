@@ -34,6 +34,11 @@ class Engine(ABC):
         self.model = model
         self.n_threads = n_threads
 
+    @classmethod
+    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
+        """Engines for chains that run at the same time: one each, unless an engine can serve several."""
+        return [cls(data, model, n_threads) for _ in range(n_chains)]
+
     @abstractmethod
     def start(self, seed: int, chain: int) -> Any:
         """The state of a new chain, drawn from the prior (over-dispersed)."""

@@ -159,7 +159,15 @@ def add_w(neighbors, w_sum):
 
 
 @compiled
-def add_kappa(c, neighbors, kappa_sum):
+def add_kappa(c, y_parents, mu, mu0, neighbors, kappa_sum, share_sum):
+    """kappa, and the share of each neighbor in all that is voted for the classes; the rest of it is the base rates'."""
     for i in range(neighbors.n.shape[0]):
+        cast = mu.shape[0] * mu0
         for s in range(neighbors.n[i]):
-            kappa_sum[i, neighbors.parent[i, s]] += vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
+            k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
+            cast += mu[y_parents[neighbors.parent[i, s]]] * k
+        for s in range(neighbors.n[i]):
+            b = neighbors.parent[i, s]
+            k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
+            kappa_sum[i, b] += k
+            share_sum[i, b] += mu[y_parents[b]] * k / cast

@@ -57,7 +57,7 @@ class CpuEngine(Engine):
         n_parents = self.data.x_parents.shape[0]
         key = subkey(chain_key(seed, chain), PRIOR)
         logit_q, logits = importance.draw_prior(
-            n_parents, n_features, float(hyper.gamma), float(hyper.sigma1), float(hyper.sigma2), key
+            n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key
         )
         expected = n_parents * hyper.alpha
         capacity = min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
@@ -163,7 +163,8 @@ class CpuEngine(Engine):
         log, n_used = importance.carry_along(
             state.logit_q_tilde, used, sigma2, shape, center, spread, first, self.tables.x_parents, self.proposed
         )
-        log_prior_q = -hyper.gamma * np.logaddexp(0.0, -logit_q) - hyper.sigma1 * np.logaddexp(0.0, logit_q)
+        gamma, sigma1 = (shape[first:last] for shape in hyper.q_prior(self.data.x.shape[1]))
+        log_prior_q = -gamma * np.logaddexp(0.0, -logit_q) - sigma1 * np.logaddexp(0.0, logit_q)
         log -= n_used * (betaln(shape[1], sigma2) - betaln(shape[0], sigma2))
         return log + log_prior_q[1] - log_prior_q[0]
 
@@ -174,7 +175,7 @@ class CpuEngine(Engine):
         n_neighbors, n_on = cases.count_neighbors(state.neighbors, n_parents, n_features)
         sigma2 = float(hyper.sigma2)
         importance.draw_q_given_w(
-            state.logit_q, n_neighbors, n_on, float(hyper.gamma), float(hyper.sigma1), sigma2, subkey(key, GLOBAL)
+            state.logit_q, n_neighbors, n_on, *hyper.q_prior(n_features), sigma2, subkey(key, GLOBAL)
         )
         parents_key = subkey(key, PARENTS)
         self.over(
@@ -238,9 +239,10 @@ class CpuEngine(Engine):
         if w_sum is not None:
             cases.add_w(state.neighbors, w_sum)
 
-    def add_influence(self, state: CpuState, kappa_sum: NDArray[np.float32]) -> None:
-        """Add kappa (N, S) of this draw to a running sum."""
-        cases.add_kappa(self.constants, state.neighbors, kappa_sum)
+    def add_influence(self, state: CpuState, kappa_sum: NDArray[np.float32], share_sum: NDArray[np.float32]) -> None:
+        """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
+        t, mu0 = self.tables, float(self.model.hyper.mu0)
+        cases.add_kappa(self.constants, t.y_parents, t.mu, mu0, state.neighbors, kappa_sum, share_sum)
 
 
 def log_prior(
@@ -257,9 +259,10 @@ def log_prior(
     n_active = int(n_neighbors.sum())
     log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
     log += importance.log_prior_w(logit_q, n_neighbors, n_on, float(hyper.sigma2))
-    log -= (hyper.gamma - 1.0) * np.logaddexp(0.0, -logit_q).sum()
-    log -= (hyper.sigma1 - 1.0) * np.logaddexp(0.0, logit_q).sum()
-    log -= len(logit_q) * betaln(hyper.gamma, hyper.sigma1)
+    gamma, sigma1 = hyper.q_prior(len(logit_q))
+    log -= ((gamma - 1.0) * np.logaddexp(0.0, -logit_q)).sum()
+    log -= ((sigma1 - 1.0) * np.logaddexp(0.0, logit_q)).sum()
+    log -= betaln(gamma, sigma1).sum()
     if model.kind == "III":
         log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
     return float(log)

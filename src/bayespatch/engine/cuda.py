@@ -46,6 +46,7 @@ THREADS = 128  # of a block, where threads do not work together
 MAX_SUMMED = 4  # neighbors whose w are summed out at once in Models II and III
 GROUP = 32  # threads that update their cases together: a warp
 SHARED_BYTES = 40_000  # that a group may use for its cases, of 48 KB
+BYTES_PER_FEATURE = {1: 16, 2: 16, 3: 24}  # of a case, there, by model
 DIGITS = 30.0  # decimal digits of range that a product in single precision may use of its 38
 
 
@@ -103,6 +104,17 @@ def bytes_needed(n_cases: int, n_parents: int, n_features: int) -> int:
     return 4 * n_cases * n_parents * -(-n_features // 32)
 
 
+def free_bytes() -> float:
+    """Memory of the card that nobody uses."""
+    return float(cuda.current_context().get_memory_info()[0])
+
+
+def fits(n_cases: int, n_parents: int, n_features: int) -> bool:
+    """Whether a problem of this size can be put on the card, with room for the chains."""
+    widest = SHARED_BYTES // BYTES_PER_FEATURE[3]
+    return n_features <= widest and bytes_needed(n_cases, n_parents, n_features) < 0.9 * free_bytes()
+
+
 class CudaEngine(Engine):
     """Blocked Gibbs sampling on a GPU."""
 
@@ -112,22 +124,22 @@ class CudaEngine(Engine):
         n_cases, n_features = data.x.shape
         n_parents = len(data.x_parents)
         self.n_words = -(-n_features // 32)
-        needed, free = bytes_needed(n_cases, n_parents, n_features), cuda.current_context().get_memory_info()[0]
-        if needed > 0.9 * free:
+        if not fits(n_cases, n_parents, n_features):
             raise ValueError(
-                f"{n_cases} cases x {n_parents} parents x {n_features} features need {needed / 1e9:.1f} GB on the GPU, "
-                f"which has {free / 1e9:.1f} GB free; pass fewer parents, or engine='cpu'"
+                f"{n_cases} cases x {n_parents} parents x {n_features} features need "
+                f"{bytes_needed(n_cases, n_parents, n_features) / 1e9:.1f} GB on the GPU, which has "
+                f"{free_bytes() / 1e9:.1f} GB free; pass fewer parents, or engine='cpu'"
             )
         self.constants = layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
         kind = self.constants.kind
         self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group_size(kind, n_features), 0)
-        self.prior = Prior(float(model.hyper.gamma), float(model.hyper.sigma1), float(model.hyper.sigma2))
+        self.prior = Prior(*map(to_card, model.hyper.q_prior(n_features)), float(model.hyper.sigma2))
         self.table = self.table_of(data)
         self.parents = Parents(to_card(layout.padded(data.x_parents, n_features, PARENT_MISSING)))
         self.numbers = to_card(np.arange(n_cases, dtype=np.int64))
 
     @classmethod
-    def for_chains(cls, data: Data, model: Model, n_chains: int, n_threads: int) -> list[Engine]:
+    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
         """One engine for all chains: they read the same tables."""
         return [cls(data, model, n_threads)] * n_chains
 
@@ -167,7 +179,9 @@ class CudaEngine(Engine):
         n_cases, n_features = self.data.x.shape
         n_parents = len(self.data.x_parents)
         key = subkey(chain_key(seed, chain), PRIOR)
-        logit_q, logits = importance.draw_prior(n_parents, n_features, *self.prior, key)
+        logit_q, logits = importance.draw_prior(
+            n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key
+        )
         expected = n_parents * hyper.alpha
         capacity = min(n_parents, power_of_two(8 + math.ceil(expected + 6.0 * math.sqrt(expected))))
         pairs = (4, n_parents, n_features)
@@ -363,9 +377,11 @@ class CudaEngine(Engine):
         if w_sum is not None:
             cases.add_w(neighbors, w_sum)
 
-    def add_influence(self, state: CudaState, kappa_sum: NDArray[np.float32]) -> None:
-        """Add kappa (N, S) of this draw to a running sum."""
-        cases.add_kappa(self.constants, self.neighbors(state), kappa_sum)
+    def add_influence(self, state: CudaState, kappa_sum: NDArray[np.float32], share_sum: NDArray[np.float32]) -> None:
+        """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
+        mu, mu0 = self.model.hyper.mu_per_class(self.data.n_classes), float(self.model.hyper.mu0)
+        neighbors = self.neighbors(state)
+        cases.add_kappa(self.constants, self.data.y_parents, mu, mu0, neighbors, kappa_sum, share_sum)
 
 
 def grid_over(n: int, threads: int = THREADS) -> tuple[int, int]:
@@ -376,10 +392,10 @@ def grid_over(n: int, threads: int = THREADS) -> tuple[int, int]:
 
 def group_size(kind: int, n_features: int) -> int:
     """How many cases fit into the memory that a group of threads shares."""
-    per_case = n_features * (24 if kind == 3 else 16)
+    per_case = n_features * BYTES_PER_FEATURE[kind]
     if per_case > SHARED_BYTES:
         raise ValueError(
-            f"engine='cuda' takes at most {SHARED_BYTES // (per_case // n_features)} features in this model, got "
+            f"engine='cuda' takes at most {SHARED_BYTES // BYTES_PER_FEATURE[kind]} features in this model, got "
             f"{n_features}; pass engine='cpu'"
         )
     return min(GROUP, 1 << (SHARED_BYTES // per_case).bit_length() - 1)

@@ -37,8 +37,8 @@ class Parents(NamedTuple):
 class Prior(NamedTuple):
     """The constants of q and q-tilde."""
 
-    gamma: float
-    sigma1: float
+    gamma: object  # (P,)
+    sigma1: object  # (P,)
     sigma2: float
 
 
@@ -129,14 +129,19 @@ def carry_along(parents, chain, move, sigma2, logit, logit_new, j, first, step):
 
 
 @compiled
-def log_prior_ratio(prior, logit, logit_new, n_used):
+def log_prior_q(prior, logit, j):
+    """The log density of logit q_j, but for a constant."""
+    return -prior.gamma[j] * softplus(-logit) - prior.sigma1[j] * softplus(logit)
+
+
+@compiled
+def log_prior_ratio(prior, logit, logit_new, j, n_used):
     """Of logit q_j, and of the Beta functions of the used q~."""
     log = -n_used * (
         log_beta(beta_shape(logit_new, prior.sigma2), prior.sigma2)
         - log_beta(beta_shape(logit, prior.sigma2), prior.sigma2)
     )
-    log -= prior.gamma * (softplus(-logit_new) - softplus(-logit))
-    return log - prior.sigma1 * (softplus(logit_new) - softplus(logit))
+    return log + log_prior_q(prior, logit_new, j) - log_prior_q(prior, logit, j)
 
 
 @cuda.jit
@@ -155,7 +160,7 @@ def propose(parents, chain, move, prior, key, first):
     n_used = block_sum(buffer, n_used)
     if cuda.threadIdx.x == 0:
         move.logit_new[j] = logit_new
-        move.log_prior[j] = log + log_prior_ratio(prior, logit, logit_new, n_used)
+        move.log_prior[j] = log + log_prior_ratio(prior, logit, logit_new, j, n_used)
 
 
 @compiled
@@ -229,11 +234,6 @@ def part_of_density(chain, sigma2, logit, j, most, first, step):
 
 
 @compiled
-def log_prior_q(prior, logit):
-    return -prior.gamma * softplus(-logit) - prior.sigma1 * softplus(logit)
-
-
-@compiled
 def open_feature(rng, key, j):
     open_stream(rng, key_of(key, j))
 
@@ -289,23 +289,23 @@ def draw_q(chain, prior, key):
     open_feature(rng, key, j)
     logit = chain.logit_q[j]
     log = part_of_density(chain, prior.sigma2, logit, j, most, t, n_threads)
-    level = log_prior_q(prior, logit) + block_sum(buffer, log) + math.log(uniform_positive(rng))
+    level = log_prior_q(prior, logit, j) + block_sum(buffer, log) + math.log(uniform_positive(rng))
     left = logit - uniform(rng)
     right = left + 1.0
     while True:
         log = part_of_density(chain, prior.sigma2, left, j, most, t, n_threads)
-        if not log_prior_q(prior, left) + block_sum(buffer, log) > level:
+        if not log_prior_q(prior, left, j) + block_sum(buffer, log) > level:
             break
         left -= 1.0
     while True:
         log = part_of_density(chain, prior.sigma2, right, j, most, t, n_threads)
-        if not log_prior_q(prior, right) + block_sum(buffer, log) > level:
+        if not log_prior_q(prior, right, j) + block_sum(buffer, log) > level:
             break
         right += 1.0
     while True:
         new = left + uniform(rng) * (right - left)
         log = part_of_density(chain, prior.sigma2, new, j, most, t, n_threads)
-        if log_prior_q(prior, new) + block_sum(buffer, log) > level:
+        if log_prior_q(prior, new, j) + block_sum(buffer, log) > level:
             break
         if new < logit:
             left = new

@@ -143,7 +143,7 @@ def draw_q_given_w(logit_q, n_neighbors, n_on, gamma, sigma1, sigma2, key):
     above_n = above(n_neighbors, most)
     for j in range(logit_q.shape[0]):
         open_stream(rng, key_of(key, j))
-        logit_q[j] = slice_logit_q(rng, logit_q[j], gamma, sigma1, sigma2, above(n_on[:, j], most), above_n)
+        logit_q[j] = slice_logit_q(rng, logit_q[j], gamma[j], sigma1[j], sigma2, above(n_on[:, j], most), above_n)
 
 
 @compiled
@@ -165,7 +165,7 @@ def draw_prior(n_parents, n_features, gamma, sigma1, sigma2, key):
     logit_q = np.empty(n_features)
     logits = np.empty((n_parents, n_features))
     for j in range(n_features):
-        logit_q[j] = logit_beta(rng, gamma, sigma1)
+        logit_q[j] = logit_beta(rng, gamma[j], sigma1[j])
         for b in range(n_parents):
             logits[b, j] = logit_beta(rng, beta_shape(logit_q[j], sigma2), sigma2)
     return logit_q, logits

@@ -188,7 +188,8 @@ class PaperEngine(Engine):
         """(P,) log p(q_j | w) on the scale of logit q: the Jacobian q (1 - q) is in the exponents of the prior."""
         hyper = self.model.hyper
         shape = self._prior_shape(logit_q)
-        log_prior = hyper.gamma * log_expit(logit_q) + hyper.sigma1 * log_expit(-logit_q)
+        gamma, sigma1 = hyper.q_prior(len(logit_q))
+        log_prior = gamma * log_expit(logit_q) + sigma1 * log_expit(-logit_q)
         n_off = len(self.data.x) - n_on
         return log_prior + (betaln(shape + n_on, hyper.sigma2 + n_off) - betaln(shape, hyper.sigma2)).sum(axis=0)
 

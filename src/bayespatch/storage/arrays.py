@@ -26,8 +26,8 @@ class Kind(NamedTuple):
     nan: bool = False
 
 
-# n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws
-SIZES = ("n", "N", "S", "P", "M", "C", "D")
+# n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases reviewed
+SIZES = ("n", "N", "S", "P", "M", "C", "D", "R")
 POSTERIOR = {
     "q": Kind("float64", "CDP"),
     "q_tilde": Kind("float32", "CDSP"),
@@ -42,6 +42,9 @@ ARRAYS = {
     **POSTERIOR,
     "parents": Kind("int64", "S", high=math.inf),
     "cases": Kind("int64", "N", high=math.inf),
+    "review_rows": Kind("int64", "R", high=math.inf),
+    "review_votes": Kind("float64", "RM"),
+    "review_familiarity": Kind("float64", "R", -math.inf, math.inf),
 }
 CASES = {"x": Kind("float64", "nP", -math.inf, math.inf, nan=True), "y": Kind("int64", "n", -1, math.inf)}
 _OPTIONAL = frozenset({"kept_w_mean", "kept_votes"})

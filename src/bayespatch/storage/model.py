@@ -1,4 +1,4 @@
-"""A fitted estimator as a file, and back: what is stored, and everything that must hold before it is believed.
+"""A fitted estimator as a file, and back.
 
 A model file (`container` says how it is laid out) has a manifest with the keys of `_KEYS`, a part "arrays" (the
 posterior, and who is a parent and who a case) and a part "cases" (the coded values ``x`` and classes ``y`` of the
@@ -7,47 +7,27 @@ own. The manifest has their checksum in any case, so that no other cases can be 
 them is the schema (categories, bins, the lowest and highest number of windowed columns) and numbers about the training
 table's rows (importances, who is whose neighbor, how these vote), but no row's values.
 
-`save` puts a model through the same checks as `load` before it writes a byte: what is written can be read.
+`save` puts a model through the same checks (`believe`) as `load` before it writes a byte: what is written can be read.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
+from bayespatch.check import check_choice, check_flag
 from bayespatch.diagnostics import Diagnostics
-from bayespatch.encode import Schema
-from bayespatch.model import KINDS, LIKELIHOODS
-from bayespatch.posterior import Posterior, Settings, Timing
-from bayespatch.storage.arrays import (
-    ARRAYS,
-    CASES,
-    POSTERIOR,
-    SIZES,
-    Arrays,
-    check_arrays,
-    in_their_types,
-    packed,
-    unpacked,
-)
+from bayespatch.posterior import Posterior
+from bayespatch.storage.arrays import ARRAYS, CASES, POSTERIOR, SIZES, Arrays, in_their_types, packed, unpacked
+from bayespatch.storage.believe import believed, parameters_of
 from bayespatch.storage.container import File, StorageError, digest, read, refuse, write
-from bayespatch.storage.plain import (
-    plain_array,
-    plain_hyper,
-    plain_parameters,
-    restored,
-    restored_classes,
-    restored_hyper,
-)
+from bayespatch.storage.plain import plain_array, plain_hyper, plain_parameters
+from bayespatch.tune import Tuning
 
 Path = str | PathLike[str]
 
@@ -68,29 +48,13 @@ _KEYS = (
     "timing",
     "sizes",
     "diagnostics",
+    "calibration",
+    "tuning",  # null where the hyperparameters were given
     "cases_sha256",
     "parts",
 )
-_SHA256 = re.compile("[0-9a-f]{64}")
 _CASES_KEYS = ("format", "package", "holds", "parts")
 _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # said by any check
-
-
-def _or_none(check: Callable[[str, Any], object]) -> Callable[[str, Any], object]:
-    return lambda name, value: None if value is None else check(name, value)
-
-
-# What the parameters of a fitted estimator must be; those without a line here are looked at by the next fit.
-_PARAMETERS: dict[str, Callable[[str, Any], object]] = {
-    "model": lambda name, value: check_choice(name, value, KINDS),
-    "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
-    "missing": lambda name, value: check_choice(name, value, ("category", "ignore", "error")),
-    **dict.fromkeys(("supervised", "transductive", "warm_start", "progress"), check_flag),
-    **dict.fromkeys(("chains", "draws", "thin"), lambda name, value: check_count(name, value, at_least=1)),
-    "warmup": lambda name, value: check_count(name, value, at_least=0),
-    "n_jobs": _or_none(lambda name, value: check_count(name, value, at_least=-(2**31))),
-    "random_state": _or_none(lambda name, value: check_count(name, value, at_least=0)),
-}
 
 
 class LeftOut:
@@ -149,7 +113,7 @@ def save(estimator: Any, path: Path, *, with_cases: bool = True, cases_path: Pat
         arrays, past = _arrays(estimator)
         cases = None if past is None else packed(past)
         manifest = _manifest(estimator, cases)
-        _believed(manifest, arrays, past)
+        believed(manifest, arrays, past)
     except _WRONG as error:
         if isinstance(error, StorageError):
             raise
@@ -174,6 +138,7 @@ def _arrays(estimator: Any) -> tuple[Arrays, Arrays | None]:
     """The arrays of the model, and those of its past cases, where they are there."""
     found = {name: getattr(estimator.posterior_, name) for name in POSTERIOR}
     found |= {"parents": estimator.parents_, "cases": estimator.cases_}
+    found |= {f"review_{name}": array for name, array in estimator.review_._asdict().items()}
     past = None if isinstance(estimator.x_, LeftOut) else {"x": estimator.x_, "y": estimator.y_}
     return in_their_types(found, ARRAYS), None if past is None else in_their_types(past, CASES)
 
@@ -182,8 +147,16 @@ def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
     """Everything but the arrays; the file adds its format and the list of parts."""
     posterior: Posterior = estimator.posterior_
     names = getattr(estimator, "feature_names_in_", None)
-    sizes = (len(posterior.z_mean), len(estimator.parents_), len(estimator.schema_.columns), len(estimator.classes_))
-    n_rows = estimator.x_.n_rows if cases is None else len(estimator.x_)
+    sizes = (
+        estimator.x_.n_rows if cases is None else len(estimator.x_),
+        len(posterior.z_mean),
+        len(estimator.parents_),
+        len(estimator.schema_.columns),
+        len(estimator.classes_),
+        posterior.n_chains,
+        posterior.n_draws,
+        len(estimator.review_.rows),
+    )
     return {
         "package": _package(),
         "holds": "model",
@@ -199,8 +172,13 @@ def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
         },
         "settings": {name: np.asarray(value).item() for name, value in posterior.settings._asdict().items()},
         "timing": {name: np.asarray(value).item() for name, value in posterior.timing._asdict().items()},
-        "sizes": dict(zip(SIZES, (n_rows, *sizes, posterior.n_chains, posterior.n_draws), strict=True)),
+        "sizes": dict(zip(SIZES, sizes, strict=True)),
         "diagnostics": _summary(estimator.diagnostics_),
+        "calibration": {
+            "slope": estimator.calibration_.slope,
+            "intercepts": list(estimator.calibration_.intercepts),
+        },
+        "tuning": _trials(estimator.tuning_),
         "cases_sha256": estimator.x_.sha256 if cases is None else digest(cases),
     }
 
@@ -213,6 +191,11 @@ def _summary(table: Diagnostics) -> dict[str, Any]:
         "max_rhat": float(rhat.max()) if rhat.size else None,
         "min_ess": float(ess.min()) if ess.size else None,
     }
+
+
+def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
+    """What was tried; the constants that were chosen are the model's."""
+    return None if tuning is None else {"coding": tuning.coding, "trials": [list(trial) for trial in tuning.trials]}
 
 
 def _package() -> str:
@@ -260,7 +243,7 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
         if "cases" in parts and digest(parts["cases"]) != manifest["cases_sha256"]:
             raise ValueError("its cases are not those that the manifest names")
         past = unpacked(parts["cases"]) if "cases" in parts else None
-        fitted = _believed(manifest, unpacked(parts["arrays"]), past)
+        fitted = believed(manifest, unpacked(parts["arrays"]), past)
         estimator = _made(manifest)
     except _WRONG as error:
         raise refuse(path, f"the content is not that of a model: {error}") from error
@@ -286,115 +269,8 @@ def _made(manifest: Mapping[str, Any]) -> Any:
     """An estimator with its parameters, not fitted yet."""
     name = check_choice("estimator", manifest["estimator"], ESTIMATORS)
     estimator = getattr(import_module(ESTIMATORS[name]), name)
-    parameters = _parameters(manifest["parameters"])
+    parameters = parameters_of(manifest["parameters"])
     unknown = sorted(set(parameters) - set(estimator().get_params(deep=False)))
     if unknown:
         raise ValueError(f"{name} has no parameters {', '.join(unknown)}")
     return estimator(**parameters)
-
-
-# Checking
-
-
-def _believed(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -> dict[str, Any]:
-    """The fitted attributes that manifest and arrays describe; any contradiction among them is a ValueError."""
-    _parameters(manifest["parameters"])
-    _check_summary(manifest["diagnostics"])
-    schema, classes = Schema.from_dict(manifest["schema"]), restored_classes(manifest["classes"])
-    sizes = _sizes(manifest["sizes"])
-    if (sizes["P"], sizes["M"]) != (len(schema.columns), len(classes)):
-        raise ValueError("schema and classes are not of the sizes that the manifest says")
-    names = manifest["feature_names"]
-    if names is not None and (not isinstance(names, list) or tuple(names) != schema.names or not schema.named):
-        raise ValueError("feature_names are not the columns of the schema")
-    if not isinstance(manifest["package"], str) or not _SHA256.fullmatch(manifest["cases_sha256"]):
-        raise ValueError("package is not a version, or cases_sha256 not a checksum")
-    check_arrays(arrays, ARRAYS, sizes)
-    posterior = _posterior(manifest, arrays, sizes)
-    fitted: dict[str, Any] = {
-        "classes_": classes,
-        "n_features_in_": sizes["P"],
-        "schema_": schema,
-        "hyper_": posterior.hyper,
-        "posterior_": posterior,
-        "parents_": arrays["parents"],
-        "cases_": arrays["cases"],
-    }
-    if names is not None:
-        fitted["feature_names_in_"] = np.array(names, dtype=object)
-    if past is not None:
-        check_arrays(past, CASES, sizes)
-        _check_values(past, arrays["parents"], schema, sizes["M"])
-        fitted |= {"x_": past["x"], "y_": past["y"]}
-    return fitted
-
-
-def _parameters(stored: Any) -> dict[str, Any]:
-    parameters = {name: restored(value) for name, value in stored.items()}
-    for name, value in parameters.items():
-        if name in _PARAMETERS:
-            _PARAMETERS[name](name, value)
-    return parameters
-
-
-def _sizes(sizes: Any) -> dict[str, int]:
-    if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
-        raise ValueError("the manifest does not say how large the model is")
-    return {name: check_count(name, size, at_least=1) for name, size in sizes.items()}
-
-
-def _posterior(manifest: Mapping[str, Any], arrays: Arrays, sizes: Mapping[str, int]) -> Posterior:
-    described, run, cost = manifest["model"], manifest["settings"], manifest["timing"]
-    if tuple(map(tuple, (described, run, cost))) != (("kind", "likelihood", "hyper"), Settings._fields, Timing._fields):
-        raise ValueError("model, settings or timing do not have the keys that they should")
-    model = check_model(described["kind"], described["likelihood"], restored_hyper(described["hyper"]), sizes["M"])
-    settings, timing = _checked_settings(Settings(**run), sizes), _checked_timing(Timing(**cost))
-    for rows in (arrays["parents"], arrays["cases"]):
-        if rows[-1] >= sizes["n"] or not np.all(rows[1:] > rows[:-1]):
-            raise ValueError("parents or cases are not rows of the training table in their order")
-    if settings.exclude_self and not np.array_equal(arrays["parents"], arrays["cases"]):
-        raise ValueError("exclude_self says that parents and cases are the same rows, and they are not")
-    if arrays["n_neighbors"].max() > sizes["S"]:
-        raise ValueError("n_neighbors counts more neighbors than there are parents")
-    kept: dict[str, Any] = {name: arrays.get(name) for name in POSTERIOR}
-    return Posterior(**kept, model=model, settings=settings, timing=timing)
-
-
-def _checked_settings(settings: Settings, sizes: Mapping[str, int]) -> Settings:
-    check_choice("missing", settings.missing, ("error", "ignore"))
-    check_flag("supervised", settings.supervised)
-    check_flag("exclude_self", settings.exclude_self)
-    check_seed(settings.seed)
-    check_count("thin", settings.thin, at_least=1)
-    check_count("warmup", settings.warmup, at_least=0)
-    check_count("draws", settings.draws, at_least=sizes["D"])
-    if check_count("chains", settings.chains, at_least=1) != sizes["C"] or not isinstance(settings.engine, str):
-        raise ValueError("the settings are not those of the draws")
-    return settings
-
-
-def _checked_timing(timing: Timing) -> Timing:
-    check_count("sweeps", timing.sweeps, at_least=0)
-    check_count("n_threads", timing.n_threads, at_least=1)
-    for seconds in (timing.seconds_warmup, timing.seconds_sampling):
-        if type(seconds) is not float or not 0.0 <= seconds < math.inf:
-            raise ValueError("the timing is not a number of seconds")
-    return timing
-
-
-def _check_summary(summary: Any) -> None:
-    """The diagnostics are there to be read; a loaded model computes them anew from its draws."""
-    if not isinstance(summary, dict) or tuple(summary) != ("converged", "max_rhat", "min_ess"):
-        raise ValueError("the diagnostics do not have the keys that they should")
-    check_flag("converged", summary["converged"])
-    for name in ("max_rhat", "min_ess"):
-        if summary[name] is not None and not (type(summary[name]) is float and 0.0 <= summary[name] < math.inf):
-            raise ValueError(f"the diagnostics' {name} is not a number")
-
-
-def _check_values(past: Arrays, parents: NDArray[Any], schema: Schema, n_classes: int) -> None:
-    """The values of the past cases must be values of the schema."""
-    x, y = past["x"], past["y"]
-    missing = "ignore" if schema.missing == "ignore" else "error"
-    sizes: dict[str, Any] = {"n_values": schema.n_values, "n_classes": n_classes, "windows": schema.windows}
-    check_data(x, y, x[parents], y[parents], missing=missing, **sizes)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.model import Hyperparameters
+from bayespatch.model import PER, Hyperparameters
 
 _DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
 _WIDEST = 4096  # letters of a text's type, where no text is that long
@@ -97,7 +97,7 @@ def restored(data: Any) -> Any:
 
 
 def plain_hyper(hyper: Hyperparameters) -> dict[str, Any]:
-    """The constants by name; one weight per class is a list."""
+    """The constants by name; one number per class or feature is a list."""
     return {name: np.asarray(getattr(hyper, name)).tolist() for name in _CONSTANTS}
 
 
@@ -106,11 +106,11 @@ def restored_hyper(data: Any) -> Hyperparameters:
     if not isinstance(data, dict) or tuple(data) != _CONSTANTS:
         raise ValueError("the hyperparameters are not those of the model")
     for name, value in data.items():
-        numbers = value if name == "mu" and isinstance(value, list) else [value]
+        numbers = value if name in PER and isinstance(value, list) else [value]
         if not all(type(number) in (int, float) for number in numbers):
             raise ValueError(f"the hyperparameter {name} is not a number")
-    mu = data["mu"]
-    return Hyperparameters(**{**data, "mu": tuple(mu) if isinstance(mu, list) else mu})
+    several = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+    return Hyperparameters(**{**data, **several})
 
 
 # Arrays of a few values, with their type

@@ -1,0 +1,288 @@
+"""What the estimators share: from a table to a posterior, and from rows of a table to their predictions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayespatch.check import check_choice, check_count, check_flag, check_model
+from bayespatch.diagnostics import Diagnostics
+from bayespatch.encode import Schema
+from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
+from bayespatch.parents import choose_parents
+from bayespatch.posterior import Posterior
+from bayespatch.predict import (
+    Neighborhood,
+    Prediction,
+    Review,
+    UnseenValueWarning,
+    predict_batches,
+    review_cases,
+    sample_together,
+)
+from bayespatch.progress import progress_meter
+from bayespatch.sample import ENGINES, available_cores, sample
+from bayespatch.storage import Storable
+from bayespatch.tune import Tuning, n_steps, tune
+
+# How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
+CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "windows": {"windows": 0.5}}
+# Parameters that go by the same name in `Schema.learn` and in `sample`
+_CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
+_RUN = ("model", "likelihood", "supervised", "chains", "draws", "warmup", "thin", "progress")
+
+
+class _Table(NamedTuple):
+    """The training table under one coding."""
+
+    schema: Schema
+    x: NDArray[np.float64]
+    parents: NDArray[np.int64]
+    cases: NDArray[np.int64]
+    past: Data
+
+
+class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The part of an estimator that does not depend on what the outcome is; see `PatchworkClassifier`."""
+
+    model: str
+    likelihood: str
+    parents: str | int | ArrayLike
+    n_parents: int | float | None
+    hyper: str | Hyperparameters
+    missing: str
+    transductive: bool
+    engine: str
+    n_jobs: int | None
+    warm_start: bool
+    progress: Any
+    schema_: Schema
+    posterior_: Posterior
+    hyper_: Hyperparameters
+    parents_: NDArray[np.int64]
+    cases_: NDArray[np.int64]
+    x_: NDArray[np.float64]
+    y_: NDArray[np.int64]
+    review_: Review
+    tuning_: Tuning | None
+    supervised: bool
+    bins: Any
+    windows: Any
+
+    def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
+        """The past cases that matter most to each row, how strongly, and through which features.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows
+            The cases.
+        y : sequence, optional
+            Their outcomes, where they are known: then these count too (type III of the paper).
+        top : int
+            How many to name, at most as many as there are parents.
+
+        Returns
+        -------
+        Neighborhood
+        """
+        check_is_fitted(self)
+        top = check_count("top", top, at_least=1)
+        companies = (part.company for part in self._predictions(X, y, detail=True))
+        return Neighborhood.joined([Neighborhood.of(company, self.parents_, top) for company in companies if company])
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Posterior mean of the importance of each feature, (P,); `posterior_.q` has the draws."""
+        check_is_fitted(self)
+        return self.posterior_.q.mean(axis=(0, 1))
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        """Whether the chains have mixed."""
+        check_is_fitted(self)
+        return self.posterior_.diagnostics()
+
+    # Before any work: what was asked for
+
+    def _check_parameters(self) -> None:
+        check_model(self.model, self.likelihood, None, 1, 1)
+        for name in ("supervised", "transductive", "warm_start"):
+            check_flag(name, getattr(self, name))
+        for name, at_least in {"chains": 1, "draws": 1, "warmup": 0, "thin": 1}.items():
+            check_count(name, getattr(self, name), at_least=at_least)
+        check_choice("engine", self.engine, ("auto", *ENGINES))
+        if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
+            raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
+        progress_meter(self.progress)
+        self._n_threads()
+
+    def _check_table(self, X: Any, y: Any = None, reset: bool = True) -> None:
+        """What scikit-learn says about shapes and names, in its words; what is no table at all, `encode` refuses."""
+        try:
+            shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+        except ValueError:  # rows of different lengths
+            return
+        if len(shape) != 2:
+            return
+        if shape[1] == 0:
+            raise ValueError(f"Found array with 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required.")
+        validate_data(self, X, skip_check_array=True, reset=reset)
+        if y is not None:
+            check_consistent_length(X, y)
+
+    def _n_threads(self) -> int:
+        """As joblib counts, -1 is all cores and -2 all but one; but None is all, too."""
+        if self.n_jobs is None:
+            return available_cores()
+        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-(2**31))
+        if n_jobs == 0:
+            raise ValueError("n_jobs=0 leaves nobody to do the work; pass a number of threads, or -1 for all cores")
+        return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+
+    # The work
+
+    def _learn(
+        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, class_weight: NDArray[np.float64] | None = None
+    ) -> dict[str, Any]:
+        """Everything that a fit finds out, by the name of its attribute; classes are codes here."""
+        n_threads = self._n_threads()
+        tables = self._coded(X, y, n_classes, seed)
+        given = self.hyper if isinstance(self.hyper, Hyperparameters) else Hyperparameters()
+        if class_weight is not None and not np.all(class_weight == 1.0):
+            given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
+        tuning = None
+        if self.hyper == "auto":
+            with progress_meter(self.progress)(n_steps(len(tables))) as report:
+                tuning = tune(
+                    {name: table.past for name, table in tables.items()},
+                    Model(cast(Kind, self.model), cast(Likelihood, self.likelihood), given),
+                    by_outcome=self.supervised,
+                    seed=seed,
+                    n_threads=n_threads,
+                    report=lambda done: report(done, "tuning"),
+                )
+        hyper = given if tuning is None else tuning.hyper
+        schema, x, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
+        begin = self._beginning(schema, parents)
+        posterior = sample(
+            past.x,
+            past.y,
+            past.x_parents,
+            past.y_parents,
+            n_values=schema.n_values,
+            n_classes=n_classes,
+            hyper=hyper,
+            exclude_self=bool(past.own_parent.max() >= 0),
+            windows=schema.windows,
+            missing="ignore" if self.missing == "ignore" else "error",
+            engine=self.engine,
+            # Where chains begin must not depend on the random numbers that they will draw.
+            seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
+            n_threads=n_threads,
+            begin=begin,
+            **{name: getattr(self, name) for name in _RUN},
+        )
+        return {
+            "schema_": schema,
+            "posterior_": posterior,
+            "hyper_": hyper,
+            "tuning_": tuning,
+            "parents_": parents,
+            "cases_": cases,
+            "x_": x,
+            "y_": y,
+            "review_": review_cases(posterior, past, cases, n_threads=n_threads, engine=self._predicting()),
+        }
+
+    def _coded(self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int) -> dict[str, _Table]:
+        """The training table under each coding that is to be tried."""
+        wishes = {name: getattr(self, name) for name in _CODING}
+        codings: dict[str, dict[str, Any]] = {"as asked": {}}
+        if isinstance(self.bins, str) and self.bins == "auto":
+            wishes["bins"] = "quantile"
+            if self.windows is None:
+                codings = CODINGS if self.hyper == "auto" else {"quantile bins": {}}
+        tables: dict[str, _Table] = {}
+        for name, coding in codings.items():
+            schema = Schema.learn(X, y, **{**wishes, **coding})
+            if any(schema == table.schema for table in tables.values()):
+                continue
+            x = schema.encode(X).x
+            if len(x) < 2:
+                raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
+            parents, cases, _ = choose_parents(
+                self.parents, x, y, np.random.default_rng(seed), n_parents=self.n_parents, windows=schema.windows
+            )
+            tables[name] = _Table(schema, x, parents, cases, _past(x, y, parents, cases, schema, n_classes))
+        return tables
+
+    def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
+        """Where the last fit ended, if warm_start asks for it and the features are the same."""
+        if self.warm_start and hasattr(self, "posterior_") and self.schema_.names == schema.names:
+            return self.posterior_.last_draws(self.parents_, parents)
+        return None
+
+    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: bool = False) -> Iterator[Prediction]:
+        """Predictions of the rows, batch by batch."""
+        check_is_fitted(self)
+        self._check_table(X, reset=False)
+        encoded = self.schema_.encode(X)
+        if encoded.n_unseen:
+            counts = ", ".join(f"{name!r} ({count})" for name, count in encoded.n_unseen.items())
+            warnings.warn(
+                f"values that no past case has, and which match nobody, in columns (number of cases): {counts}",
+                UnseenValueWarning,
+                stacklevel=4,
+            )
+        n = len(encoded.x)
+        past = _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
+        known = np.full(n, HIDDEN) if y is None else self._codes_of(y, n)
+        new = past._replace(x=encoded.x, y=known, own_parent=np.full(n, -1))
+        posterior, n_threads = self.posterior_, self._n_threads()
+        if self.transductive:
+            if not posterior.settings.supervised:
+                past = past._replace(y=np.full_like(past.y, HIDDEN))
+            posterior = sample_together(posterior, past, new, n_threads=n_threads, progress=self.progress)
+        return predict_batches(posterior, new, detail=detail, n_threads=n_threads, engine=self._predicting())
+
+    def _predicting(self) -> str:
+        """The engine for new cases: the paper's own sampler only knows how to sample all together."""
+        return "cpu" if self.engine == "paper" else self.engine
+
+    def _n_classes(self) -> int:
+        raise NotImplementedError
+
+    def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
+        """The codes of n known outcomes."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _past(
+    x: NDArray[np.float64],
+    y: NDArray[np.int64],
+    parents: NDArray[np.int64],
+    cases: NDArray[np.int64],
+    schema: Schema,
+    n_classes: int,
+) -> Data:
+    """The cases that a model has learned from, beside their parents: rows of the training table as codes."""
+    own_parent = np.full(len(x), -1)
+    own_parent[parents] = np.arange(len(parents))
+    return Data(
+        x[cases], y[cases], x[parents], y[parents], schema.n_values, n_classes, schema.windows, own_parent[cases]
+    )

@@ -1,0 +1,270 @@
+"""The classifier: neighbors vote on the class of a case, and calibration says what the votes are worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from bayespatch.calibrate import Calibration
+from bayespatch.check import check_flag
+from bayespatch.estimator.base import Patchwork
+from bayespatch.model import Hyperparameters
+
+
+class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
+    """A Bayesian case-based classifier: past cases that resemble a new one in what matters vote on its class.
+
+    Parameters
+    ----------
+    model : {"I", "II", "III"}
+        How much a neighbor influences a case: all alike, by the number of features that matter, or freely.
+    likelihood : {"exact", "paper"}
+        The exact likelihood, or the one that the paper prints.
+    supervised : bool
+        False finds neighbors without the classes of the training cases; these still vote.
+    parents : {"all", "random", "balanced", "medoids"}, int, or array
+        Which training cases may be neighbors; see `bayespatch.parents.choose_parents`.
+    n_parents : int or float, optional
+        How many parents, or which share of the training cases.
+    hyper : "auto" or Hyperparameters
+        The constants of the model; "auto" learns them from the training data alone (`bayespatch.tune`).
+    class_weight : dict, "balanced" or None
+        Weight of a vote for each class, and of its cases in the calibration.
+    calibrate : bool
+        Whether votes are turned into probabilities by what the votes on past cases were worth (leave-one-out), or are
+        taken for probabilities as they are.
+    bins, n_bins, windows, categorical, max_levels
+        How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
+        compared, in quantile bins or in windows, unless `windows` says so.
+    missing : {"category", "ignore", "error"}
+        What becomes of missing values.
+    transductive : bool
+        True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
+        prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
+    engine : str
+        "auto" or the name of an engine.
+    chains, draws, warmup, thin : int
+        Length of the run.
+    n_jobs : int, optional
+        Threads; None and -1: all cores that this process may use. Results do not depend on it.
+    random_state : int, RandomState or None
+        Pass a number for results that can be repeated.
+    warm_start : bool
+        True begins a refit where the last fit ended, which saves warm-up when cases were added at the table's end.
+    progress : bool or callable
+        Whether fitting (and transductive prediction) shows a progress bar.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+    schema_ : Schema
+        How the columns are coded.
+    posterior_ : Posterior
+        The draws.
+    diagnostics_ : Diagnostics
+        Whether the chains have mixed.
+    hyper_ : Hyperparameters
+        The constants used.
+    parents_, cases_ : int arrays of shape (S,) and (N,)
+        The parents, and the cases that the model has learned from, as rows of the training table.
+    x_, y_ : arrays of shape (n, P) and (n,)
+        The training table and its classes as codes.
+    tuning_ : Tuning or None
+        The settings that were tried and their scores; None where `hyper` was given.
+    review_ : Review
+        The votes on past cases as if they were new, by all others (leave-one-out).
+    calibration_ : Calibration
+        How votes are read as probabilities.
+    feature_importances_ : array of shape (P,)
+        Posterior mean of each feature's importance, q; `posterior_.q` has its draws.
+
+    Examples
+    --------
+    >>> from bayespatch import PatchworkClassifier
+    >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+    >>> y = ["sick", "sick", "well", "well"] * 5
+    >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+    >>> clf.predict([["yes", 60]])
+    array(['sick'], dtype='<U4')
+    >>> clf.predict_proba([["yes", 60], ["no", 41]]).shape, clf.predict_interval([["yes", 60]]).shape
+    ((2, 2), (1, 2, 2))
+    >>> clf.neighbors([["yes", 60]], top=3).rows.shape
+    (1, 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "I",
+        likelihood: str = "exact",
+        supervised: bool = True,
+        parents: str | int | ArrayLike = "all",
+        n_parents: int | float | None = None,
+        hyper: str | Hyperparameters = "auto",
+        class_weight: dict[Any, float] | str | None = None,
+        calibrate: bool = True,
+        bins: Any = "auto",
+        n_bins: int = 4,
+        windows: Any = None,
+        categorical: Any = (),
+        max_levels: int = 10,
+        missing: str = "category",
+        transductive: bool = False,
+        engine: str = "auto",
+        chains: int = 4,
+        draws: int = 250,
+        warmup: int = 250,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        progress: Any = False,
+    ) -> None:
+        self.model = model
+        self.likelihood = likelihood
+        self.supervised = supervised
+        self.parents = parents
+        self.n_parents = n_parents
+        self.hyper = hyper
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+        self.bins = bins
+        self.n_bins = n_bins
+        self.windows = windows
+        self.categorical = categorical
+        self.max_levels = max_levels
+        self.missing = missing
+        self.transductive = transductive
+        self.engine = engine
+        self.chains = chains
+        self.draws = draws
+        self.warmup = warmup
+        self.thin = thin
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.progress = progress
+
+    @classmethod
+    def paper(cls, model: str = "I", n_parents: int | float = 80, **parameters: Any) -> PatchworkClassifier:
+        """The paper's settings: parents at random, its hyperparameters; other parameters may be given.
+
+        >>> PatchworkClassifier.paper("II", n_parents=60, missing="ignore").hyper.alpha
+        0.5
+        """
+        settings: dict[str, Any] = {
+            "parents": "random",
+            "hyper": Hyperparameters.paper(),
+            "calibrate": False,
+            **parameters,
+        }
+        return cls(model=model, n_parents=n_parents, **settings)
+
+    def fit(self, X: Any, y: ArrayLike) -> PatchworkClassifier:
+        """Learn how columns are coded, which features matter, and who resembles whom.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows, of shape (n, P)
+            The training table as it is: numbers, texts, categories, booleans, missing values.
+        y : sequence of length n
+            Classes.
+
+        Returns
+        -------
+        PatchworkClassifier
+            Itself.
+        """
+        self._check_parameters()
+        check_flag("calibrate", self.calibrate)
+        self._check_table(X, y)
+        classes, codes = _read_classes(y)
+        weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        learned = self._learn(X, codes, len(classes), seed, weights)
+        review, known = learned["review_"], codes[learned["review_"].rows]
+        learned["calibration_"] = (
+            Calibration.learn(review.votes, known, weights[known]) if self.calibrate else Calibration.none(len(classes))
+        )
+        self.classes_ = classes
+        for name, value in learned.items():
+            setattr(self, name, value)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each class: the mean share of the neighbors' votes, calibrated.
+
+        Returns
+        -------
+        array of shape (n, M)
+            Classes in the order of `classes_`.
+        """
+        votes = self.predict_votes(X)
+        return self.calibration_.apply(votes)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
+        """Credible intervals of the class probabilities: how far the draws differ.
+
+        Returns
+        -------
+        array of shape (n, M, 2)
+            Lower and upper end.
+        """
+        if isinstance(level, str) or not 0.0 < level < 1.0:
+            raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
+        ends = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
+        parts = [np.quantile(self.calibration_.apply(part.votes), ends, axis=0) for part in self._predictions(X)]
+        return np.moveaxis(np.concatenate(parts, axis=1), 0, -1).astype(np.float64)
+
+    def predict_votes(self, X: Any) -> NDArray[np.float64]:
+        """Share of the neighbors' votes for each class, before calibration.
+
+        Returns
+        -------
+        array of shape (n, M)
+        """
+        return np.concatenate([part.mean_votes() for part in self._predictions(X)])
+
+    def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
+        known: NDArray[Any] = column_or_1d(y)
+        unknown = sorted(set(known.tolist()) - set(self.classes_.tolist()), key=str)
+        if unknown or len(known) != n:
+            raise ValueError(
+                f"y has {len(known)} classes for {n} rows, and {unknown} were not there in training; "
+                f"pass one of {self.classes_.tolist()} for each row, or leave y out"
+            )
+        return np.searchsorted(self.classes_, known)
+
+    def _n_classes(self) -> int:
+        return len(self.classes_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # With alpha = .5 half of the parents vote on every case, and the classes that have more of them win.
+        tags.classifier_tags.poor_score = self.hyper == Hyperparameters.paper() and not self.calibrate
+        return tags
+
+
+def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The classes in order, and the place among them of the class of each case."""
+    labels = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    encoder = LabelEncoder()
+    return encoder.fit(labels).classes_, encoder.transform(labels)
