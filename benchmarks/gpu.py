@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it, NumPy 2.5 has dropped it
-    np.row_stack = np.vstack
+    np.vstack = np.vstack
 
 from numba import cuda  # noqa: E402
 
@@ -143,21 +144,25 @@ def end_to_end(folder: Path) -> dict[str, Any]:
     marks = [("begin", time.perf_counter())]
     table, outcome = load_readmission(folder / "diabetic_data.csv.gz", discretize="paper")
     marks.append(("load", time.perf_counter()))
-    patients = table.index.get_level_values("patient_nbr").to_numpy()  # nobody is in both parts
-    order = np.argsort(np.random.default_rng(0).random(patients.max() + 1)[patients], kind="stable")
+    _, patients = np.unique(table.index.get_level_values("patient_nbr").to_numpy(), return_inverse=True)
+    order = np.argsort(np.random.default_rng(0).permutation(patients.max() + 1)[patients], kind="stable")
     test, train = order[:20_000], order[20_000:]
-    train = train[patients[train] != patients[test[-1]]]
+    train = train[patients[train] != patients[test[-1]]]  # nobody is in both parts
     classifier = PatchworkClassifier(
-        model="I", parents="balanced", n_parents=FULL[1], hyper=Hyperparameters(alpha=N_NEIGHBORS / FULL[1]), engine="cuda",
-        chains=4, draws=250, warmup=250, random_state=0,
+        model="I", parents="balanced", n_parents=FULL[1], hyper=model("I", FULL[1]).hyper, engine="cuda", chains=4,
+        draws=250, warmup=250, random_state=0,
     )  # fmt: skip
     classifier.fit(table.iloc[train], outcome.iloc[train])
     marks.append(("encode, sample and review", time.perf_counter()))
     probabilities = classifier.predict_proba(table.iloc[test])
     marks.append(("predict 20,000", time.perf_counter()))
-    seconds = {name: at - before for (_, before), (name, at) in zip(marks, marks[1:], strict=False)}
+    seconds = {name: at - before for (_, before), (name, at) in pairwise(marks)}
     truth = outcome.iloc[test].to_numpy()
-    found = dict(seconds=seconds, total_seconds=sum(seconds.values()), log_loss=log_loss(truth, probabilities, labels=classifier.classes_))
+    found = dict(
+        seconds=seconds,
+        total_seconds=sum(seconds.values()),
+        log_loss=log_loss(truth, probabilities, labels=classifier.classes_),
+    )
     if len(classifier.classes_) == 2:
         found["auc"] = roc_auc_score(truth == classifier.classes_[1], probabilities[:, 1])
     show(found)
@@ -170,7 +175,9 @@ def show(row: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", nargs="+", default=["exact", "speed", "models"], choices=["exact", "speed", "models", "end"])
+    parser.add_argument(
+        "--parts", nargs="+", default=["exact", "speed", "models"], choices=["exact", "speed", "models", "end"]
+    )
     parser.add_argument("--draws", type=int, default=2000, help="of each of four chains, for the exact posteriors")
     parser.add_argument("--data", type=Path, default=ROOT / "shared" / "data" / "readmission")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))
@@ -179,7 +186,7 @@ def main() -> None:
     name = card.name if isinstance(card.name, str) else card.name.decode()
     results: dict[str, Any] = {"card": name, "multiprocessors": card.MULTIPROCESSOR_COUNT, "clock_kHz": card.CLOCK_RATE}
     todo = {
-        "speed": speed, "models": models, "end": lambda: end_to_end(options.data), "exact": lambda: exact(options.draws),
+        "exact": lambda: exact(options.draws), "speed": speed, "models": models, "end": lambda: end_to_end(options.data),
     }  # fmt: skip
     for part in options.parts:
         print(f"-- {part}", flush=True)

@@ -44,6 +44,7 @@ KEEPERS = {
     "pyarrow": ("encode", "datasets"),
     "narwhals": ("encode",),
     "numba": ("engine",),
+    "cuda": ("engine.cuda_launch",),
     "matplotlib": ("plot",),
     "jinja2": ("report",),
     "typer": ("cli",),
@@ -64,7 +65,8 @@ OPTIONAL = ("pandas", "polars", "pyarrow", "matplotlib", "jinja2", "typer", "ric
 
 MAX_LINES = 400
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")
-NOT_MIRRORED = ("engine.base",)  # modules without code to run
+# Modules without code to run; and kernels, which run on a GPU or in the simulator (tests/engine/test_cuda.py).
+NOT_MIRRORED = ("engine.base", "engine.cuda_importance", "engine.cuda_kernels", "engine.cuda_launch")
 
 
 class Import(NamedTuple):

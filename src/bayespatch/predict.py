@@ -229,9 +229,7 @@ def predict_cases(
     >>> predict_cases(posterior, new).votes.shape
     (200, 1, 2)
     """
-    parts = list(
-        predict_batches(posterior, data, detail=detail, n_draws=n_draws, n_threads=n_threads, engine=engine)
-    )
+    parts = list(predict_batches(posterior, data, detail=detail, n_draws=n_draws, n_threads=n_threads, engine=engine))
     if len(parts) == 1:
         return parts[0]
     companies = [part.company for part in parts if part.company is not None]

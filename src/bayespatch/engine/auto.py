@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-LARGE = 10**7  # cases x parents x features: a sweep takes one core a tenth of a second, a GPU hardly longer than the least
+LARGE = (
+    10**7
+)  # cases x parents x features: a sweep takes one core a tenth of a second, a GPU hardly longer than the least
 
 
 def gpu_is_present() -> bool:
@@ -16,7 +18,7 @@ def gpu_is_present() -> bool:
 
 
 def fastest_engine(n_cases: int, n_parents: int, n_features: int) -> str:
-    """ "cuda" or "cpu".
+    """The engine for a problem of this size, "cuda" or "cpu".
 
     Examples
     --------

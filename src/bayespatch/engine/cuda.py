@@ -24,7 +24,6 @@ from bayespatch.engine.base import Engine, Observation
 from bayespatch.engine.cpu import (
     CASES,
     GLOBAL,
-    N_TURNS,
     PARENTS,
     PRIOR,
     PROPOSE,
@@ -35,14 +34,14 @@ from bayespatch.engine.cpu import (
     logit_inside,
     subkey,
 )
-from bayespatch.engine.cuda_case import Entries, Importance, Table
+from bayespatch.engine.cuda_case import Entries, Importance, Table, words_of
 from bayespatch.engine.cuda_importance import Chain, Move, Parents, Prior
 from bayespatch.engine.cuda_kernels import Shape
-from bayespatch.engine.cuda_launch import Launcher
+from bayespatch.engine.cuda_launch import Launcher, grid_over, power_of_two
 from bayespatch.engine.votes import PARENT_MISSING
-from bayespatch.model import Data, Latent, Model
+from bayespatch.model import Data, Latent, Model, feature_constants
 
-THREADS = 128  # of a block, where threads do not work together
+N_TURNS = {"I": 2, "II": 1, "III": 2}  # of moves for q in a sweep: here a turn costs about a third of the rest
 MAX_SUMMED = 4  # neighbors whose w are summed out at once in Models II and III
 GROUP = 32  # threads that update their cases together: a warp
 SHARED_BYTES = 40_000  # that a group may use for its cases, of 48 KB
@@ -133,7 +132,8 @@ class CudaEngine(Engine):
         self.constants = layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
         kind = self.constants.kind
         self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group_size(kind, n_features), 0)
-        self.prior = Prior(*map(to_card, model.hyper.q_prior(n_features)), float(model.hyper.sigma2))
+        gamma, sigma1 = model.hyper.q_prior(n_features)
+        self.prior = Prior(to_card(gamma), to_card(sigma1), float(model.hyper.sigma2))
         self.table = self.table_of(data)
         self.parents = Parents(to_card(layout.padded(data.x_parents, n_features, PARENT_MISSING)))
         self.numbers = to_card(np.arange(n_cases, dtype=np.int64))
@@ -147,16 +147,13 @@ class CudaEngine(Engine):
         """How many factors may be multiplied in single precision: R_j lies between 1/largest and largest."""
         c = self.constants
         strongest = c.lam * (c.n_features if c.kind == 2 else 1)
-        largest = 1.0 + strongest / min(c.c1, self.model_c2().min())
+        largest = 1.0 + strongest / min(c.c1, feature_constants(self.data, self.model)[1].min())
         return max(1, int(DIGITS / math.log10(largest)))
-
-    def model_c2(self) -> NDArray[np.float64]:
-        """c2_j, (P,)"""
-        return layout.tables_of(self.data, self.model).feature[1, : self.data.x.shape[1]]
 
     def table_of(self, data: Data) -> Table:
         """The data on the card."""
         n_cases, n_parents = len(data.x), len(data.x_parents)
+        c2 = feature_constants(data, self.model)[1]
         table = Table(
             same=blank((self.n_words, n_parents, n_cases), np.uint32),
             votes=to_card(words_of(~np.isnan(data.x_parents))),
@@ -164,7 +161,8 @@ class CudaEngine(Engine):
             y=to_card(data.y.astype(np.int32)),
             own_parent=to_card(data.own_parent.astype(np.int32)),
             y_parents=to_card(data.y_parents.astype(np.int32)),
-            c2=to_card(self.model_c2()),
+            c2=to_card(c2),
+            reciprocal=to_card(1.0 / (c2 + self.constants.lam * np.arange(n_parents + 1)[:, None])),
             mu=to_card(self.model.hyper.mu_per_class(data.n_classes)),
         )
         values = (to_card(data.x.T), to_card(data.x_parents.T), to_card(data.windows.astype(np.float64)))
@@ -262,7 +260,7 @@ class CudaEngine(Engine):
         A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
         """
         kernel = cuda_kernels.update_kernel(self.shape)
-        grid = grid_over(self.data.x.shape[0], self.shape.group)
+        grid = grid_over(len(self.data.x), self.shape.group)
         run = (self.numbers if numbers is None else to_card(numbers), state.most)
         while True:
             self.launch(
@@ -384,12 +382,6 @@ class CudaEngine(Engine):
         cases.add_kappa(self.constants, self.data.y_parents, mu, mu0, neighbors, kappa_sum, share_sum)
 
 
-def grid_over(n: int, threads: int = THREADS) -> tuple[int, int]:
-    """Blocks and threads for n items, one thread each."""
-    threads = min(threads, n)
-    return -(-n // threads), threads
-
-
 def group_size(kind: int, n_features: int) -> int:
     """How many cases fit into the memory that a group of threads shares."""
     per_case = n_features * BYTES_PER_FEATURE[kind]
@@ -399,17 +391,3 @@ def group_size(kind: int, n_features: int) -> int:
             f"{n_features}; pass engine='cpu'"
         )
     return min(GROUP, 1 << (SHARED_BYTES // per_case).bit_length() - 1)
-
-
-def power_of_two(at_least: int, at_most: int = 2**30) -> int:
-    """The smallest power of two that is at least so large, within limits."""
-    return min(at_most, 1 << max(0, at_least - 1).bit_length())
-
-
-def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Rows of flags (n, P) as words (W, n): flag j in bit j % 32 of word j // 32."""
-    n, n_features = flags.shape
-    words = np.zeros((-(-n_features // 32), n), np.uint32)
-    for j in range(n_features):
-        words[j // 32] |= flags[:, j].astype(np.uint32) << np.uint32(j % 32)
-    return words

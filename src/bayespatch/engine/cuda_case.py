@@ -8,9 +8,8 @@ Single precision costs no more than a relative error of some 1e-6 in the odds of
 of positive terms, ``f_j = (1 - q~) + q~ R_j``. A random number is compared with the odds in two steps: 24 bits of it
 turn most pairs down, and where they do not, all 53 decide in double precision, so that small odds are not rounded.
 
-What is needed for every pair lies in registers (`Own`), and its loops are unrolled; what is needed when a neighbor
-comes or goes lies in shared memory (`Case`), and its loops run to ``c.n_features``, which the compiler does not know: a
-code that is short stays in the instruction cache.
+A thread looks for parents that may become neighbors, by itself. A neighbor that comes or goes is rare, and would keep
+31 threads waiting for one; so its group deals with it together, a feature each (``cuda_kernels.py``).
 
 Functions of arrays and numbers, compiled by whoever calls them: a CUDA kernel, or (in the tests) the CPU.
 """
@@ -18,12 +17,13 @@ Functions of arrays and numbers, compiled by whoever calls them: a CUDA kernel, 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespatch.engine.kernels import N_CANDIDATES, choose
-from bayespatch.engine.streams import beta, compiled, inlined, key_of, open_stream, random_bits, to_unit, uniform
+from bayespatch.engine.streams import beta, compiled, inlined, key_of, open_stream, random_bits, to_unit
 from bayespatch.engine.votes import (
     AGREE,
     AGREES,
@@ -46,51 +46,52 @@ BIT = np.uint32(1)
 class Table(NamedTuple):
     """The data on the card. Word v of W has the features 32 v .. 32 v + 31."""
 
-    same: object  # (W, S, N) uint32: where case and parent agree
-    votes: object  # (W, S) uint32: where the parent has a value to vote for
-    observed: object  # (W, N) uint32: where the case has a value
-    y: object  # (N,) int32
-    own_parent: object  # (N,) int32
-    y_parents: object  # (S,) int32
-    c2: object  # (P,) float64
-    mu: object  # (M,) float64
+    same: Any  # (W, S, N) uint32: where case and parent agree
+    votes: Any  # (W, S) uint32: where the parent has a value to vote for
+    observed: Any  # (W, N) uint32: where the case has a value
+    y: Any  # (N,) int32
+    own_parent: Any  # (N,) int32
+    y_parents: Any  # (S,) int32
+    c2: Any  # (P,) float64
+    reciprocal: Any  # (S+1, P) float64: 1 / (c2_j + lam t)
+    mu: Any  # (M,) float64
 
 
 class Entries(NamedTuple):
     """z, w and kappa of all cases: n[i] entries of a capacity C, sorted by parent."""
 
-    n: object  # (N,) int32
-    parent: object  # (C, N) int32
-    bits: object  # (W, C, N) uint32: w
-    same: object  # (W, C, N) uint32: where case and parent agree
-    kappa: object  # (C, N) float64, or (1, 1) where the model derives it
+    n: Any  # (N,) int32
+    parent: Any  # (C, N) int32
+    bits: Any  # (W, C, N) uint32: w
+    same: Any  # (W, C, N) uint32: where case and parent agree
+    kappa: Any  # (C, N) float64, or (1, 1) where the model derives it
 
 
 class Importance(NamedTuple):
     """q-tilde on the card, rows as in ``votes.py``: ON, OFF, VOTE_ON, VOTE_OFF."""
 
-    double: object  # (4, S, P) float64
-    single: object  # (4, S, P) float32
+    double: Any  # (4, S, P) float64
+    single: Any  # (4, S, P) float32
 
 
 class Case(NamedTuple):
-    """What changes with the neighbors of a case. In Model II other threads see it too."""
+    """What a group keeps of one of its cases, for all of its threads to see."""
 
-    votes: object  # (2, P) float32, in Model III float64: AGREE and TOTAL
-    ratio: object  # (2, P) float32: the largest R_j that a vote which DIFFERS or AGREES could bring
-    class_votes: object  # (M,) float64
-    label: object  # (M,) float32: the largest H
-    bits: object  # (W,) uint32: w of the parent that comes or goes
-    same: object  # (W,) uint32: where that parent and the case agree
+    votes: Any  # (2, P) float32, in Model III float64: AGREE and TOTAL
+    ratio: Any  # (2, P) float32: the largest R_j that a vote which DIFFERS or AGREES could bring
+    class_votes: Any  # (M,) float64
+    label: Any  # (M,) float32: the largest H
+    bits: Any  # (W,) uint32: w of the parent that comes or goes
+    same: Any  # (W,) uint32: where that parent and the case agree
 
 
 class Own(NamedTuple):
-    """What a thread keeps of its own case: indexed by constants, in loops that the compiler unrolls, so in registers."""
+    """What a thread keeps of its own case: indexed by constants, in loops that are unrolled, and so in registers."""
 
-    rng: object  # (2,) uint64
-    ratio: object  # (2, P) float32: `Case.ratio`
-    same: object  # (W,) uint32: where the parent whose turn it is and the case agree
-    ahead: object  # (W,) uint32: the same of the next parent, on its way from memory
+    rng: Any  # (2,) uint64
+    ratio: Any  # (2, P) float32: `Case.ratio`
+    same: Any  # (W,) uint32: where the parent whose turn it is and the case agree
+    ahead: Any  # (W,) uint32: the same of the next parent, on its way from memory
 
 
 @inlined
@@ -134,16 +135,17 @@ def open_case(rng, key, number):
 
 
 @inlined
-def cast_votes(kind, c, table, case, i, b, k):
-    """Add the votes of parent b, whose w is in `case.bits`, with weight k (negative: take them away)."""
-    for j in range(c.n_features):
+def cast_votes(kind, c, table, case, i, b, k, first, step):
+    """Add the votes of parent b with weight k (negative: take them away), on every step-th feature."""
+    j = first
+    while j < c.n_features:
         if bit(case.bits, j):
             if in_word(table.votes[j >> 5, b], j):
                 case.votes[TOTAL, j] += k
             if bit(case.same, j):
                 case.votes[AGREE, j] += k
             refresh_ratio(kind, c, table, case, i, j)
-    case.class_votes[table.y_parents[b]] += k
+        j += step
 
 
 @inlined
@@ -166,12 +168,14 @@ def refresh_ratio(kind, c, table, case, i, j):
 
 
 @inlined
-def refresh_labels(kind, c, table, case, i):
+def refresh_labels(kind, c, table, case, i, first, step):
     """The largest H: H(1), in Model II H(P), and 1 in Models II and III, whose k may be close to 0."""
     strongest = float(c.n_features) if kind == 2 else 1.0
-    for m in range(case.label.shape[0]):
+    m = first
+    while m < case.label.shape[0]:
         h = label_ratio(c, table.mu, case.class_votes, table.y[i], m, strongest)
         case.label[m] = np.float32(h if kind == 1 else max(1.0, h))
+        m += step
 
 
 @inlined
@@ -186,8 +190,10 @@ def begin_case(kind, c, table, entries, case, i):
         load_entry(entries, case, s, i)
         for word in range(case.same.shape[0]):
             case.same[word] = entries.same[word, s, i]
-        cast_votes(kind, c, table, case, i, b, strength(kind, entries, s, i))
-    refresh_labels(kind, c, table, case, i)
+        k = strength(kind, entries, s, i)
+        cast_votes(kind, c, table, case, i, b, k, 0, 1)
+        case.class_votes[table.y_parents[b]] += k
+    refresh_labels(kind, c, table, case, i, 0, 1)
 
 
 @inlined
@@ -213,23 +219,8 @@ def show_agreement(own, case):
 
 
 @inlined
-def take_out(kind, c, table, entries, case, own, s, i, b):
-    """Take entry s, parent b, out of the votes; returns its weight."""
-    load_entry(entries, case, s, i)
-    show_agreement(own, case)
-    k = strength(kind, entries, s, i)
-    cast_votes(kind, c, table, case, i, b, -k)
-    refresh_labels(kind, c, table, case, i)
-    take_ratios(case, own)
-    return k
-
-
-@inlined
-def put_in(kind, c, table, entries, case, own, n, i, b, k):
-    """Parent b becomes entry n, with the w in `case.bits`; where there is no room, its votes count all the same."""
-    cast_votes(kind, c, table, case, i, b, k)
-    refresh_labels(kind, c, table, case, i)
-    take_ratios(case, own)
+def store_entry(kind, entries, case, n, i, b, k):
+    """Parent b becomes entry n, with the w in `case.bits`, if there is room."""
     if n < entries.parent.shape[0]:
         entries.parent[n, i] = b
         for word in range(case.bits.shape[0]):
@@ -302,19 +293,19 @@ def turned_down(odds, bits):
 def consider(kind, c, table, importance, own, case, candidate, weight, chunk, i, b, current):
     """Whether parent b becomes a neighbor: its weight k, or -1; a uniform number; and the largest odds.
 
-    In Model II k = 0 says only that it may: the pair has to be weighed. `current`: k of one who has been a neighbor,
-    else -1.
+    In Model II k = 0 says only that it may: the group has to weigh the pair. `current`: kappa of one who has been a
+    neighbor, else -1.
     """
     bits = random_bits(own.rng)
     odds = largest_odds(kind, c, importance, own, case.label[table.y_parents[b]], b, chunk)
     if turned_down(min(odds, float(CEILING)), bits) and not (kind == 3 and current >= 0.0):
         return -1.0, 0.0, 0.0
     u = to_unit(bits)
-    show_agreement(own, case)
     if kind == 1:
         return (1.0 if u * (1.0 + odds) < odds else -1.0), u, odds
     if kind == 2:
         return 0.0, u, odds
+    show_agreement(own, case)
     return try_kappa(c, table, importance, own.rng, case, candidate, weight, i, b, current, u), u, odds
 
 
@@ -350,24 +341,42 @@ def try_kappa(c, table, importance, rng, case, candidate, weight, i, b, current,
 
 
 @inlined
-def switch_on(case, j):
-    case.bits[j >> 5] |= np.uint32(BIT << np.uint32(j & 31))
+def draw_features(kind, c, table, importance, case, rng, flags, i, b, k, lane, n_lanes):
+    """w of parent b, which votes with weight k: independent over features (Models I and III).
+
+    Every thread draws all the numbers from a copy of the case's stream, keeps its own and then decides its feature,
+    when all others decide theirs.
+    """
+    base = 0
+    while base < c.n_features:
+        mine = np.uint64(0)
+        for j in range(min(n_lanes, c.n_features - base)):
+            drawn = random_bits(rng)
+            mine = drawn if j == lane else mine
+        if base + lane < c.n_features:
+            flags[base + lane] = is_on(kind, c, table, importance, case, to_unit(mine), i, b, k, base + lane)
+        base += n_lanes
 
 
 @inlined
-def draw_features(kind, c, table, importance, case, rng, i, b, k):
-    """w of parent b, which votes with weight k, into `case.bits`: independent over features (Models I and III)."""
-    for word in range(case.bits.shape[0]):
-        case.bits[word] = 0
-    for j in range(c.n_features):
-        off = float(importance.single[OFF, b, j])
-        on = float(importance.single[ON, b, j])
-        if in_word(table.votes[j >> 5, b], j):
-            if kind == 1:
-                on *= case.ratio[AGREES, j] if bit(case.same, j) else case.ratio[DIFFERS, j]
-            elif in_word(table.observed[j >> 5, i], j):
-                off *= 1.0 + c.lam * k / (table.c2[j] + c.lam * case.votes[TOTAL, j])
-                if bit(case.same, j):
-                    on *= 1.0 + c.lam * k / (c.c1 + c.lam * case.votes[AGREE, j])
-        if uniform(rng) * (off + on) < on:
-            switch_on(case, j)
+def is_on(kind, c, table, importance, case, u, i, b, k, j):
+    """w of feature j, with a uniform number."""
+    off = float(importance.single[OFF, b, j])
+    on = float(importance.single[ON, b, j])
+    if in_word(table.votes[j >> 5, b], j):
+        if kind == 1:
+            on *= case.ratio[AGREES if bit(case.same, j) else DIFFERS, j]
+        elif in_word(table.observed[j >> 5, i], j):
+            off *= 1.0 + c.lam * k / (table.c2[j] + c.lam * case.votes[TOTAL, j])
+            if bit(case.same, j):
+                on *= 1.0 + c.lam * k / (c.c1 + c.lam * case.votes[AGREE, j])
+    return 1 if u * (off + on) < on else 0
+
+
+def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Rows of flags (n, P) as words (W, n): flag j in bit j % 32 of word j // 32."""
+    n, n_features = flags.shape
+    words = np.zeros((-(-n_features // 32), n), np.uint32)
+    for j in range(n_features):
+        words[j // 32] |= flags[:, j].astype(np.uint32) << np.uint32(j % 32)
+    return words

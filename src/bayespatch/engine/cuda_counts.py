@@ -6,11 +6,11 @@ brought up (``cuda_kernels.py``).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.cuda_case import UNIT, ZERO, bit, in_word, switch_on
+from bayespatch.engine.cuda_case import UNIT, ZERO, bit, in_word
 from bayespatch.engine.kernels import choose
 from bayespatch.engine.streams import inlined, uniform
 from bayespatch.engine.votes import AGREE, OFF, ON, TOTAL, label_ratio
@@ -35,11 +35,11 @@ class Pair(NamedTuple):
     float32.
     """
 
-    off: object
-    on: object
-    total: object  # T_j
-    gain: object  # 1/A_j where the two agree, else 0
-    counts: object  # 1, or 0 where a value is missing and R_j is 1
+    off: Any
+    on: Any
+    total: Any  # T_j
+    gain: Any  # 1/A_j where the two agree, else 0
+    counts: Any  # 1, or 0 where a value is missing and R_j is 1
 
 
 @inlined
@@ -93,15 +93,14 @@ def decide_count(weight, odds, label, u, rng):
 
 
 @inlined
-def draw_features_given_count(c, table, importance, case, rng, prefix, i, b, k):
-    """w of parent b given that k features are on, into `case.bits`, by walking k's polynomial backwards."""
+def draw_features_given_count(c, table, importance, case, rng, prefix, flags, i, b, k):
+    """w of parent b given that k features are on, into `flags`, by walking k's polynomial backwards."""
     strength = np.float32(c.lam) * np.float32(k)
-    for word in range(case.bits.shape[0]):
-        case.bits[word] = 0
     for degree in range(k + 1):
         prefix[0, degree] = ZERO
     prefix[0, 0] = UNIT
     for j in range(c.n_features):
+        flags[j] = 0
         on = importance.single[ON, b, j] * ratio_at(c, table, case.votes, case.same, i, b, j, strength)
         scale = UNIT / (importance.single[OFF, b, j] + on)
         off = importance.single[OFF, b, j] * scale
@@ -117,5 +116,5 @@ def draw_features_given_count(c, table, importance, case, rng, prefix, i, b, k):
         on /= importance.single[OFF, b, j] + on
         u = uniform(rng)
         if left > j or u * prefix[j + 1, left] < on * prefix[j, left - 1]:
-            switch_on(case, j)
+            flags[j] = 1
             left -= 1

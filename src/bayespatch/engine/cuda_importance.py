@@ -7,7 +7,7 @@ evaluated by all threads of a block together, and they take the same slice-sampl
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numba import cuda, float64, uint64
 
@@ -31,37 +31,37 @@ TARGET_ACCEPTANCE = 0.35
 class Parents(NamedTuple):
     """What q-tilde has to know of the data: where values are missing."""
 
-    x: object  # (S, P) float64, missing values as in ``votes.py``
+    x: Any  # (S, P) float64, missing values as in ``votes.py``
 
 
 class Prior(NamedTuple):
     """The constants of q and q-tilde."""
 
-    gamma: object  # (P,)
-    sigma1: object  # (P,)
+    gamma: Any  # (P,)
+    sigma1: Any  # (P,)
     sigma2: float
 
 
 class Chain(NamedTuple):
     """q, q-tilde and the counts that they depend on."""
 
-    logit_q: object  # (P,)
-    logits: object  # (S, P) logit q-tilde
-    step: object  # (P,) width of the proposals for logit q
-    n_neighbors: object  # (S,) int32
-    n_on: object  # (S, P) int32
-    above: object  # (2, P, N+1) int32: how many parents have n > k, and s > k
+    logit_q: Any  # (P,)
+    logits: Any  # (S, P) logit q-tilde
+    step: Any  # (P,) width of the proposals for logit q
+    n_neighbors: Any  # (S,) int32
+    n_on: Any  # (S, P) int32
+    above: Any  # (2, P, N+1) int32: how many parents have n > k, and s > k
 
 
 class Move(NamedTuple):
     """A proposal for q and q-tilde, and what speaks for it."""
 
-    old: object  # (4, S, P) float64: q-tilde, rows as in ``votes.py``
-    new: object  # (4, S, P)
-    logit_new: object  # (P,)
-    log_prior: object  # (P,) log of prior ratio and Jacobian
-    log_ratio: object  # (P, N)
-    accepted: object  # (P,) int32
+    old: Any  # (4, S, P) float64: q-tilde, rows as in ``votes.py``
+    new: Any  # (4, S, P)
+    logit_new: Any  # (P,)
+    log_prior: Any  # (P,) log of prior ratio and Jacobian
+    log_ratio: Any  # (P, N)
+    accepted: Any  # (P,) int32
 
 
 @inlined

@@ -17,13 +17,17 @@ from bayespatch.engine.cuda_case import (
     Case,
     Own,
     begin_case,
+    cast_votes,
     consider,
     draw_features,
     fetch_agreement,
+    load_entry,
     next_agreement,
     open_case,
-    put_in,
-    take_out,
+    refresh_labels,
+    show_agreement,
+    store_entry,
+    strength,
     take_ratios,
 )
 from bayespatch.engine.cuda_counts import (
@@ -82,47 +86,53 @@ def find_agreement(values, table):
 def update_kernel(shape: Shape) -> Any:
     """One sweep over all parents of every case, from the entries `old` to `new`; `most`: the longest list, if too long.
 
-    One thread a case. In Model II most pairs are turned down by a bound; a pair that is not is weighed by the whole
-    group of threads, each of which takes some of the numbers of features that may be on.
+    One thread a case, in groups of `shape.group`. The threads look for candidates by themselves; whatever changes the
+    neighbors of a case, and in Model II the weighing of a candidate, is done by the group together.
     """
     kind, size, n_classes, chunk, group, _ = shape
     n_words, n_counts = -(-size // 32), size + 1
     exact = float64 if kind == 3 else float32
-    n_poly, n_pair = (n_counts, size) if kind == 2 else (1, 1)
+    n_poly, n_prefix = (n_counts, n_counts) if kind == 2 else (1, 1)
 
     @cuda.jit(fastmath=True)
     def kernel(c, table, importance, old, new, run, key):
         numbers, most = run
         lane = cuda.threadIdx.x
+        n_lanes = cuda.blockDim.x
         i = cuda.grid(1)
+        leader = i - lane
         votes = cuda.shared.array((2, size, group), exact)
         ratio = cuda.shared.array((2, size, group), float32)
         class_votes = cuda.shared.array((n_classes, group), float64)
         label = cuda.shared.array((n_classes, group), float32)
         bits = cuda.shared.array((n_words, group), uint32)
         same = cuda.shared.array((n_words, group), uint32)
-        off = cuda.shared.array(n_pair, float32)
-        on = cuda.shared.array(n_pair, float32)
-        total = cuda.shared.array(n_pair, float32)
-        gain = cuda.shared.array(n_pair, float32)
-        counts = cuda.shared.array(n_pair, float32)
-        weights = cuda.shared.array(n_poly, float32)
+        strengths = cuda.shared.array(group, float64)
+        streams = cuda.shared.array((group, 2), uint64)
+        flags = cuda.shared.array(size, int32)
         queue = cuda.shared.array(group, int32)
         n_queued = cuda.shared.array(1, int32)
+        weights = cuda.shared.array(n_poly, float32)
+        off = cuda.shared.array(size, float32)
+        on = cuda.shared.array(size, float32)
+        total = cuda.shared.array(size, float32)
+        gain = cuda.shared.array(size, float32)
+        counts = cuda.shared.array(size, float32)
         pair = Pair(off, on, total, gain, counts)
-        case = Case(
-            votes[:, :, lane], ratio[:, :, lane], class_votes[:, lane], label[:, lane], bits[:, lane], same[:, lane]
-        )
         own = Own(
             cuda.local.array(2, uint64),
             cuda.local.array((2, size), float32),
             cuda.local.array(n_words, uint32),
             cuda.local.array(n_words, uint32),
         )
+        case = Case(
+            votes[:, :, lane], ratio[:, :, lane], class_votes[:, lane], label[:, lane], bits[:, lane], same[:, lane]
+        )
         candidate = cuda.local.array(N_CANDIDATES, float64)
         weight = cuda.local.array(N_CANDIDATES, float64)
         poly = cuda.local.array(n_poly, float32)
-        prefix = cuda.local.array((n_poly, n_poly), float32)
+        prefix = cuda.local.array((n_prefix, n_prefix), float32)
+        rng = cuda.local.array(2, uint64)
         mine = i < numbers.shape[0]
         n_old = 0
         own_parent = -1
@@ -136,25 +146,51 @@ def update_kernel(shape: Shape) -> Any:
             n_old = old.n[i]
             if n_old > 0:
                 following = old.parent[0, i]
-        if kind == 2 and lane == 0:
+        if lane == 0:
             n_queued[0] = 0
         n = 0
         s = 0
         for b in range(table.same.shape[1]):
-            k, u, odds = -1.0, 0.0, 0.0
             if mine:
                 next_agreement(table, own, b, i)
-                if b != own_parent:
-                    current = -1.0
-                    if b == following:
-                        current = take_out(kind, c, table, old, case, own, s, i, b)
-                        s += 1
-                        following = old.parent[s, i] if s < n_old else -1
-                    k, u, odds = consider(
-                        kind, c, table, importance, own, case, candidate, weight, chunk, i, b, current
-                    )
-            if kind == 2 and cuda.syncthreads_or(np.int32(k >= 0.0)):
+            current = -1.0
+            if cuda.syncthreads_or(np.int32(b == following)):  # somebody's neighbor: take it out
+                if b == following:
+                    current = strength(kind, old, s, i)
+                    strengths[lane] = -current
+                    load_entry(old, case, s, i)
+                    show_agreement(own, case)
+                    case.class_votes[table.y_parents[b]] -= current
+                    queue[cuda.atomic.add(n_queued, 0, 1)] = lane
+                    s += 1
+                    following = old.parent[s, i] if s < n_old else -1
+                cuda.syncthreads()
+                n_pairs = n_queued[0]
+                for position in range(n_pairs):
+                    other = queue[position]
+                    its = Case(
+                        votes[:, :, other], ratio[:, :, other], class_votes[:, other], label[:, other],
+                        bits[:, other], same[:, other],
+                    )  # fmt: skip
+                    cast_votes(kind, c, table, its, leader + other, b, strengths[other], lane, n_lanes)
+                    refresh_labels(kind, c, table, its, leader + other, lane, n_lanes)
+                cuda.syncthreads()
+                if current >= 0.0:
+                    take_ratios(case, own)
+                if lane == 0:
+                    n_queued[0] = 0
+
+            k, u, odds = -1.0, 0.0, 0.0
+            if mine and b != own_parent:
+                k, u, odds = consider(kind, c, table, importance, own, case, candidate, weight, chunk, i, b, current)
+            if cuda.syncthreads_or(np.int32(k >= 0.0)):  # somebody's candidate: weigh it, put it in
                 if k >= 0.0:
+                    strengths[lane] = k
+                    show_agreement(own, case)
+                    for word in range(n_words):
+                        bits[word, lane] = 0
+                    streams[lane, 0] = own.rng[0]
+                    streams[lane, 1] = own.rng[1]
                     queue[cuda.atomic.add(n_queued, 0, 1)] = lane
                 cuda.syncthreads()
                 n_pairs = n_queued[0]
@@ -164,24 +200,55 @@ def update_kernel(shape: Shape) -> Any:
                         votes[:, :, other], ratio[:, :, other], class_votes[:, other], label[:, other],
                         bits[:, other], same[:, other],
                     )  # fmt: skip
-                    for j in range(lane, size, cuda.blockDim.x):
-                        prepare_feature(c, table, importance, its, pair, i - lane + other, b, j)
-                    cuda.syncthreads()
-                    for count in range(lane, n_counts, cuda.blockDim.x):
-                        weights[count] = weight_of_count(c, table, its, pair, poly, i - lane + other, b, count)
-                    cuda.syncthreads()
-                    if lane == other:
-                        k = float(decide_count(weights, odds, case.label[table.y_parents[b]], u, own.rng))
-                cuda.syncthreads()
+                    if kind == 2:
+                        j = lane
+                        while j < size:
+                            prepare_feature(c, table, importance, its, pair, leader + other, b, j)
+                            j += n_lanes
+                        cuda.syncthreads()
+                        count = lane
+                        while count < n_counts:
+                            weights[count] = weight_of_count(c, table, its, pair, poly, leader + other, b, count)
+                            count += n_lanes
+                        cuda.syncthreads()
+                        if lane == other:
+                            k = float(decide_count(weights, odds, case.label[table.y_parents[b]], u, own.rng))
+                            strengths[lane] = k
+                            if k >= 0.0:
+                                draw_features_given_count(
+                                    c, table, importance, case, own.rng, prefix, flags, i, b, int(k)
+                                )
+                        cuda.syncthreads()
+                    else:
+                        rng[0] = streams[other, 0]
+                        rng[1] = streams[other, 1]
+                        draw_features(
+                            kind, c, table, importance, its, rng, flags, leader + other, b, strengths[other],
+                            lane, n_lanes,
+                        )  # fmt: skip
+                        if lane == other:
+                            own.rng[0] = rng[0]
+                            own.rng[1] = rng[1]
+                        cuda.syncthreads()
+                    if strengths[other] >= 0.0:
+                        j = lane
+                        while j < size:
+                            if flags[j]:
+                                cuda.atomic.or_(bits, (j >> 5, other), np.uint32(1 << (j & 31)))
+                            j += n_lanes
+                        if lane == other:
+                            case.class_votes[table.y_parents[b]] += k
+                        cuda.syncthreads()
+                        cast_votes(kind, c, table, its, leader + other, b, strengths[other], lane, n_lanes)
+                        refresh_labels(kind, c, table, its, leader + other, lane, n_lanes)
+                        if lane == other:
+                            store_entry(kind, new, case, n, i, b, k)
+                            n += 1
+                        cuda.syncthreads()
+                        if lane == other:
+                            take_ratios(case, own)
                 if lane == 0:
                     n_queued[0] = 0
-            if k >= 0.0:
-                if kind == 2:
-                    draw_features_given_count(c, table, importance, case, own.rng, prefix, i, b, int(k))
-                else:
-                    draw_features(kind, c, table, importance, case, own.rng, i, b, k)
-                put_in(kind, c, table, new, case, own, n, i, b, k)
-                n += 1
         if mine:
             new.n[i] = n
             if n > new.parent.shape[0]:

@@ -1,8 +1,8 @@
 """Launching kernels that take many arrays, quickly.
 
-numba-cuda finds out the types of all arguments and describes every array to the driver anew at each launch, which takes
-longer than most of our kernels run. The types never change here, and neither do the tuples of arrays: they are described
-once. Where numba-cuda is not built as expected, kernels are launched in the ordinary way.
+numba-cuda finds out the types of all arguments and describes every array to the driver anew at each launch, which
+takes longer than most of our kernels run. Here neither types nor tuples of arrays ever change: they are described once.
+Where numba-cuda is not built as expected, kernels are launched in the ordinary way.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ try:
     from cuda.core import LaunchConfig, launch
     from numba.cuda.dispatcher import _Kernel
 
-    DESCRIBES = hasattr(_Kernel, "_prepare_args")
+    DESCRIBES = hasattr(_Kernel, "_prepare_args") and hasattr(_Kernel, "argument_types")
 except ImportError:
     DESCRIBES = False
 
 REMEMBERED = 512  # tuples
+THREADS = 128  # of a block, where they do not work together
 
 
 class Launcher:
@@ -55,3 +56,14 @@ class Launcher:
                 self.described.clear()
             self.described[name] = value, flat
         return flat
+
+
+def grid_over(n: int, threads: int = THREADS) -> tuple[int, int]:
+    """Blocks and threads for n items, one thread each."""
+    threads = min(threads, n)
+    return -(-n // threads), threads
+
+
+def power_of_two(at_least: int, at_most: int = 2**30) -> int:
+    """The smallest power of two that is at least so large, within limits."""
+    return min(at_most, 1 << max(0, at_least - 1).bit_length())

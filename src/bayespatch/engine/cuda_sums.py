@@ -24,6 +24,18 @@ from bayespatch.engine.votes import AGREE, OFF, ON, TOTAL, VOTE_OFF, VOTE_ON
 
 
 @inlined
+def place(s, start, n):
+    """How many entries after `start`, going round, entry s comes; quicker than a remainder."""
+    return s - start if s >= start else s - start + n
+
+
+@inlined
+def entry_at(r, start, n):
+    """The entry that comes r after `start`, going round."""
+    return start + r if start + r < n else start + r - n
+
+
+@inlined
 def open_item(rng, key, j, i):
     """The stream of case i in the move of feature j."""
     open_stream(rng, key_of(key_of(key, j), i))
@@ -42,8 +54,9 @@ def switch(entries, s, i, j, on):
 
 @inlined
 def sum_over_counts(c, table, importance, entries, count, copied, i, j, n):
-    """Model I: p(x_ij | z_i, q~). Leaves the polynomials of all entries: `count[t]`, the probability that t of those who
-    vote are on, and `copied[t]`, the same times the number of agreeing ones among them."""
+    """Model I: p(x_ij | z_i, q~). Leaves the polynomials of all entries: `count[t]`, the probability that t of them are
+    on, and `copied[t]`, the same times the number of agreeing ones among them.
+    """
     count[0] = 1.0
     copied[0] = 0.0
     for r in range(n):
@@ -59,7 +72,7 @@ def sum_over_counts(c, table, importance, entries, count, copied, i, j, n):
         count[0] *= off
     total = 0.0
     for t in range(n + 1):
-        total += (c.c1 * count[t] + c.lam * copied[t]) / (table.c2[j] + c.lam * t)
+        total += (c.c1 * count[t] + c.lam * copied[t]) * table.reciprocal[t, j]
     return total
 
 
@@ -88,15 +101,14 @@ def redraw_counts(c, table, importance, entries, count, copied, rng, key, i, j):
         drawn = 0
         for t in range(n + 1):
             drawn = t
-            rate = table.c2[j] + c.lam * t
-            u -= c.c1 * count[t] / rate
+            u -= c.c1 * count[t] * table.reciprocal[t, j]
             if u < 0.0:
                 break
-            u -= c.lam * copied[t] / rate
+            u -= c.lam * copied[t] * table.reciprocal[t, j]
             if u < 0.0:
                 copying = True
                 break
-        tilt = math.exp(c.lam * math.log(uniform_positive(rng)) / (table.c2[j] + c.lam * drawn))
+        tilt = math.exp(c.lam * math.log(uniform_positive(rng)) * table.reciprocal[drawn, j])
         if copying:
             copied_from = choose_source(importance, entries, tilt, rng, i, j, n)
     for r in range(n):
@@ -154,7 +166,7 @@ def count_votes(kind, table, entries, votes, class_votes, i, first, last, j, sta
     n = entries.n[i]
     for s in range(n):
         b = entries.parent[s, i]
-        summed = (s - start) % n < m
+        summed = place(s, start, n) < m
         j_on = in_word(entries.bits[j >> 5, s, i], j)
         k = strength(kind, entries, s, i) - (1.0 if kind == 2 and summed and j_on else 0.0)
         class_votes[table.y_parents[b]] += k
@@ -220,7 +232,7 @@ def prior_of_setting(importance, entries, i, j, n, start, m, setting):
     """prod q~^w (1 - q~)^(1 - w) over the summed entries; bit r of `setting` is entry start + r."""
     product = 1.0
     for r in range(m):
-        b = entries.parent[(start + r) % n, i]
+        b = entries.parent[entry_at(r, start, n), i]
         product *= importance[ON if (setting >> r) & 1 else OFF, b, j]
     return product
 
@@ -232,7 +244,7 @@ def next_in_gray_code(kind, table, entries, votes, class_votes, i, j, n, start, 
     while not (step >> r) & 1:
         r += 1
     on = not (setting >> r) & 1
-    switch_setting(kind, table, entries, votes, class_votes, i, j, (start + r) % n, 1.0 if on else -1.0)
+    switch_setting(kind, table, entries, votes, class_votes, i, j, entry_at(r, start, n), 1.0 if on else -1.0)
     return setting ^ (1 << r)
 
 
@@ -263,7 +275,7 @@ def compare_settings(kind, c, table, old, new, entries, votes, class_votes, rng,
         after += likelihood * prior_of_setting(new, entries, i, j, n, start, m, setting)
     ratio = math.log(after / before)
     for s in range(n):
-        if (s - start) % n >= m:
+        if place(s, start, n) >= m:
             row = ON if in_word(entries.bits[j >> 5, s, i], j) else OFF
             b = entries.parent[s, i]
             ratio += math.log(new[row, b, j] / old[row, b, j])
@@ -296,7 +308,7 @@ def redraw_settings(kind, c, table, importance, entries, votes, class_votes, rng
         if uniform(rng) * total < weight:
             chosen = setting
     for r in range(m):
-        switch(entries, (start + r) % n, i, j, (chosen >> r) & 1 == 1)
+        switch(entries, entry_at(r, start, n), i, j, (chosen >> r) & 1 == 1)
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Functions of mathematics that kernels need and Numba lacks: they hold from the smallest shape of a Beta to the largest.
+"""Functions that kernels need and Numba lacks; they hold from the smallest shape of a Beta to the largest.
 
 SciPy has them for NumPy; these are for code that runs on a GPU, and are tested against SciPy.
 """
