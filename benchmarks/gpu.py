@@ -186,8 +186,11 @@ def main() -> None:
     name = card.name if isinstance(card.name, str) else card.name.decode()
     results: dict[str, Any] = {"card": name, "multiprocessors": card.MULTIPROCESSOR_COUNT, "clock_kHz": card.CLOCK_RATE}
     todo = {
-        "exact": lambda: exact(options.draws), "speed": speed, "models": models, "end": lambda: end_to_end(options.data),
-    }  # fmt: skip
+        "exact": lambda: exact(options.draws),
+        "speed": speed,
+        "models": models,
+        "end": lambda: end_to_end(options.data),
+    }
     for part in options.parts:
         print(f"-- {part}", flush=True)
         results[part] = todo[part]()
