@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-statistical lint format bench clean
+.PHONY: help venv demo test test-statistical lint format bench study clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: venv ## Fit the bundled heart data and show one patient's patchwork
+demo: venv ## Fit the bundled heart data, show one patient's patchwork, write a page about the patient and the model
 	$(BIN)/python examples/demo.py
 
 test: venv ## Run the tests, but for the slow statistical ones
@@ -40,6 +40,9 @@ format: venv ## Put the code into the house style
 
 bench: venv ## Measure speed and mixing, as ratios within one run
 	$(BIN)/python benchmarks/bench.py
+
+study: venv ## Run the paper's experiments (finished parts are kept); READMISSION=path adds the third data set
+	$(BIN)/python -m bayespatch.study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
 
 clean: ## Remove what was built, .venv included
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

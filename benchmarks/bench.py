@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import explaining
 import memory
 import mixing
 import plots
 import prediction
 import report
+import scale
 import speed
 import startup
 from measure import Say, Section, as_text, environment, say
@@ -26,11 +28,13 @@ from measure import Say, Section, as_text, environment, say
 BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
     "startup": startup.main,
     "memory": memory.main,
+    "scale": scale.main,
     "speed": speed.main,
     "prediction": prediction.main,
+    "explaining": explaining.main,
     "mixing": mixing.main,
 }
-ORDER = ("speed", "prediction", "mixing", "memory", "startup")  # on the page
+ORDER = ("speed", "prediction", "explaining", "mixing", "memory", "scale", "startup")  # on the page
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,10 +24,13 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
-if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it, NumPy 2.5 has dropped it
-    np.vstack = np.vstack
+np.vstack = np.vstack  # numba-cuda 0.30 asks for it, NumPy 2.5 has dropped it; and loading numba-cuda undoes this
 
 from numba import cuda  # noqa: E402
+from numba.core.errors import NumbaPerformanceWarning  # noqa: E402
+
+np.vstack = np.vstack
+warnings.simplefilter("ignore", NumbaPerformanceWarning)  # small grids: the problems that can be enumerated are tiny
 
 from bayespatch.check import check_data  # noqa: E402
 from bayespatch.engine.cpu import CpuEngine  # noqa: E402

@@ -119,7 +119,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 def environment() -> dict[str, str]:
     """What the numbers depend on."""
-    packages = {name: version(name) for name in ("numpy", "scipy", "numba", "llvmlite", "arviz-stats")}
+    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "arviz-stats")}
     return {
         "processor": cpu_name(),
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),

@@ -56,12 +56,22 @@ after the other.""",
 New cases under a fitted model, one thread, beside as many updates of the sampler as parents x features x draws used ask
 for.""",
     "prediction_seconds": "Seconds by the clock, default settings of `PatchworkClassifier`, heart data, 2 threads:",
+    "explaining_seconds": """## Explanations
+
+`explain_all` by the clock, default settings, heart data, 2 threads; reliance is a prediction of its own for each past
+case that is named.""",
     "memory": """## Memory
 
-The peak of a fresh process less what it held before the call, with Numba and the engine imported and the data made.
-Kernels come from the cache on disk; loading them, and the packages behind the diagnostics, takes memory whatever the
-size of the problem: that part ("code") is measured by a tiny run before the large one. The target is held against the
-sum.""",
+The peak of a fresh process less what it held before its first call of `sample`, with Numba and the engine imported and
+the data made. Kernels come from the cache on disk. Loading them, and the packages behind the diagnostics, takes memory
+whatever the size of the problem: what a tiny problem adds. Where xarray is installed (the extra `arviz`), arviz-stats
+loads it and pandas too, though R-hat and ESS do without.""",
+    "scale": """## A hundred thousand cases
+
+The size of the readmission data, simulated; 5 neighbors expected, 2 threads; a few sweeps in a fresh process.
+"Computed" is `bayespatch.memory.bytes_needed`, which `sample` holds against the memory that is available before it
+begins; "with 500 draws" adds what the draws of a complete run take to the peak that was measured.""",
+    "scale_parents": "Choosing parents, and how far the cases are from the most similar one:",
     "startup": """## First call
 
 Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",

@@ -67,13 +67,13 @@ def enumerate_settings(data: Data, model: Model) -> Settings:
     q = np.empty((len(choice), n_features))
     for j in range(n_features):
         counts, which = np.unique(np.concatenate([n, s[:, :, j]], axis=1), axis=0, return_inverse=True)
-        integrals = np.array([integrate_q(model.hyper, c[:n_parents], c[n_parents:]) for c in counts])
+        integrals = np.array([integrate_q(model.hyper, c[:n_parents], c[n_parents:], j) for c in counts])
         log_weight = log_weight + integrals[which.ravel(), 0]
         q[:, j] = integrals[which.ravel(), 1]
     return Settings(z=z, zw=zw, log_weight=log_weight, q=q, kappa=kappa)
 
 
-def integrate_q(hyper: Hyperparameters, n: NDArray[np.int64], s: NDArray[np.int64]) -> tuple[float, float]:
+def integrate_q(hyper: Hyperparameters, n: NDArray[np.int64], s: NDArray[np.int64], j: int = 0) -> tuple[float, float]:
     """log of the integral over q of Beta(q; gamma, sigma1) prod_b B(q' + s_b, sigma2 + n_b - s_b) / B(q', sigma2),
     and the mean of q under that integrand.
 
@@ -81,10 +81,11 @@ def integrate_q(hyper: Hyperparameters, n: NDArray[np.int64], s: NDArray[np.int6
     the trapezoid rule converges like exp(-2 pi^2 / h): at h = 0.1 it is exact to rounding.
     """
     h = 0.1
-    points = np.arange(-45.0 / hyper.gamma, 45.0 / hyper.sigma1, h)
+    gamma, sigma1 = (np.atleast_1d(shape)[j if np.ndim(shape) else 0] for shape in (hyper.gamma, hyper.sigma1))
+    points = np.arange(-45.0 / gamma, 45.0 / sigma1, h)
     shape = hyper.sigma2 * np.exp(points)[:, None]
     # B(q'+s, sigma2+n-s) / B(q', sigma2) = q'(q'+1)..(q'+s-1) sigma2(sigma2+1)..(sigma2+n-s-1) / (q'+sigma2)..(..+n-1)
-    log_f = hyper.gamma * log_expit(points) + hyper.sigma1 * log_expit(-points) - betaln(hyper.gamma, hyper.sigma1)
+    log_f = gamma * log_expit(points) + sigma1 * log_expit(-points) - betaln(gamma, sigma1)
     for n_b, s_b in zip(n, s, strict=True):
         log_f = log_f + np.log(shape + np.arange(s_b)).sum(axis=1)
         log_f = log_f + gammaln(hyper.sigma2 + n_b - s_b) - gammaln(hyper.sigma2)

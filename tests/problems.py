@@ -60,10 +60,19 @@ def binary() -> Problem:
 
 
 def many_values() -> Problem:
-    """V_j of 2, 3 and 5, and another weight of a vote for each class."""
+    """V_j of 2, 3 and 5, another weight of a vote for each class, and another prior of q for each feature."""
     data = make_data([[0, 2, 4], [1, 2, 3]], [0, 1], [[0, 2, 3], [1, 0, 4]], [0, 1], [2, 3, 5])
     hyper = Hyperparameters(
-        alpha=0.3, lam0=0.2, lam=1.2, mu0=0.4, mu=(0.5, 2.5), gamma=1.2, sigma1=0.8, sigma2=3, tau=1.5, sigma3=0.7
+        alpha=0.3,
+        lam0=0.2,
+        lam=1.2,
+        mu0=0.4,
+        mu=(0.5, 2.5),
+        gamma=(1.2, 0.7, 3.0),
+        sigma1=(0.8, 1.5, 2.0),
+        sigma2=3,
+        tau=1.5,
+        sigma3=0.7,
     )
     return data, hyper
 

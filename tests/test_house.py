@@ -19,9 +19,14 @@ ROOMS = (
     "diagnostics",
     "posterior",
     "progress",
+    "container",
+    "memory",
+    "chains",
+    "checkpoint",
     "sample",
     "predict",
     "calibrate",
+    "dressing",
     "tune",
     "explain",
     "plot",
@@ -34,7 +39,10 @@ ROOMS = (
 )
 
 # These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
-ARRAY_ROOMS = ("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress", "sample")
+ARRAY_ROOMS = (
+    *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
+    *("container", "memory", "chains", "checkpoint", "sample"),
+)
 TABLE_ROOMS = ("encode", "parents", "datasets")
 
 # Package -> the only modules (or rooms) that may import it.
@@ -43,9 +51,9 @@ KEEPERS = {
     "polars": ("encode", "datasets"),
     "pyarrow": ("encode", "datasets"),
     "narwhals": ("encode",),
-    "numba": ("engine",),
+    "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
     "cuda": ("engine.cuda_launch",),
-    "matplotlib": ("plot",),
+    "matplotlib": ("plot", "study.figures"),
     "jinja2": ("report",),
     "typer": ("cli",),
     "rich": ("progress", "cli"),
@@ -65,8 +73,8 @@ OPTIONAL = ("pandas", "polars", "pyarrow", "matplotlib", "jinja2", "typer", "ric
 
 MAX_LINES = 400
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")
-# Modules without code to run; and kernels, which run on a GPU or in the simulator (tests/engine/test_cuda.py).
-NOT_MIRRORED = ("engine.base", "engine.cuda_importance", "engine.cuda_kernels", "engine.cuda_launch")
+# Kernels, which run on a GPU or in the simulator (tests/engine/test_cuda.py).
+NOT_MIRRORED = ("engine.cuda_importance", "engine.cuda_kernels", "engine.cuda_launch")
 
 
 class Import(NamedTuple):
@@ -248,9 +256,9 @@ def build(root: Path, files: dict[str, str]) -> Path:
         ({"model.py": "def f():\n    import bayespatch.plot", "plot.py": ""}, "model knows plot"),
         ({"engine/cpu.py": "from bayespatch.encode import Schema", "encode.py": ""}, "engine sees arrays"),
         ({"tune.py": "import bayespatch"}, "the front door is for visitors"),
-        ({"model.py": "import numba"}, "numba is for engine alone"),
+        ({"model.py": "import numba"}, "numba is for engine, study.bcm.kernel alone"),
         ({"engine/paper.py": "from numba import njit"}, "engine.paper is without Numba"),
-        ({"explain.py": "def f():\n    from matplotlib import pyplot"}, "matplotlib is for plot alone"),
+        ({"explain.py": "def f():\n    from matplotlib import pyplot"}, "matplotlib is for plot, study.figures alone"),
         ({"plot.py": "import matplotlib.pyplot as plt"}, "matplotlib is optional"),
         ({"sample.py": "def f():\n    import pandas"}, "pandas is for encode, datasets alone"),
         ({"explain.py": "import narwhals as nw"}, "narwhals is for encode alone"),

@@ -65,7 +65,8 @@ def naive_log_joint(data: Data, model: Model, latent: Latent) -> float:
             probability *= (h[data.y[i]] + one) / (sum(h) + one)
     for j in range(n_features):
         shape = hyper.sigma2 * latent.q[j] / (1 - latent.q[j])
-        probability *= beta_density(latent.q[j], hyper.gamma, hyper.sigma1)
+        gamma, sigma1 = (np.broadcast_to(shape, len(latent.q))[j] for shape in (hyper.gamma, hyper.sigma1))
+        probability *= beta_density(latent.q[j], gamma, sigma1)
         for b in range(n_parents):
             n = sum(latent.z[i, b] for i in range(n_cases))
             s = sum(latent.z[i, b] and latent.w[i, b, j] for i in range(n_cases))
@@ -210,6 +211,10 @@ def test_constants_that_are_not_positive_are_refused(name, value):
 def test_mu_per_class():
     np.testing.assert_array_equal(Hyperparameters(mu=2.0).mu_per_class(3), [2, 2, 2])
     np.testing.assert_array_equal(Hyperparameters(mu=(1.0, 2.0)).mu_per_class(2), [1, 2])
+    with pytest.raises(ValueError, match="gamma has 2 values for 3 features"):
+        Hyperparameters(gamma=(1.0, 3.0)).q_prior(3)
+    with pytest.raises(ValueError, match=r"lam0 must be finite and greater than 0, got .* pass a positive number$"):
+        Hyperparameters(lam0=(0.1, 0.2))
     with pytest.raises(ValueError, match="mu has 2 values for 3 classes"):
         Hyperparameters(mu=(1.0, 2.0)).mu_per_class(3)
     with pytest.raises(ValueError, match="mu must be finite"):

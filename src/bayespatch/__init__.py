@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayespatch import datasets as datasets
     from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
+    from bayespatch.estimator import PatchworkRegressor as PatchworkRegressor
+    from bayespatch.explain import Explanation as Explanation
     from bayespatch.model import Hyperparameters as Hyperparameters
     from bayespatch.posterior import Posterior as Posterior
     from bayespatch.sample import sample as sample
@@ -26,15 +28,27 @@ __version__ = "0.1.0.dev0"
 
 # Public name -> the room it lives in; None: the name is a room itself.
 _ROOM_OF: dict[str, str | None] = {
+    "Explanation": "explain",
     "Hyperparameters": "model",
     "PatchworkClassifier": "estimator",
+    "PatchworkRegressor": "estimator",
     "Posterior": "posterior",
     "datasets": None,
     "load": "storage",
     "sample": "sample",
 }
 
-__all__ = ["Hyperparameters", "PatchworkClassifier", "Posterior", "__version__", "datasets", "load", "sample"]
+__all__ = [
+    "Explanation",
+    "Hyperparameters",
+    "PatchworkClassifier",
+    "PatchworkRegressor",
+    "Posterior",
+    "__version__",
+    "datasets",
+    "load",
+    "sample",
+]
 
 
 def __getattr__(name: str) -> object:

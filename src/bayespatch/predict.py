@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
 BATCH = 4096  # cases at a time, at most;
 BATCH_ON_GPU = 2**16  # many, to keep it busy; and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+
+Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
 
 
 class Importances(Protocol):
@@ -79,12 +81,23 @@ class Company(NamedTuple):
         Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
     features : array of shape (n, S, P), float32
         Probability of being a neighbor to whom the feature matters.
+    explained : array of shape (n, P), float32
+        Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
+    votes_beside : array of shape (n, S, M), float32
+        Mean of the votes times whether the parent is a neighbor: over `probability`, the votes where it is one.
+    by_chain : array of shape (n, chains, S), float32
+        `influence` in each chain.
+
+    Where only shares were asked for, the last four have no features, no classes and no chains.
     """
 
     probability: NDArray[np.float32]
     influence: NDArray[np.float32]
     share: NDArray[np.float32]
     features: NDArray[np.float32]
+    explained: NDArray[np.float32]
+    votes_beside: NDArray[np.float32]
+    by_chain: NDArray[np.float32]
 
 
 class Prediction(NamedTuple):
@@ -171,7 +184,7 @@ def predict_batches(
     posterior: Importances,
     data: Data,
     *,
-    detail: bool = False,
+    detail: Detail = False,
     n_draws: int = N_DRAWS,
     n_threads: int = 1,
     engine: str = "cpu",
@@ -184,14 +197,16 @@ def predict_batches(
         Whose q-tilde is used; `data.x_parents` must be the parents that it was sampled with.
     data : Data
         The new cases, their labels hidden (types I and II) or known (type III), and the parents.
-    detail : bool
-        Also say who the neighbors are and which features matter.
+    detail : bool or "shares"
+        Also say who the neighbors are and which features matter; "shares" leaves the features out, which takes P times
+        less memory.
     n_draws : int
         How many draws of q-tilde to use, at most as many as there are.
     n_threads : int
         Threads; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
-        What computes it; "auto" takes a GPU where there is one and the cases are many.
+        What computes it; "auto" takes a GPU where there is one and the cases are many. With detail=True it is the CPU
+        in any case: only there is known what explanations tell.
 
     Yields
     ------
@@ -199,8 +214,13 @@ def predict_batches(
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
     n_parents, n_features = data.x_parents.shape
-    per_case = n_draws * data.n_classes + (n_parents * (n_features + 3) if detail else 0)
     name = chosen_engine(check_choice("engine", engine, PREDICTING), data)
+    per_case = n_draws * data.n_classes
+    if detail:
+        per_case += n_parents * 3
+    if detail and detail != "shares":
+        name = "cpu"
+        per_case += n_parents * (n_features + data.n_classes + posterior.n_chains)
     size = max(1, min(BATCH_ON_GPU if name == "cuda" else BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
@@ -212,12 +232,12 @@ def predict_cases(
     posterior: Importances,
     data: Data,
     *,
-    detail: bool = False,
+    detail: Detail = False,
     n_draws: int = N_DRAWS,
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> Prediction:
-    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+3) more.
+    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+M+chains+3) more.
 
     Examples
     --------
@@ -259,11 +279,17 @@ def review_cases(
     rows : int array of shape (N,)
         Where the cases stand in the training table.
     """
-    n = len(rows)
-    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
-    hidden = past._replace(x=past.x[chosen], y=np.full(len(chosen), HIDDEN), own_parent=past.own_parent[chosen])
+    chosen, hidden = cases_to_review(past, most)
     seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads, engine=engine)
     return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
+
+
+def cases_to_review(past: Data, most: int = MAX_REVIEWED) -> tuple[NDArray[np.int64], Data]:
+    """Which past cases a review looks at, at most so many, evenly spread; and these, their classes hidden."""
+    n = len(past.x)
+    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+    hidden = np.full(len(chosen), HIDDEN)
+    return chosen, past._replace(x=past.x[chosen], y=hidden, own_parent=past.own_parent[chosen])
 
 
 def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: Any = False) -> Posterior:
@@ -295,6 +321,16 @@ def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: i
     return run_chains(together, posterior.model, settings, n_threads=n_threads, progress=progress, begin=posterior)
 
 
+def without_parent(posterior: Posterior, data: Data, b: int) -> tuple[Posterior, Data]:
+    """Posterior and data as if parent b had never been asked; no case may be one of the parents any more."""
+    fewer = data._replace(
+        x_parents=np.delete(data.x_parents, b, axis=0),
+        y_parents=np.delete(data.y_parents, b),
+        own_parent=np.full(len(data.x), -1),
+    )
+    return replace(posterior, q_tilde=np.delete(posterior.q_tilde, b, axis=2)), fewer
+
+
 def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
     """A number for each row that depends on its content alone."""
     rows = np.ascontiguousarray(x, dtype="<f8") + 0.0  # -0 is 0
@@ -310,7 +346,7 @@ def draws_used(posterior: Importances, n_draws: int = N_DRAWS) -> NDArray[np.int
 
 
 def _predict_batch(
-    posterior: Importances, data: Data, detail: bool, n_draws: int, n_threads: int, name: str
+    posterior: Importances, data: Data, detail: Detail, n_draws: int, n_threads: int, name: str
 ) -> Prediction:
     from bayespatch.engine.cpu import chain_key, subkey  # loads Numba
 
@@ -322,9 +358,14 @@ def _predict_batch(
     familiarity = np.zeros(n)
     company = None
     if detail:
-        shapes = {**dict.fromkeys(Company._fields, (n, n_parents)), "features": (n, n_parents, n_features)}
+        # Of what the sums are: all that can be told, or shares alone.
+        sizes = (0, 0, 0) if detail == "shares" else (n_features, data.n_classes, posterior.n_chains)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(Company._fields, (n, n_parents))
+        shapes |= {"features": (n, n_parents, sizes[0]), "explained": (n, sizes[0])}
+        shapes |= {"votes_beside": (n, n_parents, sizes[1]), "by_chain": (n, sizes[2], n_parents)}
         company = Company(**{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
     for chain in range(posterior.n_chains):
+        influence = np.zeros((n, n_parents) if detail else (0, 0), np.float32)
         state = engine.start(posterior.seed, chain)
         key = subkey(chain_key(posterior.seed, chain), -1 % 2**63)  # no sweep of the fit has this number
         sweep = 0
@@ -333,11 +374,19 @@ def _predict_batch(
             for _ in range(1 if k else N_SETTLING):
                 engine.update_cases(state, subkey(key, sweep), numbers)
                 sweep += 1
-            votes[chain, k], log_likelihood = engine.summarise(state)
+            shares, log_likelihood = engine.summarise(state)
+            votes[chain, k] = shares
             familiarity += log_likelihood
             if company is not None:
-                engine.add_neighbors(state, company.probability, company.features)
-                engine.add_influence(state, company.influence, company.share)
+                engine.add_neighbors(state, company.probability, company.features if company.features.size else None)
+                engine.add_influence(state, influence, company.share)
+                if detail != "shares":
+                    engine.add_explained(state, company.explained)
+                    engine.add_votes_beside(state, shares, company.votes_beside)
+        if company is not None:
+            np.add(company.influence, influence, out=company.influence)
+            if detail != "shares":
+                company.by_chain[:, chain] = posterior.n_chains * influence
     for total in (familiarity, *(company or ())):
         total /= posterior.n_chains * len(used)
     return Prediction(votes.reshape(-1, n, data.n_classes), familiarity, company)

@@ -15,6 +15,7 @@ NAN = float("nan")
 AGE = Column("age", "binned", "number", edges=(45.0, 55.0))
 PAIN = Column("pain", "categorical", "text", values=("none", "typical"), missing_is_value=True)
 CHOL = Column("chol", "windowed", "number", window=20.0, low=100.0, high=300.0)
+RANKED = Column("bmi", "ranked", "number", window=1.5, low=16.0, high=60.0, knots=(20.0, 25.0, 25.0, 30.0))
 CODED = Column("ca", "ordinal", "number", values=(3.0, 0.0, 1.5), labels=("three", "zero", "one and a half"))
 
 
@@ -53,6 +54,42 @@ def test_windowed_numbers_are_their_own_codes():
     assert CHOL.decode(MISSING_NUMBER) == "missing"
 
 
+def test_ranked_numbers_have_their_middle_rank_as_code():
+    assert encode(RANKED, [16, 20, 22, 25, 26, 30, 60, None]) == ([0, 1, 2, 4, 6, 7, 8, MISSING_NUMBER], [7])
+    assert RANKED.n_values == 9 / 3  # nine codes, of which three agree with one
+    with_missing = replace(RANKED, missing_is_value=True)
+    assert with_missing.n_values == 4
+    assert encode(with_missing, [None, None]) == ([MISSING_NUMBER] * 2, [])
+    codes, unseen = encode(with_missing, [25, None], ignore_missing=True)
+    assert codes[0] == 4
+    assert np.isnan(codes[1])
+    assert unseen == []
+
+
+def test_a_number_beyond_the_range_of_a_ranked_column_has_the_rank_of_the_extreme():
+    assert encode(RANKED, [-1e20, 1e20]) == ([0, 8], [])
+    tied = Column("a", "ranked", "number", window=0.5, low=0.0, high=5.0, knots=(0.0, 0.0, 0.0, 5.0))
+    assert encode(tied, [-3, 0, 5, 9]) == ([3, 3, 7, 7], [])
+
+
+def test_a_ranked_column_of_one_number_has_one_value():
+    same = Column("a", "ranked", "number", window=0.5, low=2.5, high=2.5, knots=(2.5,) * 5)
+    assert same.n_values == 1
+    assert encode(same, [2.5, 0, 7]) == ([5, 5, 5], [])
+    assert same.decode(5) == "2.5"
+
+
+def test_ranks_in_words():
+    assert [RANKED.decode(code) for code in (0, 1, 4, 6, 8)] == ["about 20", "20", "25", "about 30", "about 30"]
+    assert RANKED.decode(MISSING_NUMBER) == RANKED.decode(NAN) == "missing"
+    assert RANKED.phrase(1) == "bmi 20"
+    assert RANKED.phrase(6) == "bmi about 30"
+    assert RANKED.phrase(NAN) == "bmi: missing"
+    for wrong in (-1, 9, 0.5):
+        with pytest.raises(ValueError, match=r"column 'bmi' has no code .* integers from 0 to 8"):
+            RANKED.decode(wrong)
+
+
 def test_codes_in_words():
     assert [PAIN.decode(code) for code in (0, 1, 2, 3, NAN)] == [
         "none",
@@ -89,6 +126,7 @@ def test_own_words_are_the_values_themselves():
         return column.own_words(read_table([[value] for value in values]).columns[0])
 
     assert words(AGE, [52, 0.5, None]) == ["52", "0.5", "missing"]
+    assert words(RANKED, [26, 99, None]) == ["26", "99", "missing"]
     assert words(CODED, [0, 7, None]) == ["zero", "7", "missing"]
     assert words(PAIN, ["typical", "new", None]) == ["typical", "new", "missing"]
 
@@ -101,7 +139,7 @@ def test_a_column_keeps_its_type():
     assert encode(Column("b", "categorical", "boolean", values=(False, True)), [0, 1, 2]) == ([0, 1, 2], [2])
 
 
-@pytest.mark.parametrize("column", [AGE, PAIN, CHOL, CODED])
+@pytest.mark.parametrize("column", [AGE, PAIN, CHOL, RANKED, CODED])
 def test_columns_survive_json(column):
     assert Column.from_dict(json.loads(json.dumps(column.to_dict()))) == column
 
@@ -121,6 +159,21 @@ def test_columns_survive_json(column):
         (AGE, {"name": 3}),
         (AGE, {"missing_is_value": 1}),
         (AGE, {"extra": 1}),
+        (AGE, {"knots": [45.0]}),
+        (RANKED, {"kind": "windowed"}),
+        (RANKED, {"knots": []}),
+        (RANKED, {"knots": None}),
+        (RANKED, {"knots": [20.0, 30.0, 25.0, 25.0]}),
+        (RANKED, {"knots": [20.0, 25.0, 30, 30.0]}),
+        (RANKED, {"knots": [20.0, NAN, 30.0]}),
+        (RANKED, {"knots": [25.0] * 102}),
+        (RANKED, {"low": 21.0}),
+        (RANKED, {"high": 29.0}),
+        (RANKED, {"window": 0.0}),
+        (RANKED, {"window": 1.0}),
+        (RANKED, {"window": 4.5}),
+        (RANKED, {"family": "text"}),
+        (RANKED, {"edges": [1.0]}),
         (CHOL, {"window": 0.0}),
         (CHOL, {"low": 400.0}),
         (CHOL, {"high": float("inf")}),
@@ -138,6 +191,17 @@ def test_columns_survive_json(column):
 def test_a_damaged_column_is_refused(column, change):
     with pytest.raises(ValueError, match="anew"):
         Column.from_dict({**column.to_dict(), **change})
+
+
+@pytest.mark.parametrize("column", [AGE, PAIN, CHOL, CODED])
+def test_columns_stored_before_there_were_knots_are_read(column):
+    older = {name: part for name, part in column.to_dict().items() if name != "knots"}
+    assert Column.from_dict(older) == column
+
+
+def test_a_ranked_column_needs_its_knots():
+    with pytest.raises(ValueError, match="from 1 to 101 knots"):
+        Column.from_dict({name: part for name, part in RANKED.to_dict().items() if name != "knots"})
 
 
 def test_what_is_no_column_is_refused():

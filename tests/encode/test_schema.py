@@ -90,6 +90,17 @@ def test_windows_for_all_numbers_are_in_standard_deviations():
     assert schema.windows[2] == pytest.approx(TABLE["chol"].std(ddof=0) / 2)
 
 
+def test_windows_in_ranks():
+    every = Schema.learn(TABLE.assign(same=0.5), windows="10%", bins={"age": 3})
+    assert kinds(every) == {**kinds(Schema.learn(TABLE)), "chol": "ranked", "same": "ranked"}
+    assert every.windows.tolist() == [0, 0, 6.5, 0, 0, 0, 6.5]  # 30 knots, 60 steps
+    assert every.n_values[[2, 6]].tolist() == [61 / 13, 1]
+    one = Schema.learn(TABLE, windows={"chol": "10 %", "age": 3})
+    assert one.column("chol") == every.column("chol")
+    assert one.column("age").kind == "windowed"
+    assert Schema.learn(TABLE, windows={"vessels": "5%"}).column("vessels").kind == "ranked"
+
+
 def test_supervised_bins_look_at_the_outcome():
     schema = Schema.learn(TABLE, np.where(TABLE["age"] < 50, "young", "old"), bins="supervised")
     assert schema.column("age").edges == (TABLE["age"][TABLE["age"] >= 50].min(),)
@@ -120,7 +131,12 @@ def test_a_constant_column_has_one_value():
         ({"bins": {"age": [55, 45]}}, r"bins\['age'\]=\[55, 45\] says no bins"),
         ({"n_bins": 1}, "n_bins=1 is too small"),
         ({"windows": {"chol": 0}}, r"windows\['chol'\]=0 is not a distance"),
-        ({"windows": "auto"}, "windows='auto' is not a distance"),
+        ({"windows": "auto"}, "windows='auto' is not a distance; pass a finite number above 0, or a share"),
+        (
+            {"windows": {"chol": "50%"}},
+            r"windows\['chol'\]='50%' is not a distance.* such as '10%', above 0 and under 50",
+        ),
+        ({"windows": {"sex": "10%"}}, "windows names column 'sex', which holds no numbers"),
         ({"windows": {"chol": 20}, "bins": {"chol": 3}}, "'chol' is named by two of bins, windows and categorical"),
         ({"missing": "drop"}, "missing='drop' is not known; choose one of 'category', 'ignore', 'error'"),
         ({"missing": "error"}, r"column 'vessels' has 15 missing values \(NaN\); pass missing='category'"),
@@ -258,7 +274,7 @@ def test_labels_come_with_the_data():
 @pytest.mark.parametrize("load", [load_heart, load_breast])
 @pytest.mark.parametrize("discretize", [None, "paper"])
 @pytest.mark.parametrize("missing", ["category", "ignore"])
-@pytest.mark.parametrize("windows", [None, 0.3])
+@pytest.mark.parametrize("windows", [None, 0.3, "10%"])
 def test_what_is_learned_may_enter_the_sampler(load, discretize, missing, windows):
     X, y = load(discretize=discretize)
     y = np.unique(y, return_inverse=True)[1]
@@ -293,7 +309,7 @@ def test_a_large_table_is_coded_in_about_a_second():
 
 
 def test_a_schema_survives_json():
-    schema = Schema.learn(TABLE, windows={"chol": 1 / 3}, labels={"sex": {"male": "m"}})
+    schema = Schema.learn(TABLE, windows={"chol": 1 / 3, "age": "10%"}, labels={"sex": {"male": "m"}})
     again = Schema.from_dict(json.loads(json.dumps(schema.to_dict())))
     assert again == schema
     assert np.array_equal(again.encode(TABLE).x, schema.encode(TABLE).x)
@@ -330,6 +346,7 @@ WHOLE = st.integers(-5, 30)
 REAL = st.floats(-1e6, 1e6)
 COLUMNS = {"text": TEXTS, "whole": WHOLE, "real": REAL, "bool": st.booleans()}
 RULES = st.sampled_from(["category", "ignore"])
+WINDOWS = st.sampled_from([None, 0.5, "10%", "0.01%", "49.9%"])
 
 
 @st.composite
@@ -354,11 +371,11 @@ def as_pandas(table: dict) -> pd.DataFrame:
     return pd.DataFrame({k: pd.Series(v, dtype=types[k.rstrip("0123456789")]) for k, v in table.items()})
 
 
-@given(tables(), RULES, st.sampled_from([None, 0.5]), st.sampled_from(["quantile", "uniform"]))
+@given(tables(), RULES, WINDOWS, st.sampled_from(["quantile", "uniform"]))
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_decoding_gives_the_value_or_its_bin(table, missing, windows, bins):
     schema = Schema.learn(as_pandas(table), missing=missing, windows=windows, bins=bins)
-    x, unseen, _ = schema.encode(as_pandas(table))
+    x, unseen, *_ = schema.encode(as_pandas(table))
     assert not unseen.any()
     assert np.isnan(x).any() == (missing == "ignore" and any(None in values for values in table.values()))
     for column, codes in zip(schema.columns, x.T, strict=True):
@@ -369,6 +386,9 @@ def test_decoding_gives_the_value_or_its_bin(table, missing, windows, bins):
             elif column.kind == "binned":
                 bounds = [-np.inf, *column.edges, np.inf]
                 assert bounds[int(code)] <= value < bounds[int(code) + 1]
+            elif column.kind == "ranked":
+                assert column.low <= float(text.removeprefix("about ")) <= column.high
+                assert (float(text) == value) if value in column.knots else text.startswith("about ")
             elif isinstance(value, str | bool):
                 assert text == str(value)
             else:
@@ -378,7 +398,7 @@ def test_decoding_gives_the_value_or_its_bin(table, missing, windows, bins):
             assert text == ("missing" if value is None else str(value)) or float(text) == value
 
 
-@given(tables(), RULES, st.sampled_from([None, 0.5]))
+@given(tables(), RULES, WINDOWS)
 @settings(deadline=None)
 def test_pandas_polars_and_lists_agree_and_schemas_survive_json(table, missing, windows):
     schema = Schema.learn(as_pandas(table), missing=missing, windows=windows)

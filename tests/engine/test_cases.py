@@ -42,6 +42,7 @@ def test_counts_and_sums_of_neighbors(n_features):
     latent = engine.latent(state)
     assert latent.z.any()
     n, n_on = cases.count_neighbors(state.neighbors, 8, n_features)
+    np.testing.assert_array_equal(cases.count_cases(state.neighbors, 8), n)
     np.testing.assert_array_equal(n, latent.z.sum(axis=0))
     np.testing.assert_array_equal(n_on, (latent.z[:, :, None] & latent.w).sum(axis=0))
     z_sum, w_sum = np.ones((10, 8), np.float32), np.ones((10, 8, n_features), np.float32)

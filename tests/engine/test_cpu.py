@@ -2,6 +2,7 @@ import copy
 
 import numpy as np
 import pytest
+from scipy.special import digamma, expit, polygamma
 
 from bayespatch import model as bp
 from bayespatch.engine.cpu import CpuEngine
@@ -181,3 +182,32 @@ def test_log_joint_is_finite_where_an_influence_rounds_to_0_or_1():
     seen = engine.observe(state)
     assert np.isfinite(seen.log_joint)
     np.testing.assert_allclose(seen.log_joint, bp.log_joint(data, model, engine.latent(state)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_move_draws_w_from_the_new_importance(kind):
+    """Nothing is known of the cases: the move follows the prior, and w is Bernoulli(q-tilde) as it is carried along."""
+    n_cases, n_parents, n_features = 150, 4, 6
+    nothing = np.full((n_cases, n_features), np.nan)
+    data = make_data(nothing, [HIDDEN] * n_cases, np.zeros((n_parents, n_features)), [0] * n_parents, [2] * n_features)
+    hyper = Hyperparameters(alpha=0.7, gamma=1, sigma1=1, sigma2=8)
+    sigma2, on, expected, variance = 8.0, 0.0, 0.0, 0.0
+    for seed in range(4):
+        engine = CpuEngine(data, Model(kind, "exact", hyper))
+        state = engine.start(seed, 0)
+        engine.update_cases(state, np.uint64(seed))
+        state.logit_q[:] = -3.0
+        state.logit_q_tilde[:] = -3.0
+        state.step[:] = 5.0
+        engine.move_importance(state, np.uint64(100 + seed), adapt=False)
+        shape = sigma2 * np.exp([np.full(n_features, -3.0), state.logit_q])
+        center = digamma(shape) - digamma(sigma2)
+        spread = np.sqrt(polygamma(1, shape) + polygamma(1, sigma2))
+        q_tilde = expit(center[1] + (-3.0 - center[0]) * spread[1] / spread[0])
+        moved = state.logit_q > -1.0  # accepted, and far enough from where they were to tell
+        latent = engine.latent(state)
+        on += latent.w[latent.z][:, moved].sum()
+        expected += latent.z.sum() * q_tilde[moved].sum()
+        variance += latent.z.sum() * (q_tilde * (1 - q_tilde))[moved].sum()
+    assert variance > 100
+    assert abs(on - expected) < 4.5 * np.sqrt(variance)

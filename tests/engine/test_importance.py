@@ -90,10 +90,12 @@ def test_q_tilde_given_w_is_beta():
 def test_start_is_a_draw_from_the_prior():
     q, quantiles = [], []
     for number in range(2000):
-        logit_q, logits = importance.draw_prior(2, 2, GAMMA, SIGMA1, SIGMA2, np.uint64(number))
+        gamma, sigma1 = np.array([GAMMA, 3.0]), np.array([SIGMA1, 0.5])
+        logit_q, logits = importance.draw_prior(2, 2, gamma, sigma1, SIGMA2, np.uint64(number))
         q.append(expit(logit_q))
         quantiles.append(stats.beta(SIGMA2 * np.exp(logit_q), SIGMA2).cdf(expit(logits)))
-    assert stats.kstest(np.ravel(q), stats.beta(GAMMA, SIGMA1).cdf).pvalue > P_VALUE
+    assert stats.kstest(np.array(q)[:, 0], stats.beta(GAMMA, SIGMA1).cdf).pvalue > P_VALUE
+    assert stats.kstest(np.array(q)[:, 1], stats.beta(3.0, 0.5).cdf).pvalue > P_VALUE
     # q-tilde at its quantile given q; those that round to 1 are few and at quantile 1 in any case
     assert stats.kstest(np.ravel(quantiles), "uniform").pvalue > P_VALUE
 
@@ -118,7 +120,7 @@ def log_density_of_logit_beta(v, shape, sigma2):
     return stats.beta(shape, sigma2).logpdf(expit(v)) + np.log(expit(v)) + np.log(expit(-v))
 
 
-def test_carrying_along_is_weighed_by_prior_and_jacobian():
+def test_carrying_along_is_weighed_by_the_prior():
     data = random_data(0, 2, 4, 3, missing=0.0)
     tables = layout.tables_of(data, Model())
     proposed = layout.blank_importance(tables)
@@ -129,17 +131,20 @@ def test_carrying_along_is_weighed_by_prior_and_jacobian():
     shape = SIGMA2 * np.exp(logit_q)
     center = digamma(shape) - digamma(SIGMA2)
     spread = np.sqrt(polygamma(1, shape) + polygamma(1, SIGMA2))
-    log, n_used = importance.carry_along(logits, used, SIGMA2, shape, center, spread, 1, tables.x_parents, proposed)
-    assert n_used == 3
+    log = np.full((4, 2), np.nan)
+    for first, last in ((0, 1), (1, 4)):  # in two runs of parents
+        importance.carry_along(
+            logits, used, SIGMA2, shape, center, spread, 1, tables.x_parents, proposed, log, first, last
+        )
     for r in range(2):
         old = logits[used > 0, 1 + r]
         new = center[1, r] + (old - center[0, r]) * spread[1, r] / spread[0, r]
         expected = log_density_of_logit_beta(new, shape[1, r], SIGMA2) - log_density_of_logit_beta(
             old, shape[0, r], SIGMA2
         )
-        jacobian = n_used * np.log(spread[1, r] / spread[0, r])
-        beta_functions = n_used * (betaln(shape[1, r], SIGMA2) - betaln(shape[0, r], SIGMA2))
-        assert log[r] == pytest.approx(expected.sum() + jacobian + beta_functions, rel=1e-9)
+        beta_functions = betaln(shape[1, r], SIGMA2) - betaln(shape[0, r], SIGMA2)
+        np.testing.assert_allclose(log[used > 0, r], expected + beta_functions, rtol=1e-9)
+        assert (log[used == 0] == 0).all()
         np.testing.assert_allclose(proposed[votes.ON, used > 0, 1 + r], expit(new), rtol=1e-12)
         assert (proposed[votes.ON, used == 0] == 0).all()  # left alone
 
@@ -153,10 +158,14 @@ def test_carrying_there_and_back_cancels():
     spread = np.sqrt(polygamma(1, shape) + polygamma(1, SIGMA2))
     proposed = layout.blank_importance(tables)
     used = np.ones(4, np.int64)
-    there, _ = importance.carry_along(logits, used, SIGMA2, shape, center, spread, 0, tables.x_parents, proposed)
+    there, back = np.empty((2, 4, 1))
+    importance.carry_along(
+        logits, used, SIGMA2, shape, center, spread, 0, tables.x_parents, proposed, there, 0, 4
+    )  # fmt: skip
     moved = logit(proposed[votes.ON, :, :1])
-    back, _ = importance.carry_along(
-        moved, used, SIGMA2, shape[::-1].copy(), center[::-1].copy(), spread[::-1].copy(), 0, tables.x_parents, proposed
-    )
-    assert there[0] == pytest.approx(-back[0], abs=1e-9)
+    importance.carry_along(
+        moved, used, SIGMA2, shape[::-1].copy(), center[::-1].copy(), spread[::-1].copy(), 0, tables.x_parents,
+        proposed, back, 0, 4,
+    )  # fmt: skip
+    np.testing.assert_allclose(there, -back, atol=1e-9)
     np.testing.assert_allclose(logit(proposed[votes.ON, :, :1]), logits, atol=1e-9)

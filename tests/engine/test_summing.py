@@ -58,7 +58,7 @@ def log_ratio(at_hand, new, sums, j, key):
         return ratios[j]
     return summing.log_ratio_by_settings(
         c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, at_hand.engine.importance, new, neighbors.parent[i],
-        neighbors.bits[i], neighbors.kappa[i], sums.base, sums.settings, sums.products, sums.likelihood, sums.weight,
+        neighbors.bits[i], neighbors.kappa[i], sums.steps, sums.columns, sums.rows, sums.products, sums.likelihood,
         sums.rng, i, j, n, key,
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ def redraw(at_hand, sums, bits, j, key):
         return
     summing.redraw_by_settings(
         c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, at_hand.engine.importance, neighbors.parent[i], bits,
-        neighbors.kappa[i], sums.base, sums.settings, sums.products, sums.likelihood, sums.weight, sums.rng, i, j, n,
+        neighbors.kappa[i], sums.steps, sums.columns, sums.rows, sums.products, sums.likelihood, sums.rng, i, j, n,
         key,
     )  # fmt: skip
 

@@ -47,9 +47,9 @@ class MissingParentsVote(PaperEngine):
 class CountsItself(PaperEngine):
     """The prior of w_ibj counts w_ibj itself."""
 
-    def _prior_log_odds_w(self, state, counts, b):
-        n_off = len(state.w) - counts.n_on[b]
-        return np.log(self._prior_shape(state.logit_q) + counts.n_on[b] + 1) - np.log(self.model.hyper.sigma2 + n_off)
+    def _prior_odds_w(self, state, counts, b):
+        on, off = super()._prior_odds_w(state, counts, b)
+        return on + 1, off + 1
 
 
 class NoJacobian(PaperEngine):

@@ -15,7 +15,8 @@ N_DAMAGED = 10_000
 
 @pytest.fixture(scope="module")
 def models():
-    mixed = PatchworkClassifier(model="III", windows={"chol": 20}, missing="ignore", parents=4, **SHORT)
+    windows = {"chol": 20, "age": "10%"}
+    mixed = PatchworkClassifier(model="III", windows=windows, missing="ignore", parents=4, **SHORT)
     paper = PatchworkClassifier.paper("II", n_parents=5, class_weight={"sick": 2.0, "well": 1.0}, **SHORT)
     return {"tiny": tiny(), "mixed": fit(mixed, X, Y), "paper": fit(paper, X, Y)}
 

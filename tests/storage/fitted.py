@@ -5,15 +5,15 @@ import warnings
 import numpy as np
 import pandas
 
-from bayespatch import Hyperparameters, PatchworkClassifier
+from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor
 
 SHORT = dict(chains=2, draws=6, warmup=4, random_state=0, n_jobs=1)
 
 
-def fit(classifier, X, y):
+def fit(estimator, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return classifier.fit(X, y)
+        return estimator.fit(X, y)
 
 
 def table(n=24, seed=0):
@@ -40,7 +40,19 @@ def tiny():
     return fit(PatchworkClassifier(**{**SHORT, "draws": 3}), X, ["sick", "sick", "well", "well"] * 2)
 
 
+def tiny_regressor():
+    X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 2
+    return fit(PatchworkRegressor(**{**SHORT, "draws": 3}), X, [7.5, 6.0, 1.0, 2.0, 7.0, 6.5, 1.5, 2.0])
+
+
 X, Y = table(), classes(["sick", "well"])
+NUMBERS = np.random.default_rng(5).normal(100, 15, 24)
+REGRESSORS = {
+    "numbers": (PatchworkRegressor(**SHORT), X, NUMBERS),
+    "whole numbers": (PatchworkRegressor(model="II", n_outcome_bins=2, **SHORT), X, NUMBERS.astype(int)),
+    "one number": (PatchworkRegressor(transductive=True, parents=8, **SHORT), X, np.full(24, 3.0)),
+    "an array": (PatchworkRegressor(windows=1.0, **SHORT), X[["age", "chol"]].fillna(0).to_numpy(), NUMBERS),
+}
 FRAMES = {
     "model I": (PatchworkClassifier(**SHORT), X, Y),
     "model II": (PatchworkClassifier(model="II", **SHORT), X, Y),
@@ -49,6 +61,8 @@ FRAMES = {
         X,
         Y,
     ),
+    "ranks": (PatchworkClassifier(windows="10%", **SHORT), X, Y),
+    "one in ranks": (PatchworkClassifier(windows={"age": "12.5%", "chol": 20}, missing="ignore", **SHORT), X, Y),
     "paper": (PatchworkClassifier.paper("II", n_parents=9, likelihood="paper", **SHORT), X, Y),
     "missing ignored": (PatchworkClassifier(missing="ignore", bins={None: ("uniform", 3)}, **SHORT), X, Y),
     "transductive": (PatchworkClassifier(transductive=True, parents=8, **SHORT), X, Y),

@@ -14,7 +14,7 @@ from bayespatch import PatchworkClassifier, load
 from bayespatch.storage import LeftOut, StorageError, read_manifest
 from bayespatch.storage.model import ESTIMATORS
 from tests.storage.damage import put_together, refused_all, taken_apart
-from tests.storage.fitted import FRAMES, SHORT, X, Y, fit, table, tiny
+from tests.storage.fitted import FRAMES, REGRESSORS, SHORT, X, Y, fit, table, tiny, tiny_regressor
 
 NEW = table(9, seed=7)
 N_DAMAGED = 1500  # the slow tests damage 10,000
@@ -47,15 +47,16 @@ def same(a, b):
 # There and back
 
 
-@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("name", [*FRAMES, *REGRESSORS])
 def test_a_loaded_model_is_the_saved_one(name, tmp_path, recwarn):
-    classifier, X, y = FRAMES[name]
-    saved = fit(classifier, X, y)
+    estimator, X, y = {**FRAMES, **REGRESSORS}[name]
+    saved = fit(estimator, X, y)
+    numbers = name in REGRESSORS
     saved.save(tmp_path / "a.bpatch")
     loaded = load(tmp_path / "a.bpatch")
 
     new = NEW if hasattr(X, "columns") else X[:7]
-    for method in ("predict", "predict_proba", "predict_interval"):
+    for method in ("predict", "predict_quantiles" if numbers else "predict_proba", "predict_interval"):
         assert same(getattr(loaded, method)(new), getattr(saved, method)(new))
     assert all(same(getattr(loaded.neighbors(new), k), v) for k, v in vars(saved.neighbors(new)).items())
 
@@ -63,7 +64,10 @@ def test_a_loaded_model_is_the_saved_one(name, tmp_path, recwarn):
     assert type(loaded) is type(saved)
     assert loaded.schema_ == saved.schema_
     assert loaded.hyper_ == saved.hyper_
-    for name in ("classes_", "parents_", "cases_", "x_", "y_", "feature_importances_"):
+    assert loaded.calibration_ == saved.calibration_
+    assert not numbers or loaded.dressing_ == saved.dressing_
+    outcome = ("edges_", "outcomes_") if numbers else ("classes_",)
+    for name in (*outcome, "parents_", "cases_", "x_", "y_", "feature_importances_"):
         assert same(getattr(loaded, name), getattr(saved, name))
     assert loaded.n_features_in_ == saved.n_features_in_
     if hasattr(saved, "feature_names_in_"):
@@ -162,6 +166,17 @@ def test_no_value_of_a_case_is_left_in_the_file(on_frame, tmp_path):
         assert row.tobytes() not in parts["arrays"]
 
 
+def test_the_outcomes_of_a_regressor_are_among_its_cases(tmp_path):
+    saved = fit(*REGRESSORS["numbers"])
+    saved.save(tmp_path / "model", cases_path=tmp_path / "cases")
+    loaded = load(tmp_path / "model")
+    assert isinstance(loaded.outcomes_, LeftOut)
+    for ask in (loaded.predict, loaded.predict_quantiles, loaded.predict_interval):
+        with pytest.raises(StorageError, match="without its past cases"):
+            ask(NEW)
+    assert same(load(tmp_path / "model", cases=tmp_path / "cases").predict(NEW), saved.predict(NEW))
+
+
 def test_cases_can_be_stored_apart(on_frame, tmp_path):
     on_frame.save(tmp_path / "model.bpatch", cases_path=tmp_path / "cases.bpatch")
     whole = load(tmp_path / "model.bpatch", cases=tmp_path / "cases.bpatch")
@@ -212,6 +227,21 @@ def test_damaged_files_are_refused(blob, tmp_path):
     assert refused_all(load, StorageError, tmp_path / "damaged", blob, N_DAMAGED, seed=1) == []
 
 
+def test_damaged_files_of_regressors_are_refused(tmp_path):
+    tiny_regressor().save(tmp_path / "whole")
+    blob = (tmp_path / "whole").read_bytes()
+    assert refused_all(load, StorageError, tmp_path / "damaged", blob, N_DAMAGED // 2, seed=2) == []
+
+
+def test_a_classifier_is_not_taken_for_a_regressor(blob, tmp_path):
+    tiny_regressor().save(tmp_path / "regressor")
+    for whole, name in ((blob, "PatchworkRegressor"), ((tmp_path / "regressor").read_bytes(), "PatchworkClassifier")):
+        manifest, parts = taken_apart(whole)
+        (tmp_path / "forged").write_bytes(put_together({**manifest, "estimator": name}, parts))
+        with pytest.raises(StorageError, match="regressor"):
+            load(tmp_path / "forged")
+
+
 def test_the_forger_of_these_tests_can_also_write_a_good_file(blob, tmp_path):
     (tmp_path / "good").write_bytes(put_together(*taken_apart(blob)))
     assert (tmp_path / "good").read_bytes() == blob
@@ -240,7 +270,7 @@ def test_nothing_is_executed_and_nothing_imported_that_the_file_names(blob, tmp_
         with pytest.raises(StorageError, match="choose one of 'PatchworkClassifier'"):
             load(tmp_path / "forged")
     (tmp_path / "pickle").write_bytes(pickle.dumps(os.getcwd))
-    with pytest.raises(StorageError, match="not a model file"):
+    with pytest.raises(StorageError, match="not a file of bayespatch"):
         load(tmp_path / "pickle")
 
 

@@ -2,7 +2,8 @@
 
 Codes are what the model compares. A value of a categorical or ordinal column is the code of its place in the list, a
 number of a binned column the code of its bin; both agree where the codes are equal. Numbers of a windowed column are
-their own codes and agree where they differ by no more than the window.
+their own codes and agree where they differ by no more than the window; those of a ranked column have their rank as
+their code, and agree where the ranks do so.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.encode.ranks import knot_of, n_rank_values, rank_codes, rank_complaints
 from bayespatch.encode.table import LARGEST, Family, PlainColumn, Value, family_of
 
-Kind = Literal["categorical", "ordinal", "binned", "windowed"]
-KINDS: tuple[Kind, ...] = ("categorical", "ordinal", "binned", "windowed")
+Kind = Literal["categorical", "ordinal", "binned", "windowed", "ranked"]
+KINDS: tuple[Kind, ...] = ("categorical", "ordinal", "binned", "windowed", "ranked")
 
 MISSING, UNSEEN = "missing", "not seen before"  # what codes without a value are called
-MISSING_NUMBER = -1e30  # the code of a missing value in a windowed column: far from every number, equal to itself
+MISSING_NUMBER = -1e30  # the code of a missing value under a window: far from every number, equal to itself
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Column:
     Attributes
     ----------
     name : str
-    kind : {"categorical", "ordinal", "binned", "windowed"}
+    kind : {"categorical", "ordinal", "binned", "windowed", "ranked"}
     family : {"text", "number", "boolean"}
         What the column held when it was learned.
     values : tuple
@@ -41,9 +43,11 @@ class Column:
     edges : tuple of float
         Binned: the edges between the bins, increasing; a number on an edge belongs to the bin above it.
     window : float
-        Windowed: two numbers agree where they differ by at most this much. Elsewhere 0.
+        Windowed and ranked: two codes agree where they differ by at most this much. Elsewhere 0.
     low, high : float
-        Windowed: the smallest and the largest number among the past cases.
+        Windowed and ranked: the smallest and the largest number among the past cases.
+    knots : tuple of float
+        Ranked: quantiles of the past cases' numbers, in order; the rank of a number is its place among them.
     missing_is_value : bool
         Whether "missing" is one more value, because it occurred among the past cases.
     description : str
@@ -69,6 +73,7 @@ class Column:
     high: float = 0.0
     missing_is_value: bool = False
     description: str = ""
+    knots: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
@@ -80,15 +85,27 @@ class Column:
         return self.kind in ("categorical", "ordinal")
 
     @property
+    def has_window(self) -> bool:
+        """Whether codes agree within a window, and not only where they are equal."""
+        return self.kind in ("windowed", "ranked")
+
+    @property
+    def keeps_numbers(self) -> bool:
+        """Whether codes tell less than the numbers did, so that past cases keep their numbers beside their codes."""
+        return self.kind in ("binned", "ranked")
+
+    @property
     def n_known(self) -> float:
         """How many values there are, "missing" aside."""
         if self.kind == "windowed":
             return max(1.0, (self.high - self.low) / (2.0 * self.window))
+        if self.kind == "ranked":
+            return n_rank_values(len(self.knots), self.window) if self.low < self.high else 1.0
         return float(len(self.values) if self.is_coded else len(self.edges) + 1)
 
     @property
     def n_values(self) -> float:
-        """V_j: how many values there are; in a windowed column range / (2 window), at least 1."""
+        """V_j: how many values there are; with a window range / (2 window), at least 1."""
         return self.n_known + self.missing_is_value
 
     # Codes
@@ -96,7 +113,8 @@ class Column:
     def encode(self, column: PlainColumn, ignore_missing: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """The codes of a column of values, (n,), and where a value is one that no past case can share.
 
-        Such a value has the code `n_values`, beyond all others; in a windowed column it is its own code.
+        Such a value has the code `n_values`, beyond all others; in a windowed column it is its own code. No
+        number of a ranked column is one: beyond its range a number has the rank of the last one within.
         """
         self._check_family(column)
         missing = column.is_missing
@@ -106,6 +124,8 @@ class Column:
         elif self.kind == "windowed":
             codes = column.numbers + 0.0
             unseen = (codes < self.low - self.window) | (codes > self.high + self.window)
+        elif self.kind == "ranked":
+            codes = rank_codes(self.knots, np.clip(column.numbers, self.low, self.high))
         elif self.kind == "binned":
             codes = np.searchsorted(self.edges, column.numbers, side="right").astype(np.float64)
         else:
@@ -123,7 +143,7 @@ class Column:
     @property
     def _missing_code(self) -> float:
         """After the values' codes: the last one that counts, or the first that matches nobody."""
-        return MISSING_NUMBER if self.kind == "windowed" else self.n_known
+        return MISSING_NUMBER if self.has_window else self.n_known
 
     def _code_of_values(self, column: PlainColumn) -> NDArray[np.float64]:
         """The place of each value in the list, -1 where it is not there."""
@@ -147,12 +167,14 @@ class Column:
     # Words
 
     def decode(self, code: float) -> str:
-        """The value, or the bin, behind a code, in the user's own words."""
+        """The value, the bin, or a number of about the same rank, behind a code, in the user's own words."""
         number = float(code)
-        if math.isnan(number):
+        if math.isnan(number) or (self.has_window and number == MISSING_NUMBER):
             return MISSING
         if self.kind == "windowed":
-            return MISSING if number == MISSING_NUMBER else number_text(number)
+            return number_text(number)
+        if self.kind == "ranked":
+            return self._rank_text(number)
         if number == self.n_values:
             return UNSEEN
         if not (number.is_integer() and 0 <= number < self.n_values):
@@ -169,7 +191,7 @@ class Column:
         text = self.decode(code)
         if self.description:
             return f"{self.description}: {text}"
-        is_number = self.kind in ("binned", "windowed") and text not in (MISSING, UNSEEN)
+        is_number = not self.is_coded and text not in (MISSING, UNSEEN)
         return f"{self.name} {text}" if is_number else f"{self.name}: {text}"
 
     def own_words(self, column: PlainColumn) -> list[str]:
@@ -184,6 +206,14 @@ class Column:
         known = codes < len(self.values)  # false for NaN
         return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
 
+    def own_value(self, value: float) -> str:
+        """The text of one of a past case's own values: a number as it is, all else from its code."""
+        return self._own_number(value) if self.keeps_numbers else self.decode(value)
+
+    def value_called(self, value: Any) -> Any:
+        """The value that a label stands for; what is no label is a value already."""
+        return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
+
     def _own_number(self, number: float) -> str:
         if math.isnan(number):
             return MISSING
@@ -195,6 +225,13 @@ class Column:
         value = self.values[code]
         return number_text(value) if isinstance(value, float) else str(value)
 
+    def _rank_text(self, code: float) -> str:
+        last = 2 * len(self.knots)
+        if not (code.is_integer() and 0 <= code <= last):
+            raise ValueError(f"column {self.name!r} has no code {code!r}; its codes are the integers from 0 to {last}")
+        knot, is_its_own = knot_of(self.knots, int(code))
+        return number_text(knot) if is_its_own else f"about {number_text(knot)}"
+
     # Storage
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,8 +240,8 @@ class Column:
 
     @classmethod
     def from_dict(cls, data: object) -> Column:
-        """The column that `to_dict` wrote; anything else is refused."""
-        if not isinstance(data, dict) or set(data) != {part.name for part in fields(cls)}:
+        """The column that `to_dict` wrote, perhaps before there were knots; anything else is refused."""
+        if not isinstance(data, dict) or set(data) | {"knots"} != {part.name for part in fields(cls)}:
             raise ValueError("a stored column does not have the parts of a column; store the schema anew")
         parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
         return cls(**parts)
@@ -216,13 +253,13 @@ def _complaints(column: Column) -> list[str]:
         return ["its name or description is not a text"]
     if column.kind not in KINDS or column.family not in ("text", "number", "boolean"):
         return [f"kind {column.kind!r} of {column.family!r} is not known"]
-    if not all(isinstance(part, tuple) for part in (column.values, column.labels, column.edges)):
-        return ["its values, labels or edges are not lists"]
+    if not all(isinstance(part, tuple) for part in (column.values, column.labels, column.edges, column.knots)):
+        return ["its values, labels, edges or knots are not lists"]
     if not all(isinstance(label, str) for label in column.labels) or not isinstance(column.missing_is_value, bool):
         return ["its labels are not texts, or it does not say whether missing is a value"]
-    numbers = (*column.edges, column.window, column.low, column.high)
+    numbers = (*column.edges, *column.knots, column.window, column.low, column.high)
     if not all(type(number) is float and abs(number) <= LARGEST for number in numbers):
-        return ["its edges, window or range are not finite numbers"]
+        return ["its edges, knots, window or range are not finite numbers"]
     broken = []
     if column.is_coded:
         if not column.values or any(type(value) not in (str, bool, float) for value in column.values):
@@ -241,8 +278,12 @@ def _complaints(column: Column) -> list[str]:
         broken.append("only binned columns have edges")
     if any(low >= high for low, high in pairwise(column.edges)):
         broken.append("its edges do not increase")
-    if (column.kind == "windowed") != (column.window > 0) or column.low > column.high:
-        broken.append("a windowed column, and no other, has a window above 0 and a range")
+    if column.has_window != (column.window > 0) or column.low > column.high:
+        broken.append("a windowed or ranked column, and no other, has a window above 0 and a range")
+    if column.kind == "ranked":
+        broken += rank_complaints(column.knots, column.window, column.low, column.high)
+    elif column.knots:
+        broken.append("only ranked columns have knots")
     return broken
 
 

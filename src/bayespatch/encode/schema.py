@@ -4,7 +4,7 @@ Which kind a column becomes, unless the user says otherwise:
 
 - texts, categories and booleans: categorical, a code for each value; ordered categories: ordinal, the same in order;
 - numbers with few distinct whole values (at most `max_levels`, each seen twice on average): ordinal, a code for each;
-- other numbers: binned, by default into quartiles; or windowed, compared by distance.
+- other numbers: binned, by default into quartiles; or windowed, compared by distance; or ranked, compared by rank.
 
 A type that declares its values (pandas' categories, polars' Enum, booleans) has all of them as values, seen or not.
 """
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayespatch.check import check_choice, check_count
 from bayespatch.encode.bins import Cut, learn_edges, read_cut, read_outcome
 from bayespatch.encode.column import Column, Kind
+from bayespatch.encode.ranks import Share, learn_knots, rank_window, read_share
 from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, plain_values, read_table
 
 MISSING_RULES = ("category", "ignore", "error")
@@ -39,11 +40,17 @@ class EncodedTable(NamedTuple):
         Where a value was not seen in training. It has a code that matches no past case.
     names : tuple of length P
         The columns.
+    values : array of shape (n, P)
+        The same as `x`, but in binned and ranked columns the numbers themselves, NaN where missing: for explanations.
+    ids : tuple of length n, or None
+        What the rows are called, where the table has an index.
     """
 
     x: NDArray[np.float64]
     unseen: NDArray[np.bool_]
     names: tuple[str, ...]
+    values: NDArray[np.float64]
+    ids: tuple[str, ...] | None = None
 
     @property
     def n_unseen(self) -> dict[str, int]:
@@ -57,8 +64,8 @@ class _Wishes(NamedTuple):
 
     cuts: dict[str, Cut]
     cut: Cut
-    windows: dict[str, float]
-    window: float | None  # in standard deviations
+    windows: dict[str, float | Share]
+    window: float | Share | None  # a number: in standard deviations
     categorical: frozenset[str]
     max_levels: int
 
@@ -107,7 +114,7 @@ class Schema:
         *,
         bins: str | int | Mapping[Any, Any] = "quantile",
         n_bins: int = 4,
-        windows: float | Mapping[Any, float] | None = None,
+        windows: float | str | Mapping[Any, float | str] | None = None,
         categorical: Iterable[Any] = (),
         missing: str = "category",
         max_levels: int = 10,
@@ -128,15 +135,17 @@ class Schema:
             a pair such as ``("uniform", 5)``; its key None stands for all columns that it does not name.
         n_bins : int
             The number of bins where nothing else is said. Fewer come out where many cases share a value.
-        windows : float or dict, optional
+        windows : float, str or dict, optional
             Columns that are not binned but compared by distance: ``{"chol": 20}``, two cases agree where they differ by
-            at most 20. A number instead of a dict: all columns of numbers that would be binned, with this number of
-            standard deviations as their window.
+            at most 20; or by rank: ``{"chol": "10%"}``, two cases agree where at most 10 % of the past cases lie
+            between them (any share under 50 %; half of those who share a value lie on either side of it). A number or
+            a share instead of a dict: all columns of numbers that would be binned, with this number of standard
+            deviations, or this share, as their window.
         categorical : names
             Columns of numbers that are categories: each value gets a code.
         missing : {"category", "ignore", "error"}
             "category": missing is one more value of the columns in which it occurs here; in other columns it is, later,
-            a value not seen before. (A windowed column holds the number `MISSING_NUMBER` for it, which only agrees
+            a value not seen before. (A column with a window holds the number `MISSING_NUMBER` for it, which only agrees
             with itself.) "ignore": NaN, left out of every comparison. "error": refused, here and later.
         max_levels : int
             Up to so many distinct whole numbers are coded one by one, provided that each is seen twice on average (one
@@ -178,7 +187,7 @@ class Schema:
 
     @property
     def n_values(self) -> NDArray[np.float64]:
-        """V_j, the number of values of each column, (P,); range / (2 window) for windowed ones."""
+        """V_j, the number of values of each column, (P,); range / (2 window) for those with a window."""
         return np.array([column.n_values for column in self.columns])
 
     @property
@@ -191,16 +200,23 @@ class Schema:
 
         Columns of a data frame may stand in another order: they are found by name. Arrays, and data frames where the
         schema was learned from an array, are read by position. Values that were not seen in training get a code that
-        matches no past case; a number outside the range seen falls into the first or last bin, or, in a windowed
-        column, is its own code and counts as not seen where no past case is within its window.
+        matches no past case; a number outside the range seen falls into the first or last bin, has the first or last
+        rank, or, in a windowed column, is its own code and counts as not seen where no past case is within its window.
         """
         table = read_table(X)
         plain = self._matched(table)
         if self.missing == "error":
             _refuse_missing(table)
         parts = [c.encode(p, self.missing == "ignore") for c, p in zip(self.columns, plain, strict=True)]
+        own = [
+            p.numbers if c.keeps_numbers else codes for c, p, (codes, _) in zip(self.columns, plain, parts, strict=True)
+        ]
         return EncodedTable(
-            np.column_stack([codes for codes, _ in parts]), np.column_stack([unseen for _, unseen in parts]), self.names
+            np.column_stack([codes for codes, _ in parts]),
+            np.column_stack([unseen for _, unseen in parts]),
+            self.names,
+            np.column_stack(own),
+            table.ids,
         )
 
     def _matched(self, table: PlainTable) -> list[PlainColumn]:
@@ -268,7 +284,7 @@ class Schema:
 
 
 def _learn_column(plain: PlainColumn, wishes: _Wishes, outcome: NDArray[np.float64] | None) -> dict[str, Any]:
-    """Kind, family, values, edges, window and range of one column."""
+    """Kind, family, values, edges, window, range and knots of one column."""
     name, known = plain.name, ~plain.is_missing
     asked = "bins" if name in wishes.cuts else "windows" if name in wishes.windows else None
     if asked and plain.family != "number":
@@ -282,9 +298,13 @@ def _learn_column(plain: PlainColumn, wishes: _Wishes, outcome: NDArray[np.float
         return {**part, "kind": "ordinal", "values": _sorted_values(plain)}
     window = wishes.windows.get(name)
     if window is None and wishes.window is not None and name not in wishes.cuts:
-        window = float(wishes.window * numbers.std())
+        window = wishes.window if isinstance(wishes.window, Share) else float(wishes.window * numbers.std())
     if window:
-        return {**part, "kind": "windowed", "window": window, "low": float(numbers.min()), "high": float(numbers.max())}
+        part |= {"low": float(numbers.min()), "high": float(numbers.max())}
+        if not isinstance(window, Share):
+            return {**part, "kind": "windowed", "window": window}
+        knots = learn_knots(numbers)
+        return {**part, "kind": "ranked", "window": rank_window(window, len(knots)), "knots": knots}
     cut = wishes.cuts.get(name, wishes.cut)
     return {**part, "kind": "binned", "edges": learn_edges(numbers, cut, None if outcome is None else outcome[known])}
 
@@ -323,7 +343,7 @@ def _read_wishes(
         cut = read_cut("bins", bins, cut)
     if cut.edges:
         raise ValueError(f"bins={bins!r} gives all columns the same edges; name the column: bins={{'age': [45, 55]}}")
-    radii: dict[str, float] = {}
+    radii: dict[str, float | Share] = {}
     if isinstance(windows, Mapping):
         radii = {n: _radius(f"windows[{n!r}]", r) for n, r in _by_name("windows", windows, names).items()}
     if isinstance(categorical, str):
@@ -332,13 +352,15 @@ def _read_wishes(
     twice = sorted((set(cuts) & set(radii)) | (codes & (set(cuts) | set(radii))))
     if twice:
         raise ValueError(f"column {listed(twice)} is named by two of bins, windows and categorical; keep one")
-    share = None if windows is None or isinstance(windows, Mapping) else _radius("windows", windows)
-    return _Wishes(cuts, cut, radii, share, codes, check_count("max_levels", max_levels, at_least=0))
+    radius = None if windows is None or isinstance(windows, Mapping) else _radius("windows", windows)
+    return _Wishes(cuts, cut, radii, radius, codes, check_count("max_levels", max_levels, at_least=0))
 
 
-def _radius(where: str, radius: object) -> float:
+def _radius(where: str, radius: object) -> float | Share:
+    if isinstance(radius, str):
+        return read_share(where, radius)
     if isinstance(radius, bool) or not isinstance(radius, Real) or not 0 < float(radius) <= LARGEST:
-        raise ValueError(f"{where}={radius!r} is not a distance; pass a finite number above 0")
+        raise ValueError(f"{where}={radius!r} is not a distance; pass a finite number above 0, or a share: '10%'")
     return float(radius)
 
 

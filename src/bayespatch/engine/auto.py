@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-LARGE = (
-    10**7
-)  # cases x parents x features: a sweep takes one core a tenth of a second, a GPU hardly longer than the least
+from importlib.util import find_spec
+
+# Cases x parents x features: here a sweep takes one core a tenth of a second, and a GPU hardly longer than the least.
+LARGE = 10**7
 
 
 def gpu_is_present() -> bool:
-    """Whether the CUDA engine could run here."""
+    """Whether the CUDA engine could run here. Without numba-cuda nothing of it is loaded."""
+    if find_spec("numba_cuda") is None:
+        return False
     try:
         from numba import cuda
 
         return bool(cuda.is_available())
-    except Exception:  # no numba-cuda, no driver, or one that does not fit the other: then there is no GPU for us
+    except Exception:  # no driver, or one that does not fit numba-cuda: then there is no GPU for us
         return False
 
 
@@ -27,6 +30,6 @@ def fastest_engine(n_cases: int, n_parents: int, n_features: int) -> str:
     """
     if n_cases * n_parents * n_features < LARGE or not gpu_is_present():
         return "cpu"
-    from bayespatch.engine.cuda import fits
+    from bayespatch.engine.cuda_memory import fits
 
     return "cuda" if fits(n_cases, n_parents, n_features) else "cpu"

@@ -8,7 +8,9 @@ caller may know about it comes through `observe`, `latent` and `add_neighbors`. 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +28,19 @@ class Observation(NamedTuple):
     log_joint: float  # model.log_joint of (data, latent): q-tilde integrated out
 
 
+class Sizes(NamedTuple):
+    """How large a problem is."""
+
+    n_cases: int  # N
+    n_parents: int  # S
+    n_features: int  # P
+    n_classes: int  # M
+
+
 class Engine(ABC):
     """One way to sample the posterior of `model` given `data`."""
+
+    GROWING: ClassVar[frozenset[str]] = frozenset()  # arrays of a state whose second axis may grow during a run
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         self.data = data
@@ -38,6 +51,14 @@ class Engine(ABC):
     def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
         """Engines for chains that run at the same time: one each, unless an engine can serve several."""
         return [cls(data, model, n_threads) for _ in range(n_chains)]
+
+    @classmethod
+    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+        """Memory that a chain holds (its engine and its state), and that a sweep takes besides.
+
+        An engine that does not say is taken to need nothing; what is kept of the draws is counted elsewhere.
+        """
+        return 0, 0
 
     @abstractmethod
     def start(self, seed: int, chain: int) -> Any:
@@ -62,3 +83,49 @@ class Engine(ABC):
     @abstractmethod
     def add_neighbors(self, state: Any, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
         """Add z (N, S) and, where wanted, z*w (N, S, P) of this draw to running sums."""
+
+    def freeze(self, state: Any) -> dict[str, NDArray[Any]]:
+        """The whole state as arrays by name, for a checkpoint: what `thaw` makes of them goes on as this one would.
+
+        This is for states that are dataclasses of integers, arrays and named tuples of arrays; an engine that keeps
+        another kind of state has its own `freeze` and `thaw`.
+        """
+        return dict(_leaves(state))
+
+    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> Any:
+        """The state that `freeze` was given; a ValueError if these arrays cannot be a state of this chain."""
+        state = self.start(seed, chain)
+        self.check_frozen(arrays, state)
+        parts: dict[str, Any] = {}
+        for field in fields(state):
+            value = getattr(state, field.name)
+            if isinstance(value, tuple):
+                parts[field.name] = type(value)(*(arrays[f"{field.name}.{name}"] for name in value._fields))  # type: ignore[attr-defined]
+            else:
+                parts[field.name] = int(arrays[field.name]) if isinstance(value, int) else arrays[field.name]
+        return replace(state, **parts)
+
+    def check_frozen(self, arrays: Mapping[str, NDArray[Any]], state: Any) -> None:
+        """Refuse arrays that `freeze` could not have made of the chain whose new `state` this is."""
+        expected = self.freeze(state)
+        if set(arrays) != set(expected):
+            raise ValueError(f"a state has {', '.join(sorted(expected))}, not {', '.join(sorted(arrays))}")
+        for name, array in expected.items():
+            found = arrays[name]
+            free = slice(1, 2) if name in self.GROWING else slice(0, 0)
+            shapes = [np.delete(kind.shape, free).tolist() for kind in (found, array)]
+            if found.dtype != array.dtype or found.ndim != array.ndim or shapes[0] != shapes[1]:
+                raise ValueError(
+                    f"{name} is {found.dtype} of shape {found.shape}, and should be {array.dtype} of {array.shape}"
+                )
+        if (int(arrays["seed"]), int(arrays["chain"])) != (state.seed, state.chain):
+            raise ValueError(f"the state is of chain {arrays['chain']} with seed {arrays['seed']}")
+
+
+def _leaves(state: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    for field in fields(state):
+        value = getattr(state, field.name)
+        if isinstance(value, tuple):
+            yield from ((f"{field.name}.{name}", part) for name, part in value._asdict().items())  # type: ignore[attr-defined]
+        else:
+            yield field.name, np.asarray(value)

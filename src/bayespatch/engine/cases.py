@@ -59,7 +59,7 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
     """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, factors, polynomials, _, _, base, settings, products, likelihood, weight = sums
+    rng, reciprocal, factors, polynomials, _, _, steps, columns, rows, products, likelihood, _ = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -74,7 +74,7 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
             j = feature_0 + r
             log_ratio[i, r] = log_ratio_by_settings(
                 c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
-                base, settings, products, likelihood, weight, rng, i, j, n, key_of(key_of(key, j), i),
+                steps, columns, rows, products, likelihood, rng, i, j, n, key_of(key_of(key, j), i),
             )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
     """w_i:j of the given features afresh, for cases first..last-1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, _, _, prefix_count, prefix_copied, base, settings, products, likelihood, weight = sums
+    rng, reciprocal, _, _, prefix_count, prefix_copied, steps, columns, rows, products, likelihood, weight = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -99,7 +99,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
             else:
                 redraw_by_settings(
                     c, x, y, x_parents, y_parents, feature, mu, importance, parent[i], bits[i], kappa[i],
-                    base, settings, products, likelihood, weight, rng, i, j, n, case_key,
+                    steps, columns, rows, products, likelihood, rng, i, j, n, case_key,
                 )  # fmt: skip
 
 
@@ -128,6 +128,22 @@ def summarise_cases(c, tables, neighbors, work, mu0, votes, log_likelihood, firs
 
 
 @compiled
+def add_explained(c, tables, neighbors, work, explained_sum, first, last):
+    """Add the probability of each value given the neighbors, g(x) / sum g, of cases first..last-1; 1 where missing."""
+    x, y, _, x_parents, y_parents, feature, mu = tables
+    _, _, _, _, _, counts, class_votes, by_weight, label_factor, _, _, _, _ = work
+    for i in range(first, last):
+        count_votes(
+            c, x, y, x_parents, y_parents, feature, mu, neighbors.parent[i], neighbors.bits[i], neighbors.kappa[i],
+            counts, class_votes, by_weight, label_factor, i, neighbors.n[i],
+        )  # fmt: skip
+        for j in range(c.n_features):
+            known = x[i, j] != CASE_MISSING
+            p = (c.c1 + c.lam * counts[AGREE, j]) / (feature[C2, j] + c.lam * counts[TOTAL, j])
+            explained_sum[i, j] += p if known else 1.0
+
+
+@compiled
 def count_neighbors(neighbors, n_parents, n_features):
     """n_b: how many cases parent b is a neighbor of; s_bj: for how many of them its feature j is on."""
     n_entries, parent, bits, _ = neighbors
@@ -143,10 +159,29 @@ def count_neighbors(neighbors, n_parents, n_features):
 
 
 @compiled
+def count_cases(neighbors, n_parents):
+    """n_b alone."""
+    n = np.zeros(n_parents, np.int64)
+    for i in range(neighbors.n.shape[0]):
+        for s in range(neighbors.n[i]):
+            n[neighbors.parent[i, s]] += 1
+    return n
+
+
+@compiled
 def add_z(neighbors, z_sum):
     for i in range(neighbors.n.shape[0]):
         for s in range(neighbors.n[i]):
             z_sum[i, neighbors.parent[i, s]] += 1.0
+
+
+@compiled
+def add_votes_beside(neighbors, votes, votes_sum):
+    """The votes on each case, (N, M), added to the sums (N, S, M) of those parents that are its neighbors."""
+    for i in range(neighbors.n.shape[0]):
+        for s in range(neighbors.n[i]):
+            for m in range(votes.shape[1]):
+                votes_sum[i, neighbors.parent[i, s], m] += votes[i, m]
 
 
 @compiled

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
 from bayespatch.engine import cases, importance, layout
-from bayespatch.engine.base import Engine, Observation
+from bayespatch.engine.base import Engine, Observation, Sizes
 from bayespatch.engine.layout import Neighbors
 from bayespatch.engine.streams import compiled, key_of, normal, open_stream, uniform
 from bayespatch.model import Data, Latent, Model, log_beta_density
@@ -40,6 +40,8 @@ class CpuState:
 class CpuEngine(Engine):
     """Blocked Gibbs sampling of z, w and kappa, case by case, with a move that makes q and q-tilde mix."""
 
+    GROWING = frozenset({"neighbors.parent", "neighbors.bits", "neighbors.kappa"})
+
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
         self.constants = layout.constants_of(data, model)
@@ -48,7 +50,22 @@ class CpuEngine(Engine):
         self.proposed = layout.blank_importance(self.tables)
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
         self.sums: list[layout.Sums] = []
-        self.pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # beside the caller's own thread
+
+    @classmethod
+    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+        """Tables, importances, scratch memory and neighbors; and the arrays over cases that a sweep fills."""
+        n_cases, n_parents, n_features, n_classes = sizes
+        width, words = layout.padded_width(n_features), -(-n_features // 64)
+        capacity = first_capacity(n_parents, model.hyper.alpha)
+        entry = 4 + 8 * words + (8 if model.kind == "III" else 0)
+        tables = 8 * width * (n_cases + n_parents) + 16 * n_cases
+        importances = 2 * 4 * 8 * n_parents * width + 8 * n_parents * n_features
+        scratch = n_threads * n_parents * (16 + 8 * words)
+        neighbors = n_cases * (4 + capacity * entry + 8)
+        compared = 1 if model.kind == "II" else n_features
+        swept = n_cases * (8 + 1 + 8 * compared + 8 + 16 * n_classes) + 3 * 8 * n_parents * n_features
+        return tables + importances + scratch + neighbors, swept
 
     def start(self, seed: int, chain: int) -> CpuState:
         """q and q-tilde from their priors, no neighbors yet: the first sweep finds them."""
@@ -59,8 +76,7 @@ class CpuEngine(Engine):
         logit_q, logits = importance.draw_prior(
             n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key
         )
-        expected = n_parents * hyper.alpha
-        capacity = min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
+        capacity = first_capacity(n_parents, hyper.alpha)
         neighbors = layout.blank_neighbors(self.constants, n_cases, capacity)
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
 
@@ -68,6 +84,12 @@ class CpuEngine(Engine):
         """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
         state.logit_q = logit_inside(q)
         state.logit_q_tilde = logit_inside(q_tilde)
+
+    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CpuState:
+        """The state that `freeze` was given. Kernels do not ask whether an index lies inside an array: this does."""
+        state: CpuState = super().thaw(arrays, seed, chain)
+        layout.check_neighbors(self.constants, state.neighbors, len(self.data.x_parents))
+        return state
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
         """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
@@ -109,7 +131,7 @@ class CpuEngine(Engine):
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
         n_features = self.data.x.shape[1]
-        used, _ = cases.count_neighbors(state.neighbors, self.data.x_parents.shape[0], n_features)
+        used = cases.count_cases(state.neighbors, self.data.x_parents.shape[0])
         step = 1 if self.model.kind == "II" else n_features
         for first in range(0, n_features, step):
             self.move_features(state, key, used, first, first + step, adapt)
@@ -160,10 +182,18 @@ class CpuEngine(Engine):
         shape = sigma2 * np.exp(np.clip(logit_q, -600.0, 600.0))
         center = digamma(shape) - digamma(sigma2)
         spread = np.sqrt(polygamma(1, shape) + polygamma(1, sigma2))
-        log, n_used = importance.carry_along(
-            state.logit_q_tilde, used, sigma2, shape, center, spread, first, self.tables.x_parents, self.proposed
-        )
-        gamma, sigma1 = (shape[first:last] for shape in hyper.q_prior(self.data.x.shape[1]))
+        log_each = np.empty((len(used), last - first))
+        self.over(
+            len(used),
+            lambda _, lo, hi: importance.carry_along(
+                state.logit_q_tilde, used, sigma2, shape, center, spread, first, self.tables.x_parents, self.proposed,
+                log_each, lo, hi,
+            ),
+        )  # fmt: skip
+        n_used = np.count_nonzero(used)
+        with np.errstate(invalid="ignore"):  # a proposal beyond all floats comes to nan, and is refused
+            log = log_each.sum(axis=0) + n_used * np.log(spread[1] / spread[0])
+        gamma, sigma1 = (each[first:last] for each in hyper.q_prior(self.data.x.shape[1]))
         log_prior_q = -gamma * np.logaddexp(0.0, -logit_q) - sigma1 * np.logaddexp(0.0, logit_q)
         log -= n_used * (betaln(shape[1], sigma2) - betaln(shape[0], sigma2))
         return log + log_prior_q[1] - log_prior_q[0]
@@ -171,11 +201,11 @@ class CpuEngine(Engine):
     def draw_importance(self, state: CpuState, key: np.uint64) -> None:
         """q given w with q-tilde integrated out, then q-tilde given both."""
         hyper = self.model.hyper
-        n_parents, n_features = state.logit_q_tilde.shape
-        n_neighbors, n_on = cases.count_neighbors(state.neighbors, n_parents, n_features)
+        n_parents = state.logit_q_tilde.shape[0]
+        n_neighbors, n_on = self.count_neighbors(state)
         sigma2 = float(hyper.sigma2)
         importance.draw_q_given_w(
-            state.logit_q, n_neighbors, n_on, *hyper.q_prior(n_features), sigma2, subkey(key, GLOBAL)
+            state.logit_q, n_neighbors, n_on, *hyper.q_prior(len(state.logit_q)), sigma2, subkey(key, GLOBAL)
         )
         parents_key = subkey(key, PARENTS)
         self.over(
@@ -185,13 +215,30 @@ class CpuEngine(Engine):
             ),
         )
 
+    def count_neighbors(self, state: CpuState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """n_b (S,): how many cases parent b is a neighbor of; s_bj (S, P): for how many of them its feature j is on."""
+        counts: list[Any] = [None] * self.n_threads
+
+        def count(thread: int, first: int, last: int) -> None:
+            n, parent, bits, kappa = state.neighbors
+            some = Neighbors(n[first:last], parent[first:last], bits[first:last], kappa[first:last])
+            counts[thread] = cases.count_neighbors(some, *state.logit_q_tilde.shape)
+
+        self.over(self.data.x.shape[0], count)
+        n_neighbors, n_on = (sum(parts[1:], start=parts[0]) for parts in zip(*counts, strict=True))
+        return n_neighbors, n_on
+
     def over(self, n: int, task: Callable[[int, int, int], None]) -> None:
-        """task(thread, first, last) over 0..n-1, in as many runs as there are threads."""
+        """task(thread, first, last) over 0..n-1, in as many runs as there are threads, the first on this one."""
         if self.pool is None:
             task(0, 0, n)
             return
-        edges = np.linspace(0, n, self.n_threads + 1).astype(int)
-        jobs = [self.pool.submit(task, k, int(edges[k]), int(edges[k + 1])) for k in range(self.n_threads)]
+        edges = [n * k // self.n_threads for k in range(self.n_threads + 1)]
+        jobs = [self.pool.submit(task, k, edges[k], edges[k + 1]) for k in range(1, self.n_threads)]
+        try:
+            task(0, 0, edges[1])
+        finally:
+            wait(jobs)
         for job in jobs:
             job.result()
 
@@ -199,7 +246,7 @@ class CpuEngine(Engine):
         """What is kept of a chain after a sweep."""
         votes, log_likelihood = self.summarise(state)
         n, parent, _, kappa = state.neighbors
-        n_neighbors, n_on = cases.count_neighbors(state.neighbors, *state.logit_q_tilde.shape)
+        n_neighbors, n_on = self.count_neighbors(state)
         kappa = kappa[np.arange(parent.shape[1]) < n[:, None]] if self.model.kind == "III" else np.zeros(0)
         log = log_prior(self.data, self.model, state.logit_q, n_neighbors, n_on, kappa)
         return Observation(
@@ -243,6 +290,25 @@ class CpuEngine(Engine):
         """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
         t, mu0 = self.tables, float(self.model.hyper.mu0)
         cases.add_kappa(self.constants, t.y_parents, t.mu, mu0, state.neighbors, kappa_sum, share_sum)
+
+    def add_votes_beside(self, state: CpuState, votes: NDArray[np.float64], votes_sum: NDArray[np.float32]) -> None:
+        """Add the votes of this draw, (N, M), to running sums (N, S, M) over the draws with each parent as neighbor."""
+        cases.add_votes_beside(state.neighbors, votes, votes_sum)
+
+    def add_explained(self, state: CpuState, explained_sum: NDArray[np.float32]) -> None:
+        """Add the probability of each value of the cases given their neighbors, (N, P), to a running sum."""
+        self.over(
+            len(explained_sum),
+            lambda thread, first, last: cases.add_explained(
+                self.constants, self.tables, state.neighbors, self.work[thread], explained_sum, first, last
+            ),
+        )
+
+
+def first_capacity(n_parents: int, alpha: float) -> int:
+    """Room for neighbors of a case, in a new chain: hardly any case finds more."""
+    expected = n_parents * alpha
+    return min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
 
 
 def log_prior(

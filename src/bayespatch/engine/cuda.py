@@ -7,11 +7,12 @@ sweep waits for the card once, to learn whether the lists of neighbors were long
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit
 
 try:
@@ -29,7 +30,10 @@ from bayespatch.engine.cpu import (
     PROPOSE,
     SUM,
     TURNS,
+    CpuEngine,
+    CpuState,
     chain_key,
+    first_capacity,
     log_prior,
     logit_inside,
     subkey,
@@ -38,14 +42,12 @@ from bayespatch.engine.cuda_case import Entries, Importance, Table, words_of
 from bayespatch.engine.cuda_importance import Chain, Move, Parents, Prior
 from bayespatch.engine.cuda_kernels import Shape
 from bayespatch.engine.cuda_launch import Launcher, grid_over, power_of_two
+from bayespatch.engine.cuda_memory import blank, check_fits, from_card, group_size, overwrite, require_card, to_card
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants
 
 N_TURNS = {"I": 2, "II": 1, "III": 2}  # of moves for q in a sweep: here a turn costs about a third of the rest
 MAX_SUMMED = 4  # neighbors whose w are summed out at once in Models II and III
-GROUP = 32  # threads that update their cases together: a warp
-SHARED_BYTES = 40_000  # that a group may use for its cases, of 48 KB
-BYTES_PER_FEATURE = {1: 16, 2: 16, 3: 24}  # of a case, there, by model
 DIGITS = 30.0  # decimal digits of range that a product in single precision may use of its 38
 
 
@@ -66,56 +68,10 @@ class CudaState:
     launcher: Launcher
 
 
-def to_card(array: NDArray[Any]) -> Any:
-    """A copy of an array on the card."""
-    return cuda.to_device(np.ascontiguousarray(array))
-
-
-def blank(shape: tuple[int, ...], dtype: DTypeLike) -> Any:
-    """Memory on the card, not initialised."""
-    return cuda.device_array(shape, dtype)
-
-
-def from_card(array: Any, stream: Any = 0) -> Any:
-    """A copy of an array of the card, once the stream has done its work."""
-    host = array.copy_to_host(stream=stream)
-    if stream:
-        stream.synchronize()
-    return host
-
-
-def overwrite(card: Any, array: NDArray[Any]) -> None:
-    """Put an array into memory of the card."""
-    card.copy_to_device(np.ascontiguousarray(array))
-
-
-def require_card() -> None:
-    """Refuse to go on without a GPU."""
-    if not cuda.is_available():
-        raise RuntimeError(
-            "engine='cuda' needs an NVIDIA GPU with its driver, and none was found; pass engine='cpu', or install "
-            "the driver and pip install 'bayespatch[cuda]'"
-        )
-
-
-def bytes_needed(n_cases: int, n_parents: int, n_features: int) -> int:
-    """Memory of the card for the agreement of cases and parents, the largest table."""
-    return 4 * n_cases * n_parents * -(-n_features // 32)
-
-
-def free_bytes() -> float:
-    """Memory of the card that nobody uses."""
-    return float(cuda.current_context().get_memory_info()[0])
-
-
-def fits(n_cases: int, n_parents: int, n_features: int) -> bool:
-    """Whether a problem of this size can be put on the card, with room for the chains."""
-    widest = SHARED_BYTES // BYTES_PER_FEATURE[3]
-    return n_features <= widest and bytes_needed(n_cases, n_parents, n_features) < 0.9 * free_bytes()
-
-
 class CudaEngine(Engine):
     """Blocked Gibbs sampling on a GPU."""
+
+    GROWING = CpuEngine.GROWING
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
@@ -123,12 +79,7 @@ class CudaEngine(Engine):
         n_cases, n_features = data.x.shape
         n_parents = len(data.x_parents)
         self.n_words = -(-n_features // 32)
-        if not fits(n_cases, n_parents, n_features):
-            raise ValueError(
-                f"{n_cases} cases x {n_parents} parents x {n_features} features need "
-                f"{bytes_needed(n_cases, n_parents, n_features) / 1e9:.1f} GB on the GPU, which has "
-                f"{free_bytes() / 1e9:.1f} GB free; pass fewer parents, or engine='cpu'"
-            )
+        check_fits(n_cases, n_parents, n_features)
         self.constants = layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
         kind = self.constants.kind
         self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group_size(kind, n_features), 0)
@@ -180,8 +131,7 @@ class CudaEngine(Engine):
         logit_q, logits = importance.draw_prior(
             n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key
         )
-        expected = n_parents * hyper.alpha
-        capacity = min(n_parents, power_of_two(8 + math.ceil(expected + 6.0 * math.sqrt(expected))))
+        capacity = self.capacity_for(first_capacity(n_parents, hyper.alpha))
         pairs = (4, n_parents, n_features)
         values = Importance(blank(pairs, np.float64), blank(pairs, np.float32))
         state = CudaState(
@@ -272,7 +222,11 @@ class CudaEngine(Engine):
                 return
             # Some cases found more neighbors than there is room for: the same again, with room.
             overwrite(state.most, np.zeros(1, np.int32))
-            state.spare = self.blank_entries(min(len(self.data.x_parents), power_of_two(most)))
+            state.spare = self.blank_entries(self.capacity_for(most))
+
+    def capacity_for(self, longest: int) -> int:
+        """Room for lists of this length: powers of two, because kernels are compiled for a capacity."""
+        return min(len(self.data.x_parents), power_of_two(longest))
 
     def count_neighbors(self, state: CudaState) -> None:
         """n_b and s_bj."""
@@ -354,6 +308,55 @@ class CudaEngine(Engine):
         kappa = from_card(kappa[:longest] if self.constants.kind == 3 else kappa, state.stream)
         return layout.Neighbors(n, parent.T, bits.transpose(2, 1, 0), kappa.T)
 
+    def freeze(self, state: CudaState) -> dict[str, NDArray[Any]]:
+        """What the CPU's engine would write of this state; all else on the card follows from it."""
+        n, parent, bits, kappa = self.neighbors(state)
+        beyond = np.arange(parent.shape[1]) >= n[:, None]
+        for array in (parent, bits):
+            array[beyond] = 0
+        kappa[beyond if self.constants.kind == 3 else ...] = 0.0
+        weights, stream = state.weights, state.stream
+        frozen = CpuState(
+            state.seed,
+            state.chain,
+            state.n_sweeps,
+            from_card(weights.logit_q, stream),
+            from_card(weights.logits, stream),
+            layout.Neighbors(n, parent, bits, kappa),
+            from_card(weights.step, stream),
+        )
+        return super().freeze(frozen)
+
+    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CudaState:
+        """The state that `freeze` was given, on the card."""
+        state = self.start(seed, chain)
+        self.check_frozen(arrays, state)
+        neighbors = layout.Neighbors(*(arrays[f"neighbors.{name}"] for name in layout.Neighbors._fields))
+        layout.check_neighbors(self.constants, neighbors, len(self.data.x_parents))
+        state.n_sweeps = int(arrays["n_sweeps"])
+        overwrite(state.weights.logit_q, arrays["logit_q"])
+        overwrite(state.weights.logits, arrays["logit_q_tilde"])
+        overwrite(state.weights.step, arrays["step"])
+        state.entries = self.entries_of(neighbors)
+        self.fill_importance(state)
+        return state
+
+    def entries_of(self, neighbors: layout.Neighbors) -> Entries:
+        """Lists of neighbors as the CPU has them, on the card."""
+        n, parent, bits, kappa = neighbors
+        longest = parent.shape[1]
+        room = (0, self.capacity_for(longest) - longest), (0, 0)
+        x, x_parents, windows = self.data.x, self.data.x_parents, self.data.windows
+        same = [words_of(np.abs(x - x_parents[column]) <= windows) for column in parent.T]
+        halves = [bits[:, :, word // 2].T >> np.uint64(32 * (word % 2)) for word in range(self.n_words)]
+        return Entries(
+            to_card(n),
+            to_card(np.pad(parent.T, room)),
+            to_card(np.pad(np.stack(halves).astype(np.uint32), ((0, 0), *room))),
+            to_card(np.pad(np.stack(same, axis=1), ((0, 0), *room))),
+            to_card(np.pad(kappa.T, room) if self.constants.kind == 3 else kappa),
+        )
+
     def latent(self, state: CudaState) -> Latent:
         """The state as dense arrays."""
         n_cases, n_features = self.data.x.shape
@@ -380,14 +383,3 @@ class CudaEngine(Engine):
         mu, mu0 = self.model.hyper.mu_per_class(self.data.n_classes), float(self.model.hyper.mu0)
         neighbors = self.neighbors(state)
         cases.add_kappa(self.constants, self.data.y_parents, mu, mu0, neighbors, kappa_sum, share_sum)
-
-
-def group_size(kind: int, n_features: int) -> int:
-    """How many cases fit into the memory that a group of threads shares."""
-    per_case = n_features * BYTES_PER_FEATURE[kind]
-    if per_case > SHARED_BYTES:
-        raise ValueError(
-            f"engine='cuda' takes at most {SHARED_BYTES // BYTES_PER_FEATURE[kind]} features in this model, got "
-            f"{n_features}; pass engine='cpu'"
-        )
-    return min(GROUP, 1 << (SHARED_BYTES // per_case).bit_length() - 1)

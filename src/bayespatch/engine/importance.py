@@ -36,8 +36,11 @@ def beta_shape(logit_q, sigma2):
 @inlined
 def set_importance(importance, x_parents, b, j, logit):
     """q-tilde and its complement, without cancellation; a parent whose value is missing does not vote."""
-    on = 1.0 / (1.0 + math.exp(min(-logit, 700.0)))
-    off = 1.0 / (1.0 + math.exp(min(logit, 700.0)))
+    odds = math.exp(-min(abs(logit), 700.0))  # of the less likely of the two
+    more = 1.0 / (1.0 + odds)
+    less = odds * more
+    on = more if logit >= 0.0 else less
+    off = less if logit >= 0.0 else more
     importance[ON, b, j] = on
     importance[OFF, b, j] = off
     silent = x_parents[b, j] == PARENT_MISSING
@@ -54,30 +57,23 @@ def fill_importance(logits, x_parents, importance):
 
 
 @compiled
-def carry_along(logits, used, sigma2, shape, center, spread, first, x_parents, proposed):
-    """Move logit q~_:j of the used parents with q_j, for features first, first+1, ...; fills `proposed`.
+def carry_along(logits, used, sigma2, shape, center, spread, feature_0, x_parents, proposed, log, first, last):
+    """Move logit q~_:j of the used parents with q_j, for features feature_0, feature_0 + 1, ...; fills `proposed`.
 
-    Row 0 of `shape`, `center` and `spread` is of the old q_j, row 1 of the new. Returns, per feature, the logarithm of
-    prior ratio and Jacobian without the Beta functions, and the number of used parents. Parents that are nobody's
-    neighbor now are integrated out: they do not count here and are redrawn given the new q before they are used again.
+    Row 0 of `shape`, `center` and `spread` is of the old q_j, row 1 of the new. `log` (S, features) gets the logarithm
+    of each prior ratio without the Beta functions. Parents that are nobody's neighbor now are integrated out: they do
+    not count here and are redrawn given the new q before they are used again. Parents first..last-1.
     """
-    n = shape.shape[1]
-    log = np.zeros(n)
-    n_used = 0
-    for b in range(logits.shape[0]):
+    for b in range(first, last):
         if used[b] == 0:
+            log[b] = 0.0
             continue
-        n_used += 1
-        for r in range(n):
-            stretch = spread[1, r] / spread[0, r]
-            v = logits[b, first + r]
-            v_new = center[1, r] + (v - center[0, r]) * stretch
-            log[r] += shape[1, r] * v_new - (shape[1, r] + sigma2) * softplus(v_new)
-            log[r] -= shape[0, r] * v - (shape[0, r] + sigma2) * softplus(v)
-            set_importance(proposed, x_parents, b, first + r, v_new)
-    for r in range(n):
-        log[r] += n_used * math.log(spread[1, r] / spread[0, r])
-    return log, n_used
+        for r in range(shape.shape[1]):
+            v = logits[b, feature_0 + r]
+            v_new = center[1, r] + (v - center[0, r]) * (spread[1, r] / spread[0, r])
+            log[b, r] = shape[1, r] * v_new - (shape[1, r] + sigma2) * softplus(v_new)
+            log[b, r] -= shape[0, r] * v - (shape[0, r] + sigma2) * softplus(v)
+            set_importance(proposed, x_parents, b, feature_0 + r, v_new)
 
 
 @compiled

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.kernels import N_CANDIDATES
+from bayespatch.engine.summing import size_of_table
 from bayespatch.engine.votes import CASE_MISSING, PARENT_MISSING, Constants
 from bayespatch.model import KINDS, Data, Model
 
@@ -64,11 +65,12 @@ class Sums(NamedTuple):
     polynomials: NDArray[np.float64]  # (2, C+1, 2F) Model I: count and copied, by degree
     prefix_count: NDArray[np.float64]  # (C+1, C+2) Model I: polynomials of the first entries, one feature
     prefix_copied: NDArray[np.float64]  # (C+1, C+2)
-    base: NDArray[np.float64]  # (C,) Models II and III: weights of the entries
-    settings: NDArray[np.float64]  # (2, 2^max_summed) Models II and III
-    products: NDArray[np.float64]  # (2, 2^max_summed)
-    likelihood: NDArray[np.float64]  # (2^max_summed,)
-    weight: NDArray[np.float64]  # (max(2 (C+1), 2^max_summed),)
+    steps: NDArray[np.float64]  # (2, max_summed+2, F+1) Models II and III: what each entry adds to each factor
+    columns: NDArray[np.float64]  # (2, L) the settings as a table of K x L = 2^max_summed
+    rows: NDArray[np.float64]  # (2, K)
+    products: NDArray[np.float64]  # (2, K, L)
+    likelihood: NDArray[np.float64]  # (K, L)
+    weight: NDArray[np.float64]  # (2 (C+1),) Model I
 
 
 def constants_of(data: Data, model: Model) -> Constants:
@@ -97,7 +99,7 @@ def tables_of(data: Data, model: Model) -> Tables:
     hyper = model.hyper
     one = 1.0 if model.likelihood == "paper" else 0.0
     n_features = data.x.shape[1]
-    width = -(-n_features // LANES) * LANES
+    width = padded_width(n_features)
     feature = np.zeros((2, width))
     feature[1] = 1.0
     feature[0, :n_features] = data.windows
@@ -111,6 +113,11 @@ def tables_of(data: Data, model: Model) -> Tables:
         feature,
         np.broadcast_to(np.asarray(hyper.mu, float), (data.n_classes,)).copy(),
     )
+
+
+def padded_width(n_features: int) -> int:
+    """F: the number of features, rounded up to whole lanes."""
+    return -(-n_features // LANES) * LANES
 
 
 def padded(values: NDArray[np.float64], width: int, missing: float) -> NDArray[np.float64]:
@@ -171,18 +178,29 @@ def blank_work(c: Constants, t: Tables) -> Work:
 
 def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
     width = t.x.shape[1]
-    n_settings = 1 << c.max_summed
-    rows = capacity + 1 if c.kind == 1 else 1
+    n_counts = capacity + 1 if c.kind == 1 else 1
+    n_rows, n_columns = size_of_table(c.max_summed if c.kind != 1 else 0)
     return Sums(
         rng=np.zeros(2, np.uint64),
         reciprocal=1.0 / (t.feature[1] + c.lam * np.arange(capacity + 1)[:, None]),
         factors=np.zeros((3, 2 * width)),
-        polynomials=np.zeros((2, rows, 2 * width)),
-        prefix_count=np.zeros((rows, rows + 1)),
-        prefix_copied=np.zeros((rows, rows + 1)),
-        base=np.zeros(capacity),
-        settings=np.zeros((2, n_settings)),
-        products=np.zeros((2, n_settings)),
-        likelihood=np.zeros(n_settings),
-        weight=np.zeros(max(2 * rows, n_settings)),
+        polynomials=np.zeros((2, n_counts, 2 * width)),
+        prefix_count=np.zeros((n_counts, n_counts + 1)),
+        prefix_copied=np.zeros((n_counts, n_counts + 1)),
+        steps=np.zeros((2, c.max_summed + 2, width + 1)),
+        columns=np.zeros((2, n_columns)),
+        rows=np.zeros((2, n_rows)),
+        products=np.zeros((2, n_rows, n_columns)),
+        likelihood=np.zeros((n_rows, n_columns)),
+        weight=np.zeros(2 * n_counts),
     )
+
+
+def check_neighbors(c: Constants, neighbors: Neighbors, n_parents: int) -> None:
+    """Refuse lists of neighbors that would lead a kernel astray."""
+    n, parent, bits, kappa = neighbors
+    capacity = parent.shape[1]
+    rooms = {bits.shape[1], kappa.shape[1] if c.kind == 3 else capacity}
+    inside = (n >= 0).all() and (n <= capacity).all() and (parent >= 0).all() and (parent < n_parents).all()
+    if rooms != {capacity} or not inside:
+        raise ValueError("the neighbors are not a list of parents for each case")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, expit, log_expit, logit
 
 from bayespatch import model as bp
-from bayespatch.engine.base import Engine, Observation
+from bayespatch.engine.base import Engine, Observation, Sizes
 from bayespatch.model import Data, Latent, Model
 from bayespatch.simulate import draw_prior
 
@@ -69,6 +69,12 @@ class PaperEngine(Engine):
         self._own_label_weight = self._label_weight * (data.y[:, None] == data.y_parents)
         self._c1, self._c2 = bp.feature_constants(data, model)
         self._label_c1, self._label_c2 = bp.label_constants(data, model)
+
+    @classmethod
+    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+        """Everything is dense: agreement and votability in doubles, z, w, kappa; and products of these in a sweep."""
+        n_pairs = sizes.n_cases * sizes.n_parents
+        return n_pairs * (17 * sizes.n_features + 26), n_pairs * (32 * sizes.n_features + 16)
 
     def start(self, seed: int, chain: int) -> PaperState:
         """A chain that starts at a draw from the prior."""
@@ -201,7 +207,8 @@ class PaperEngine(Engine):
         w = state.w[i, b].astype(np.float64)
         self._add(counts, i, b, -kappa, w)
         counts.n_on[b] -= w
-        log_odds = self._prior_log_odds_w(state, counts, b)
+        on, off = self._prior_odds_w(state, counts, b)
+        log_odds = np.log(on / off)
         log_odds += self._log_ratio_features(counts, i, b, kappa, np.ones_like(w))
         state.w[i, b] = rng.random(len(w)) < expit(log_odds)
         w = state.w[i, b].astype(np.float64)
@@ -215,12 +222,12 @@ class PaperEngine(Engine):
         w = state.w[i, b].astype(np.float64)
         self._add(counts, i, b, -w.sum(), w)
         counts.n_on[b] -= w
-        prior_log_odds = self._prior_log_odds_w(state, counts, b)
+        on, off = self._prior_odds_w(state, counts, b)
+        prior_log_odds = np.log(on / off)
         for j, uniform in enumerate(rng.random(len(w))):
-            w[j] = 0.0
-            log_off = self._log_ratio(counts, i, b, w.sum(), w)
-            w[j] = 1.0
-            log_on = self._log_ratio(counts, i, b, w.sum(), w)
+            off_and_on = np.array([w, w])
+            off_and_on[:, j] = 0.0, 1.0
+            log_off, log_on = self._log_ratio(counts, i, b, off_and_on.sum(axis=1), off_and_on)
             w[j] = uniform < expit(prior_log_odds[j] + log_on - log_off)
         state.w[i, b] = w > 0
         counts.n_on[b] += w
@@ -231,14 +238,16 @@ class PaperEngine(Engine):
     ) -> None:
         """`eq:wupdate` where z is off: the data say nothing, w follows the other cases' w of the same parent."""
         counts.n_on[b] -= state.w[i, b]
-        log_odds = self._prior_log_odds_w(state, counts, b)
-        state.w[i, b] = rng.random(len(log_odds)) < expit(log_odds)
+        on, off = self._prior_odds_w(state, counts, b)
+        state.w[i, b] = rng.random(len(on)) * (on + off) < on
         counts.n_on[b] += state.w[i, b]
 
-    def _prior_log_odds_w(self, state: PaperState, counts: _Counts, b: int) -> NDArray[np.float64]:
-        """(P,) the log odds of w_ibj given the other cases' w, of which n_on are on: a ratio of `eq:simpw`."""
-        n_off = len(state.w) - 1 - counts.n_on[b]
-        return np.log(self._prior_shape(state.logit_q) + counts.n_on[b]) - np.log(self.model.hyper.sigma2 + n_off)
+    def _prior_odds_w(
+        self, state: PaperState, counts: _Counts, b: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(P,) the odds, on : off, of w_ibj given the other cases' w, of which n_on are on: a ratio of `eq:simpw`."""
+        n_on = counts.n_on[b]
+        return self._prior_shape(state.logit_q) + n_on, self.model.hyper.sigma2 + (len(state.w) - 1 - n_on)
 
     # Votes and their likelihood; `i` is one case, or a slice of all of them
 

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from bayespatch.engine.kernels import choose
+from bayespatch.engine.kernels import choose, reordered
 from bayespatch.engine.streams import compiled, inlined, open_stream, uniform
 from bayespatch.engine.votes import (
     C2,
@@ -31,6 +31,8 @@ from bayespatch.engine.votes import (
     switch_on,
     vote_weight,
 )
+
+COLUMN_BITS = 5  # the first of the summed entries: their settings stand side by side, for vector instructions
 
 
 @inlined
@@ -145,112 +147,179 @@ def redraw_by_counts(
 @compiled
 def fill_settings(
     c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa,
-    base, settings, products, likelihood, i, j, n, start, m,
+    steps, columns, rows, products, likelihood, i, j, n, start, m,
 ):  # fmt: skip
-    """likelihood[setting] of the case for all 2^m settings of the summed entries' feature j, up to a constant.
+    """The likelihood of the case for all 2^m settings of the summed entries' feature j, up to a constant.
+
+    The settings form a table: the first COLUMN_BITS entries name the column, the others the row.
 
     A feature changes with the setting if it is j itself or, in Model II, if any summed entry votes on it; in Model II
-    the label changes too. `settings` (2, 2^m): T and A of one feature, or F and E of the label, in every setting.
+    the label changes too. Every factor A/T (E/F of the label) has both its parts linear in the setting: `steps` (2,
+    max_summed+2, F+1), T and A apart, has in row 0 what they are in setting 0, where feature j of the summed entries is
+    off, and in row 1+r what the r-th summed entry adds (row m+1: not used); column F is the label.
     """
-    n_settings = 1 << m
-    products[:, :n_settings] = 1.0
-    likelihood[:n_settings] = 0.0
-    n_factors = 0
-    for s in range(n):  # how strongly an entry votes in setting 0, where feature j of the summed entries is off
-        off_now = c.kind == 2 and is_on(bits, s, j) and (s - start) % n < m
-        base[s] = vote_weight(c, bits, kappa, s) - (1.0 if off_now else 0.0)
+    n_rows, n_columns = size_of_table(m)
+    products[:, :n_rows, :n_columns] = 1.0
+    likelihood[:n_rows, :n_columns] = 0.0
     first = 0 if c.kind == 2 else j
     last = c.n_features if c.kind == 2 else j + 1
+    label = x.shape[1]
+    steps[0, 0, :label] = feature[C2]
+    steps[1, 0, :label] = c.c1
+    steps[0, 0, label] = c.label_c2
+    steps[1, 0, label] = c.label_c1
+    total = feature[C2, j]
+    agree = c.c1
+    for s in range(n):
+        b = parent[s]
+        r = (s - start) % n
+        row = 1 + min(r, m)
+        k = vote_weight(c, bits, kappa, s)
+        if c.kind == 2:
+            if r < m and is_on(bits, s, j):
+                k -= 1.0
+            cast_steps(c, x, x_parents, feature, steps, bits, i, b, s, row, k)
+            vote = mu[y_parents[b]]
+            agreeing = vote if y_parents[b] == y[i] else 0.0
+            steps[0, row, label] = vote
+            steps[1, row, label] = agreeing
+            steps[0, 0, label] += k * vote
+            steps[1, 0, label] += k * agreeing
+        on = k + 1.0 if c.kind == 2 and r < m else k
+        vote = 0.0 if x_parents[b, j] == PARENT_MISSING else c.lam * on
+        agreeing = vote if agrees(x, x_parents, feature, i, b, j) else 0.0
+        if r < m:
+            steps[0, row, j] = vote
+            steps[1, row, j] = agreeing
+        elif is_on(bits, s, j):
+            total += vote
+            agree += agreeing
+    steps[0, 0, j] = total
+    steps[1, 0, j] = agree
+    n_factors = 0
     for f in range(first, last):
         if x[i, f] == CASE_MISSING:
             continue
-        settings[1, 0] = c.c1
-        settings[0, 0] = feature[C2, f]
-        for s in range(n):
-            b = parent[s]
-            on = is_on(bits, s, f) and not (f == j and (s - start) % n < m)
-            vote = c.lam * base[s] if on and x_parents[b, f] != PARENT_MISSING else 0.0
-            settings[0, 0] += vote
-            settings[1, 0] += vote if agrees(x, x_parents, feature, i, b, f) else 0.0
-        for r in range(m):  # settings 2^r .. 2^(r+1)-1: those before, with feature j of the r-th summed entry on
-            s = (start + r) % n
-            b = parent[s]
-            vote = c.lam if is_on(bits, s, f) else 0.0
-            if f == j:
-                vote = c.lam * (base[s] + 1.0 if c.kind == 2 else base[s])
-            vote = 0.0 if x_parents[b, f] == PARENT_MISSING else vote
-            extend_settings(settings, 1 << r, vote, vote if agrees(x, x_parents, feature, i, b, f) else 0.0)
-        multiply_settings(settings, products, n_settings)
+        multiply_settings(steps, columns, rows, products, f, m)
         n_factors += 1
         if n_factors % c.chunk == 0:  # before the products could leave the range of a double
-            take_logarithms(products, likelihood, n_settings)
+            take_logarithms(products, likelihood, n_rows, n_columns)
     if c.kind == 2 and y[i] >= 0:
-        settings[1, 0] = c.label_c1
-        settings[0, 0] = c.label_c2
-        for s in range(n):
-            vote = mu[y_parents[parent[s]]] * base[s]
-            settings[0, 0] += vote
-            settings[1, 0] += vote if y_parents[parent[s]] == y[i] else 0.0
-        for r in range(m):
-            b = parent[(start + r) % n]
-            vote = mu[y_parents[b]]
-            extend_settings(settings, 1 << r, vote, vote if y_parents[b] == y[i] else 0.0)
-        multiply_settings(settings, products, n_settings)
+        multiply_settings(steps, columns, rows, products, label, m)
     if n_factors < c.chunk:
-        for setting in range(n_settings):
-            likelihood[setting] = products[1, setting] / products[0, setting]
+        for row in range(n_rows):
+            for column in range(n_columns):
+                likelihood[row, column] = products[1, row, column] / products[0, row, column]
         return
-    take_logarithms(products, likelihood, n_settings)
-    highest = likelihood[:n_settings].max()
-    for setting in range(n_settings):
-        likelihood[setting] = math.exp(likelihood[setting] - highest)
+    take_logarithms(products, likelihood, n_rows, n_columns)
+    highest = likelihood[:n_rows, :n_columns].max()
+    for row in range(n_rows):
+        for column in range(n_columns):
+            likelihood[row, column] = math.exp(likelihood[row, column] - highest)
 
 
 @inlined
-def extend_settings(settings, half, vote, agreeing):
-    for setting in range(half):
-        settings[0, half + setting] = settings[0, setting] + vote
-        settings[1, half + setting] = settings[1, setting] + agreeing
+def cast_steps(c, x, x_parents, feature, steps, bits, i, b, s, row, k):
+    """Model II: what entry s, parent b, adds to every feature's votes per unit of weight, and that times k in row 0."""
+    for word in range(bits.shape[1]):
+        w = bits[s, word]
+        first = word << 6
+        for r in range(min(64, c.n_features - first)):
+            f = first + r
+            vote = c.lam * float((w >> np.uint64(r)) & ONE)
+            vote = vote if x_parents[b, f] != PARENT_MISSING else 0.0
+            agreeing = vote if abs(x_parents[b, f] - x[i, f]) <= feature[WINDOW, f] else 0.0
+            steps[0, row, f] = vote
+            steps[1, row, f] = agreeing
+            steps[0, 0, f] += k * vote
+            steps[1, 0, f] += k * agreeing
 
 
 @inlined
-def multiply_settings(settings, products, n_settings):
-    """Another factor A/T, relative to setting 0."""
-    below = 1.0 / settings[0, 0]
-    above = 1.0 / settings[1, 0]
-    for setting in range(n_settings):
-        products[0, setting] *= settings[0, setting] * below
-        products[1, setting] *= settings[1, setting] * above
+def size_of_table(m):
+    """Rows and columns of the table of all 2^m settings."""
+    return 1 << max(m - COLUMN_BITS, 0), 1 << min(m, COLUMN_BITS)
 
 
 @inlined
-def take_logarithms(products, likelihood, n_settings):
-    for setting in range(n_settings):
-        likelihood[setting] += math.log(products[1, setting] / products[0, setting])
-        products[:, setting] = 1.0
+def multiply_settings(steps, columns, rows, products, f, m):
+    """Another factor, relative to setting 0: T and A in a setting are a number of its column plus one of its row."""
+    n_rows, n_columns = size_of_table(m)
+    for part in range(2):
+        scale = 1.0 / steps[part, 0, f]
+        columns[part, 0] = 1.0
+        rows[part, 0] = 0.0
+        for r in range(m):
+            step = steps[part, 1 + r, f] * scale
+            if r < COLUMN_BITS:
+                for setting in range(1 << r):
+                    columns[part, (1 << r) + setting] = columns[part, setting] + step
+            else:
+                half = 1 << (r - COLUMN_BITS)
+                for setting in range(half):
+                    rows[part, half + setting] = rows[part, setting] + step
+        for row in range(n_rows):
+            here = rows[part, row]
+            for column in range(n_columns):
+                products[part, row, column] *= columns[part, column] + here
 
 
 @inlined
-def weigh_settings(parent, importance, likelihood, weight, j, n, start, m):
-    """weight[setting] = likelihood * prod q~^w (1-q~)^(1-w); returns their sum."""
+def take_logarithms(products, likelihood, n_rows, n_columns):
+    for row in range(n_rows):
+        for column in range(n_columns):
+            likelihood[row, column] += math.log(products[1, row, column] / products[0, row, column])
+            products[0, row, column] = 1.0
+            products[1, row, column] = 1.0
+
+
+@inlined
+def weigh_entries(parent, importance, weight, j, n, start, first, last):
+    """weight[setting] = prod q~^w (1-q~)^(1-w) over the summed entries first..last-1."""
     weight[0] = 1.0
-    for r in range(m):
+    for r in range(first, last):
         b = parent[(start + r) % n]
-        half = 1 << r
+        half = 1 << (r - first)
         for setting in range(half):
             weight[half + setting] = weight[setting] * importance[ON, b, j]
             weight[setting] *= importance[OFF, b, j]
+
+
+@reordered
+def weigh_settings(parent, importance, likelihood, columns, rows, j, n, start, m):
+    """The sum over all settings of likelihood * prod q~^w (1-q~)^(1-w).
+
+    Leaves the prior of each column in `columns[0]` and the sum over each row in `rows[0]`.
+    """
+    n_rows, n_columns = size_of_table(m)
+    weigh_entries(parent, importance, columns[0], j, n, start, 0, min(m, COLUMN_BITS))
+    weigh_entries(parent, importance, rows[0], j, n, start, min(m, COLUMN_BITS), m)
     total = 0.0
-    for setting in range(1 << m):
-        weight[setting] *= likelihood[setting]
-        total += weight[setting]
+    for row in range(n_rows):
+        inner = 0.0
+        for column in range(n_columns):
+            inner += columns[0, column] * likelihood[row, column]
+        rows[0, row] *= inner
+        total += rows[0, row]
     return total
+
+
+@inlined
+def choose_setting(likelihood, columns, rows, total, m, rng):
+    """A setting with probability in proportion to its weight, after `weigh_settings`: its row, then its column."""
+    n_rows, n_columns = size_of_table(m)
+    row = choose(rows[0], n_rows, total, rng)
+    inner = 0.0
+    for column in range(n_columns):
+        columns[0, column] *= likelihood[row, column]
+        inner += columns[0, column]
+    return row * n_columns + choose(columns[0], n_columns, inner, rng)
 
 
 @compiled
 def log_ratio_by_settings(
     c, x, y, x_parents, y_parents, feature, mu, old, new, parent, bits, kappa,
-    base, settings, products, likelihood, weight, rng, i, j, n, key,
+    steps, columns, rows, products, likelihood, rng, i, j, n, key,
 ):  # fmt: skip
     """Models II and III: log p(x_i, y_i, fixed w_i:j | rest, new q~) - log p(... | rest, old q~)."""
     open_stream(rng, key)
@@ -258,10 +327,10 @@ def log_ratio_by_settings(
     start = int(uniform(rng) * n)
     fill_settings(
         c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa,
-        base, settings, products, likelihood, i, j, n, start, m,
+        steps, columns, rows, products, likelihood, i, j, n, start, m,
     )  # fmt: skip
-    before = weigh_settings(parent, old, likelihood, weight, j, n, start, m)
-    log = math.log(weigh_settings(parent, new, likelihood, weight, j, n, start, m) / before)
+    before = weigh_settings(parent, old, likelihood, columns, rows, j, n, start, m)
+    log = math.log(weigh_settings(parent, new, likelihood, columns, rows, j, n, start, m) / before)
     for s in range(n):
         if (s - start) % n >= m:
             row = ON if is_on(bits, s, j) else OFF
@@ -272,7 +341,7 @@ def log_ratio_by_settings(
 @compiled
 def redraw_by_settings(
     c, x, y, x_parents, y_parents, feature, mu, importance, parent, bits, kappa,
-    base, settings, products, likelihood, weight, rng, i, j, n, key,
+    steps, columns, rows, products, likelihood, rng, i, j, n, key,
 ):  # fmt: skip
     """Models II and III: w_i:j of the summed entries afresh; with the same key, the same ones as in the log ratio."""
     open_stream(rng, key)
@@ -280,10 +349,10 @@ def redraw_by_settings(
     start = int(uniform(rng) * n)
     fill_settings(
         c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa,
-        base, settings, products, likelihood, i, j, n, start, m,
+        steps, columns, rows, products, likelihood, i, j, n, start, m,
     )  # fmt: skip
-    total = weigh_settings(parent, importance, likelihood, weight, j, n, start, m)
-    setting = choose(weight, 1 << m, total, rng)
+    total = weigh_settings(parent, importance, likelihood, columns, rows, j, n, start, m)
+    setting = choose_setting(likelihood, columns, rows, total, m, rng)
     for r in range(m):
         s = (start + r) % n
         switch_off(bits, s, j)

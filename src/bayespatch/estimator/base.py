@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.check import check_choice, check_count, check_flag, check_model
 from bayespatch.diagnostics import Diagnostics
-from bayespatch.encode import Schema
+from bayespatch.encode import EncodedTable, Schema
+from bayespatch.estimator.explaining import Explaining
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
 from bayespatch.parents import choose_parents
 from bayespatch.posterior import Posterior
 from bayespatch.predict import (
+    Detail,
     Neighborhood,
     Prediction,
     Review,
@@ -34,7 +36,7 @@ from bayespatch.storage import Storable
 from bayespatch.tune import Tuning, n_steps, tune
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
-CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "windows": {"windows": 0.5}}
+CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
 # Parameters that go by the same name in `Schema.learn` and in `sample`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 _RUN = ("model", "likelihood", "supervised", "chains", "draws", "warmup", "thin", "progress")
@@ -44,13 +46,13 @@ class _Table(NamedTuple):
     """The training table under one coding."""
 
     schema: Schema
-    x: NDArray[np.float64]
+    encoded: EncodedTable
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
     past: Data
 
 
-class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The part of an estimator that does not depend on what the outcome is; see `PatchworkClassifier`."""
 
     model: str
@@ -71,6 +73,8 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     cases_: NDArray[np.int64]
     x_: NDArray[np.float64]
     y_: NDArray[np.int64]
+    values_: NDArray[np.float64]
+    ids_: tuple[str, ...] | None
     review_: Review
     tuning_: Tuning | None
     supervised: bool
@@ -150,11 +154,21 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     # The work
 
     def _learn(
-        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, class_weight: NDArray[np.float64] | None = None
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        n_classes: int,
+        seed: int,
+        *,
+        class_weight: NDArray[np.float64] | None = None,
+        outcomes: NDArray[np.float64] | None = None,
     ) -> dict[str, Any]:
-        """Everything that a fit finds out, by the name of its attribute; classes are codes here."""
+        """Everything that a fit finds out, by the name of its attribute; classes are codes here.
+
+        Where the outcomes are numbers, y has the classes into which they were cut.
+        """
         n_threads = self._n_threads()
-        tables = self._coded(X, y, n_classes, seed)
+        tables = self._coded(X, y, n_classes, seed, outcomes)
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else Hyperparameters()
         if class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
@@ -170,7 +184,8 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
                     report=lambda done: report(done, "tuning"),
                 )
         hyper = given if tuning is None else tuning.hyper
-        schema, x, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
+        schema, encoded, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
+        x = encoded.x
         begin = self._beginning(schema, parents)
         posterior = sample(
             past.x,
@@ -199,10 +214,26 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             "cases_": cases,
             "x_": x,
             "y_": y,
-            "review_": review_cases(posterior, past, cases, n_threads=n_threads, engine=self._predicting()),
+            "values_": encoded.values,
+            "ids_": None if encoded.ids == tuple(map(str, range(len(x)))) else encoded.ids,
+            **self._look_back(posterior, past, parents, cases, outcomes, n_threads),
         }
 
-    def _coded(self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int) -> dict[str, _Table]:
+    def _look_back(
+        self,
+        posterior: Posterior,
+        past: Data,
+        parents: NDArray[np.int64],
+        cases: NDArray[np.int64],
+        outcomes: NDArray[np.float64] | None,
+        n_threads: int,
+    ) -> dict[str, Any]:
+        """What the model makes of its past: fitted attributes."""
+        return {"review_": review_cases(posterior, past, cases, n_threads=n_threads, engine=self._predicting())}
+
+    def _coded(
+        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
+    ) -> dict[str, _Table]:
         """The training table under each coding that is to be tried."""
         wishes = {name: getattr(self, name) for name in _CODING}
         codings: dict[str, dict[str, Any]] = {"as asked": {}}
@@ -212,16 +243,17 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
                 codings = CODINGS if self.hyper == "auto" else {"quantile bins": {}}
         tables: dict[str, _Table] = {}
         for name, coding in codings.items():
-            schema = Schema.learn(X, y, **{**wishes, **coding})
+            schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
             if any(schema == table.schema for table in tables.values()):
                 continue
-            x = schema.encode(X).x
+            encoded = schema.encode(X)
+            x = encoded.x
             if len(x) < 2:
                 raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
             parents, cases, _ = choose_parents(
                 self.parents, x, y, np.random.default_rng(seed), n_parents=self.n_parents, windows=schema.windows
             )
-            tables[name] = _Table(schema, x, parents, cases, _past(x, y, parents, cases, schema, n_classes))
+            tables[name] = _Table(schema, encoded, parents, cases, _past(x, y, parents, cases, schema, n_classes))
         return tables
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
@@ -230,8 +262,17 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             return self.posterior_.last_draws(self.parents_, parents)
         return None
 
-    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: bool = False) -> Iterator[Prediction]:
+    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch."""
+        posterior, new, _ = self._cases_of(X, y)
+        return predict_batches(posterior, new, detail=detail, n_threads=self._n_threads(), engine=self._predicting())
+
+    def _predicting(self) -> str:
+        """The engine for new cases: the paper's own sampler only knows how to sample all together."""
+        return "cpu" if self.engine == "paper" else self.engine
+
+    def _cases_of(self, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
+        """The rows of a table as new cases, and the posterior under which they are to be looked at."""
         check_is_fitted(self)
         self._check_table(X, reset=False)
         encoded = self.schema_.encode(X)
@@ -240,10 +281,10 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             warnings.warn(
                 f"values that no past case has, and which match nobody, in columns (number of cases): {counts}",
                 UnseenValueWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         n = len(encoded.x)
-        past = _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
+        past = self._past()
         known = np.full(n, HIDDEN) if y is None else self._codes_of(y, n)
         new = past._replace(x=encoded.x, y=known, own_parent=np.full(n, -1))
         posterior, n_threads = self.posterior_, self._n_threads()
@@ -251,11 +292,11 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             if not posterior.settings.supervised:
                 past = past._replace(y=np.full_like(past.y, HIDDEN))
             posterior = sample_together(posterior, past, new, n_threads=n_threads, progress=self.progress)
-        return predict_batches(posterior, new, detail=detail, n_threads=n_threads, engine=self._predicting())
+        return posterior, new, encoded
 
-    def _predicting(self) -> str:
-        """The engine for new cases: the paper's own sampler only knows how to sample all together."""
-        return "cpu" if self.engine == "paper" else self.engine
+    def _past(self) -> Data:
+        """The cases that the model has learned from, and their parents."""
+        return _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
 
     def _n_classes(self) -> int:
         raise NotImplementedError

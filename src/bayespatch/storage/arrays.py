@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
+
+from bayespatch.container import Part
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -46,7 +49,12 @@ ARRAYS = {
     "review_votes": Kind("float64", "RM"),
     "review_familiarity": Kind("float64", "R", -math.inf, math.inf),
 }
-CASES = {"x": Kind("float64", "nP", -math.inf, math.inf, nan=True), "y": Kind("int64", "n", -1, math.inf)}
+CASES = {
+    "x": Kind("float64", "nP", -math.inf, math.inf, nan=True),
+    "y": Kind("int64", "n", -1, math.inf),
+    "values": Kind("float64", "nP", -math.inf, math.inf, nan=True),
+}
+CASES_OF_REGRESSORS = {**CASES, "outcomes": Kind("float64", "n", -math.inf, math.inf)}
 _OPTIONAL = frozenset({"kept_w_mean", "kept_votes"})
 
 
@@ -61,12 +69,27 @@ def packed(arrays: Arrays) -> bytes:
     return safetensors.numpy.save(arrays)
 
 
-def unpacked(part: bytes) -> Arrays:
+def unpacked(part: Part) -> Arrays:
     """The arrays that `packed` was given."""
     try:
-        return safetensors.numpy.load(part)
+        return safetensors.numpy.load(bytes(part))
     except safetensors.SafetensorError as error:
         raise ValueError(f"its arrays are not safetensors ({error})") from error
+
+
+def as_bytes(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Texts as an array: their JSON."""
+    return np.frombuffer(json.dumps(list(texts)).encode("ascii"), dtype=np.uint8)
+
+
+def as_texts(array: NDArray[Any], n: int) -> tuple[str, ...]:
+    """The n texts that `as_bytes` was given; anything else is a ValueError."""
+    if array.dtype == np.uint8 and array.ndim == 1:
+        texts = json.loads(array.tobytes().decode("ascii"))
+        is_list = isinstance(texts, list) and len(texts) == n and all(type(text) is str for text in texts)
+        if is_list and as_bytes(texts).tobytes() == array.tobytes():
+            return tuple(texts)
+    raise ValueError("the names of the past cases are not a list of texts, one for each")
 
 
 def check_arrays(arrays: Arrays, kinds: Mapping[str, Kind], sizes: Mapping[str, int]) -> None:

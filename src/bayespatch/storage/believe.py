@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,21 @@ from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
-from bayespatch.encode import Schema
+from bayespatch.dressing import Dressing
+from bayespatch.encode import Schema, codes_of
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
 from bayespatch.posterior import Posterior, Settings, Timing
 from bayespatch.predict import Review
-from bayespatch.storage.arrays import ARRAYS, CASES, POSTERIOR, SIZES, Arrays, check_arrays
+from bayespatch.storage.arrays import (
+    ARRAYS,
+    CASES,
+    CASES_OF_REGRESSORS,
+    POSTERIOR,
+    SIZES,
+    Arrays,
+    as_texts,
+    check_arrays,
+)
 from bayespatch.storage.plain import restored, restored_classes, restored_hyper
 from bayespatch.tune import Trial, Tuning
 
@@ -35,6 +47,7 @@ _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(("supervised", "transductive", "warm_start", "progress", "calibrate"), check_flag),
     **dict.fromkeys(("chains", "draws", "thin"), lambda name, value: check_count(name, value, at_least=1)),
     "warmup": lambda name, value: check_count(name, value, at_least=0),
+    "n_outcome_bins": lambda name, value: check_count(name, value, at_least=2),
     "n_jobs": _or_none(lambda name, value: check_count(name, value, at_least=-(2**31))),
     "random_state": _or_none(lambda name, value: check_count(name, value, at_least=0)),
 }
@@ -44,9 +57,10 @@ def believed(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -
     """The fitted attributes that manifest and arrays describe; any contradiction among them is a ValueError."""
     parameters_of(manifest["parameters"])
     _check_summary(manifest["diagnostics"])
-    schema, classes = Schema.from_dict(manifest["schema"]), restored_classes(manifest["classes"])
+    schema, outcome = Schema.from_dict(manifest["schema"]), _outcome(manifest)
     sizes = _sizes(manifest["sizes"])
-    if (sizes["P"], sizes["M"]) != (len(schema.columns), len(classes)):
+    n_classes = len(outcome["classes_"]) if "classes_" in outcome else len(outcome["edges_"]) + 1
+    if (sizes["P"], sizes["M"]) != (len(schema.columns), n_classes):
         raise ValueError("schema and classes are not of the sizes that the manifest says")
     names = manifest["feature_names"]
     if names is not None and (not isinstance(names, list) or tuple(names) != schema.names or not schema.named):
@@ -56,7 +70,7 @@ def believed(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -
     check_arrays(arrays, ARRAYS, sizes)
     posterior = _posterior(manifest, arrays, sizes)
     fitted: dict[str, Any] = {
-        "classes_": classes,
+        **outcome,
         "n_features_in_": sizes["P"],
         "schema_": schema,
         "hyper_": posterior.hyper,
@@ -66,13 +80,18 @@ def believed(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -
         "review_": _review(arrays, sizes["n"]),
         "calibration_": _calibration(manifest["calibration"], sizes["M"]),
         "tuning_": _tuning(manifest["tuning"], posterior.hyper),
+        **_names(manifest["names"], sizes["M"]),
     }
     if names is not None:
         fitted["feature_names_in_"] = np.array(names, dtype=object)
     if past is not None:
-        check_arrays(past, CASES, sizes)
+        ids = as_texts(past["ids"], sizes["n"]) if "ids" in past else None
+        past = {name: array for name, array in past.items() if name != "ids"}
+        check_arrays(past, CASES_OF_REGRESSORS if "edges_" in outcome else CASES, sizes)
         _check_values(past, arrays["parents"], schema, sizes["M"])
-        fitted |= {"x_": past["x"], "y_": past["y"]}
+        if "edges_" in outcome and np.any(np.searchsorted(outcome["edges_"], past["outcomes"], "right") != past["y"]):
+            raise ValueError("the outcomes are not in the classes that they should be")
+        fitted |= {f"{name}_": array for name, array in past.items()} | {"ids_": ids}
     return fitted
 
 
@@ -83,6 +102,28 @@ def parameters_of(stored: Any) -> dict[str, Any]:
         if name in _PARAMETERS:
             _PARAMETERS[name](name, value)
     return parameters
+
+
+def _outcome(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the outcome is: classes, or a number that is cut into classes and dressed."""
+    classes, edges, dressing = (manifest[name] for name in ("classes", "edges", "dressing"))
+    if manifest["estimator"] != "PatchworkRegressor":
+        if edges is not None or dressing is not None:
+            raise ValueError("only the outcomes of a regressor have edges and a dressing")
+        return {"classes_": restored_classes(classes)}
+    if classes is not None:
+        raise ValueError("the outcomes of a regressor are numbers, and not classes")
+    if not isinstance(edges, list) or not all(type(edge) is float and math.isfinite(edge) for edge in edges):
+        raise ValueError("the edges of the outcome's classes are not finite numbers")
+    if not all(low < high for low, high in pairwise(edges)):
+        raise ValueError("the edges of the outcome's classes are not in order, each once")
+    if not isinstance(dressing, dict) or tuple(dressing) != tuple(part.name for part in fields(Dressing)):
+        raise ValueError("the dressing does not have the keys that it should")
+    if not all(type(n) is float and math.isfinite(n) for n in dressing.values()):
+        raise ValueError("the dressing is not made of finite numbers")
+    if min(dressing["slope"], dressing["spread"], dressing["bandwidth"]) <= 0.0:
+        raise ValueError("slope, spread and bandwidth of the dressing are not above 0")
+    return {"edges_": np.array(edges, dtype=np.float64), "dressing_": Dressing(**dressing)}
 
 
 def _sizes(sizes: Any) -> dict[str, int]:
@@ -123,6 +164,18 @@ def _calibration(stored: Any, n_classes: int) -> Calibration:
     if len(numbers) != 1 + n_classes or not all(type(n) is float and math.isfinite(n) for n in numbers):
         raise ValueError("the calibration is not a finite number and one for each class")
     return Calibration(stored["slope"], tuple(stored["intercepts"]))
+
+
+def _names(stored: Any, n_classes: int) -> dict[str, Any]:
+    """What outcome and classes are called."""
+    if not isinstance(stored, dict) or tuple(stored) != ("target", "names"):
+        raise ValueError("the names do not have the keys that they should")
+    target, names = stored["target"], stored["names"]
+    if type(target) is not str or not isinstance(names, list) or not all(type(name) is str for name in names):
+        raise ValueError("the names of the outcome are not texts")
+    if len(names) != n_classes or len(set(names)) < len(names):
+        raise ValueError("the classes do not have names of their own")
+    return {"target_": target, "class_names_": tuple(names)}
 
 
 def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
@@ -177,3 +230,5 @@ def _check_values(past: Arrays, parents: NDArray[Any], schema: Schema, n_classes
     missing = "ignore" if schema.missing == "ignore" else "error"
     sizes: dict[str, Any] = {"n_values": schema.n_values, "n_classes": n_classes, "windows": schema.windows}
     check_data(x, y, x[parents], y[parents], missing=missing, **sizes)
+    if not np.array_equal(codes_of(schema, past["values"]), x, equal_nan=True):
+        raise ValueError("values and codes of the past cases contradict each other")

@@ -1,11 +1,13 @@
 """A fitted estimator as a file, and back.
 
 A model file (`container` says how it is laid out) has a manifest with the keys of `_KEYS`, a part "arrays" (the
-posterior, and who is a parent and who a case) and a part "cases" (the coded values ``x`` and classes ``y`` of the
-training table), both safetensors. The cases are other people's data: they can be left out, or stored in a file of their
-own. The manifest has their checksum in any case, so that no other cases can be put in their place. What stays without
-them is the schema (categories, bins, the lowest and highest number of windowed columns) and numbers about the training
-table's rows (importances, who is whose neighbor, how these vote), but no row's values.
+posterior, and who is a parent and who a case) and a part "cases" (the training table: its coded values ``x``, the
+``values`` themselves, the classes ``y``, of a regressor the ``outcomes`` and, where they have any, the names ``ids`` of
+its rows), both safetensors. The cases are other people's data: they can be left out, or stored in a file of their own.
+The manifest has their checksum in any case, so that no other cases can be put in their place. What stays without them
+is the schema (categories, bins, the lowest and highest number of columns with a window, up to 101 quantiles of ranked
+ones), of a regressor the edges of the classes of outcomes and their mean, and numbers about the training table's rows
+(importances, who is whose neighbor, how these vote), but no row's values.
 
 `save` puts a model through the same checks (`believe`) as `load` before it writes a byte: what is written can be read.
 """
@@ -13,26 +15,36 @@ table's rows (importances, who is whose neighbor, how these vote), but no row's 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
 
 from bayespatch.check import check_choice, check_flag
+from bayespatch.container import File, Part, StorageError, digest, package_version, read, refuse, write
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.posterior import Posterior
-from bayespatch.storage.arrays import ARRAYS, CASES, POSTERIOR, SIZES, Arrays, in_their_types, packed, unpacked
+from bayespatch.storage.arrays import (
+    ARRAYS,
+    CASES_OF_REGRESSORS,
+    POSTERIOR,
+    SIZES,
+    Arrays,
+    as_bytes,
+    in_their_types,
+    packed,
+    unpacked,
+)
 from bayespatch.storage.believe import believed, parameters_of
-from bayespatch.storage.container import File, StorageError, digest, read, refuse, write
 from bayespatch.storage.plain import plain_array, plain_hyper, plain_parameters
 from bayespatch.tune import Tuning
 
 Path = str | PathLike[str]
 
 # Where to find them, by name as engines are: this room comes before the estimators and does not know them.
-ESTIMATORS = {"PatchworkClassifier": "bayespatch.estimator"}
+ESTIMATORS = dict.fromkeys(("PatchworkClassifier", "PatchworkRegressor"), "bayespatch.estimator")
 
 _KEYS = (
     "format",
@@ -40,7 +52,9 @@ _KEYS = (
     "holds",  # "model"; a file with nothing but cases says "cases"
     "estimator",
     "parameters",
-    "classes",
+    "classes",  # null where the outcome is a number
+    "edges",  # of the classes into which a number is cut; null where there are classes anyway
+    "names",  # what outcome and classes are called
     "feature_names",  # null where the training table had none
     "schema",
     "model",
@@ -49,6 +63,7 @@ _KEYS = (
     "sizes",
     "diagnostics",
     "calibration",
+    "dressing",  # null where the outcome is a class
     "tuning",  # null where the hyperparameters were given
     "cases_sha256",
     "parts",
@@ -118,7 +133,7 @@ def save(estimator: Any, path: Path, *, with_cases: bool = True, cases_path: Pat
         if isinstance(error, StorageError):
             raise
         raise refuse(path, f"the model cannot be saved: {error}", "correct this and save again") from error
-    parts = {"arrays": packed(arrays)}
+    parts: dict[str, Part] = {"arrays": packed(arrays)}
     if not with_cases:
         write([(path, File(manifest, parts))])
     elif cases is None:
@@ -139,30 +154,36 @@ def _arrays(estimator: Any) -> tuple[Arrays, Arrays | None]:
     found = {name: getattr(estimator.posterior_, name) for name in POSTERIOR}
     found |= {"parents": estimator.parents_, "cases": estimator.cases_}
     found |= {f"review_{name}": array for name, array in estimator.review_._asdict().items()}
-    past = None if isinstance(estimator.x_, LeftOut) else {"x": estimator.x_, "y": estimator.y_}
-    return in_their_types(found, ARRAYS), None if past is None else in_their_types(past, CASES)
+    if isinstance(estimator.x_, LeftOut):
+        return in_their_types(found, ARRAYS), None
+    past = {name: getattr(estimator, f"{name}_", None) for name in CASES_OF_REGRESSORS}
+    ids = {} if estimator.ids_ is None else {"ids": as_bytes(estimator.ids_)}
+    return in_their_types(found, ARRAYS), in_their_types(past, CASES_OF_REGRESSORS) | ids
 
 
-def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
+def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
     """Everything but the arrays; the file adds its format and the list of parts."""
     posterior: Posterior = estimator.posterior_
     names = getattr(estimator, "feature_names_in_", None)
+    classes, edges, dressing = (getattr(estimator, name, None) for name in ("classes_", "edges_", "dressing_"))
     sizes = (
         estimator.x_.n_rows if cases is None else len(estimator.x_),
         len(posterior.z_mean),
         len(estimator.parents_),
         len(estimator.schema_.columns),
-        len(estimator.classes_),
+        posterior.votes_mean.shape[1],
         posterior.n_chains,
         posterior.n_draws,
         len(estimator.review_.rows),
     )
     return {
-        "package": _package(),
+        "package": package_version(),
         "holds": "model",
         "estimator": type(estimator).__name__,
         "parameters": plain_parameters(estimator.get_params(deep=False)),
-        "classes": plain_array(estimator.classes_),
+        "classes": None if classes is None else plain_array(classes),
+        "edges": None if edges is None else edges.tolist(),
+        "names": {"target": estimator.target_, "names": list(estimator.class_names_)},
         "feature_names": None if names is None else [str(name) for name in names],
         "schema": estimator.schema_.to_dict(),
         "model": {
@@ -178,6 +199,7 @@ def _manifest(estimator: Any, cases: bytes | None) -> dict[str, Any]:
             "slope": estimator.calibration_.slope,
             "intercepts": list(estimator.calibration_.intercepts),
         },
+        "dressing": None if dressing is None else asdict(dressing),
         "tuning": _trials(estimator.tuning_),
         "cases_sha256": estimator.x_.sha256 if cases is None else digest(cases),
     }
@@ -198,13 +220,6 @@ def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
     return None if tuning is None else {"coding": tuning.coding, "trials": [list(trial) for trial in tuning.trials]}
 
 
-def _package() -> str:
-    try:
-        return version("bayespatch")
-    except PackageNotFoundError:  # run from a folder
-        return "unknown"
-
-
 # Loading
 
 
@@ -221,7 +236,7 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
 
     Returns
     -------
-    PatchworkClassifier
+    PatchworkClassifier or PatchworkRegressor
         Fitted; it predicts exactly as the one that was saved.
 
     Raises
@@ -249,13 +264,18 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
         raise refuse(path, f"the content is not that of a model: {error}") from error
     if past is None:
         left_out = LeftOut(str(path), manifest["cases_sha256"], manifest["sizes"]["n"])
-        fitted |= {"x_": left_out, "y_": left_out}
+        names = (
+            ("x_", "y_", "values_", "ids_")
+            if manifest["edges"] is None
+            else ("x_", "y_", "values_", "ids_", "outcomes_")
+        )
+        fitted |= dict.fromkeys(names, left_out)
     for name, value in fitted.items():
         setattr(estimator, name, value)
     return estimator
 
 
-def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> bytes:
+def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> Part:
     """The part with the cases of this model, from another file."""
     file = read(cases)
     if "cases" not in file.parts or (file.manifest.get("holds") == "cases" and tuple(file.manifest) != _CASES_KEYS):

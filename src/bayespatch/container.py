@@ -21,39 +21,57 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO, NamedTuple
 
 MAGIC = b"\x89bayespatch\n"
 FORMAT = 1  # what is written
 OLDEST = 1  # the first format that is still read
 HEADER = struct.Struct("<12sIQ32s")
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the name of a file that is not complete
 
 ANOTHER_COPY = "take another copy of the file, or save the model again"
 
 
+Part = bytes | memoryview  # of bytes
+
+
 class StorageError(ValueError):
-    """A model cannot be saved or loaded; the message names the file, what is wrong with it and the remedy."""
+    """Something cannot be saved or loaded; the message names the file, what is `wrong` with it and the remedy."""
+
+    wrong = ""
 
 
 class File(NamedTuple):
     """What a file holds: a manifest, ready for JSON, and parts of bytes by name."""
 
     manifest: dict[str, Any]
-    parts: Mapping[str, bytes]
+    parts: Mapping[str, Part]
 
 
 def refuse(path: object, wrong: str, remedy: str = ANOTHER_COPY) -> StorageError:
     """The error that names file, fault and remedy."""
-    return StorageError(f"{(str(path) if isinstance(path, os.PathLike) else path)!r}: {wrong}; {remedy}")
+    error = StorageError(f"{(str(path) if isinstance(path, os.PathLike) else path)!r}: {wrong}; {remedy}")
+    error.wrong = wrong
+    return error
 
 
-def _checked(path: str | os.PathLike[str]) -> str:
+def package_version() -> str:
+    """The version of bayespatch, which every file names."""
+    try:
+        return version("bayespatch")
+    except PackageNotFoundError:  # run from a folder
+        return "unknown"
+
+
+def check_path(path: str | os.PathLike[str]) -> str:
     """A path that the system can have."""
     try:
         name = os.fspath(path)
@@ -61,10 +79,10 @@ def _checked(path: str | os.PathLike[str]) -> str:
             return name
     except (TypeError, UnicodeEncodeError):
         pass
-    raise refuse(path, "is not a path", "pass the name of a file, such as 'model.bpatch'")
+    raise refuse(path, "is not a path", "pass the name of a file")
 
 
-def digest(part: bytes) -> str:
+def digest(part: Part) -> str:
     """The checksum of a part."""
     return hashlib.sha256(part).hexdigest()
 
@@ -77,13 +95,13 @@ def write(files: Sequence[tuple[str | os.PathLike[str], File]]) -> None:
 
     Whatever happens before, Ctrl-C included, leaves the files that were there as they were and no temporary ones.
     """
-    targets = [os.path.realpath(_checked(path)) for path, _ in files]
+    targets = [os.path.realpath(check_path(path)) for path, _ in files]
     if len(set(targets)) < len(targets):
         raise refuse(files[0][0], "two files would get this name", "choose two names")
     with ExitStack() as stack:
         for path, file in files:
             head = _head(path, file)
-            target = stack.enter_context(_replacing(path))
+            target = stack.enter_context(replacing(path))
             for chunk in (head, *file.parts.values()):
                 target.write(chunk)
 
@@ -121,11 +139,11 @@ def _integer(digits: str) -> int:
 
 
 @contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` once it is complete and on disk."""
     try:
         real = os.path.realpath(path)  # a link stays a link
-        _refuse_unwritable(path, real)
+        check_writable(path)
         folder = os.path.dirname(real)
         temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
         try:
@@ -147,16 +165,24 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         ) from error
 
 
-def _refuse_unwritable(path: object, real: str) -> None:
+def check_writable(path: str | os.PathLike[str]) -> None:
     """Say what is wrong before the work, in plainer words than the system."""
+    real = os.path.realpath(check_path(path))
     if os.path.isdir(real):
-        raise refuse(path, "is a folder", "pass the name of a file in it, such as model.bpatch")
+        raise refuse(path, "is a folder", "pass the name of a file in it")
     if os.path.exists(real) and not os.path.isfile(real):
-        raise refuse(path, "is not a file", "pass the name of a file, such as model.bpatch")
+        raise refuse(path, "is not a file", "pass the name of a file")
     if not os.path.isdir(os.path.dirname(real)):
         raise refuse(path, f"there is no folder {os.path.dirname(real)}", "make it first, or correct the path")
     if os.path.exists(real) and not os.access(real, os.W_OK):
         raise refuse(path, "the file is there and may not be changed", "choose another name, or allow writing")
+
+
+def drop_unfinished(folder: str | os.PathLike[str]) -> None:
+    """Delete what a killed process has left half written, in a folder to which nobody else writes."""
+    for name in os.listdir(folder):
+        if _TEMPORARY.fullmatch(name):
+            os.unlink(os.path.join(folder, name))
 
 
 def _flush_folder(folder: str) -> None:
@@ -200,7 +226,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
     """A regular file and its size; anything else could keep us waiting."""
-    _checked(path)
+    check_path(path)
     try:
         if os.path.isdir(path):
             raise refuse(path, "is a folder", "pass the name of a model file")
@@ -219,7 +245,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
 def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
     head = file.read(HEADER.size)
     if head[: len(MAGIC)] != MAGIC:
-        raise refuse(path, "is not a model file of bayespatch", "pass a file that save() has written")
+        raise refuse(path, "is not a file of bayespatch", "pass a file that save() has written")
     if len(head) < HEADER.size:
         raise refuse(path, "the file is truncated")
     _, version, length, checksum = HEADER.unpack(head)

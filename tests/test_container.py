@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bayespatch.storage import container
-from bayespatch.storage.container import FORMAT, HEADER, File, StorageError, read, read_manifest, write
+from bayespatch import container
+from bayespatch.container import FORMAT, HEADER, File, StorageError, read, read_manifest, write
 
 FILE = File({"holds": "nothing", "list": [1, 2.5, None, "é", {"a": True}]}, {"one": b"abc", "two": b""})
 

@@ -1,0 +1,102 @@
+"""The tables on which the quality of predictions is compared."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import make_classification
+
+from bayespatch import datasets
+from bayespatch.datasets.readmission import diagnosis_groups
+
+N_PER_CLASS = 1000  # patients of the readmission sample
+MISSING = 0.2  # share of the values of the multiclass table
+
+
+class Table(NamedTuple):
+    """A table whose columns are numbers or categories, and classes 0..M-1."""
+
+    name: str
+    X: pd.DataFrame
+    y: np.ndarray
+
+    @property
+    def digest(self) -> str:
+        """A name for the content: results on another content are not taken for results on this one."""
+        hashed = pd.util.hash_pandas_object(self.X.astype(str).assign(outcome=self.y), index=False).to_numpy()
+        return hashlib.sha256(hashed.tobytes()).hexdigest()[:8]
+
+
+def table(name: str, X: pd.DataFrame, y: pd.Series | np.ndarray) -> Table:
+    """Whatever is no number becomes a category; rows are numbered anew."""
+    X = X.reset_index(drop=True)
+    is_number = [pd.api.types.is_numeric_dtype(X[column]) and X[column].dtype != bool for column in X]
+    kept = {c: X[c].astype(float) if number else X[c].astype("category")
+            for c, number in zip(X, is_number, strict=True)}  # fmt: skip
+    return Table(name, pd.DataFrame(kept), np.unique(np.asarray(y), return_inverse=True)[1])
+
+
+def heart() -> Table:
+    return table("heart", *datasets.load_heart())
+
+
+def breast() -> Table:
+    return table("breast", *datasets.load_breast())
+
+
+def from_file(path: Path) -> Table:
+    """A CSV file: the target is the last column, blank is missing."""
+    found = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    if found.shape[1] < 2 or found.iloc[:, -1].isna().any():
+        raise ValueError(f"{path}: pass a table with features and, last, a target without blanks")
+    return table(path.stem, found.iloc[:, :-1], found.iloc[:, -1])
+
+
+def readmission(path: Path) -> Table:
+    """The first stay of 1,000 patients who came back within 30 days, and of 1,000 others, drawn at random.
+
+    All columns but those with one value; diagnoses in the groups of Strack et al. (2014).
+    """
+    X, y = datasets.load_readmission(path)
+    first = X.index.to_frame(index=False).sort_values("encounter_id").drop_duplicates("patient_nbr").index.to_numpy()
+    back = (y == "<30").to_numpy()
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.choice(first[back[first] == m], N_PER_CLASS, replace=False) for m in (False, True)])
+    X = X.iloc[rows]
+    X = X.assign(**{name: diagnosis_groups(X[name].astype(object)) for name in ("diag_1", "diag_2", "diag_3")})
+    return table("readmission", X.loc[:, X.nunique() > 1], back[rows])
+
+
+def multiclass() -> Table:
+    """1,000 simulated cases of 4 classes, 30 features, a fifth of all values missing.
+
+    scikit-learn's make_classification with 12 informative and 4 redundant columns among 30, two clusters a class; 10
+    columns, taken evenly, are cut at their quantiles into 2 to 5 categories.
+    """
+    shape = dict(n_samples=1000, n_features=30, n_informative=12, n_redundant=4, n_classes=4, n_clusters_per_class=2)
+    values, y = make_classification(**shape, class_sep=1.5, random_state=0)
+    X = pd.DataFrame(values).add_prefix("x")
+    for k, name in enumerate(X.columns[::3]):
+        X[name] = pd.qcut(X[name], 2 + k % 4, labels=list("abcde")[: 2 + k % 4])
+    return table("multiclass", X.mask(np.random.default_rng(0).random(X.shape) < MISSING), y)
+
+
+def available(suite: Path | None, readmission_file: Path | None) -> dict[str, Callable[[], Table]]:
+    """The tables of the comparison by name, each made when it is called for."""
+    found: dict[str, Callable[[], Table]] = {"heart": heart, "breast": breast}
+    if suite is not None:
+        files = sorted(suite.glob("*.csv"))
+        if not files:
+            raise ValueError(f"--suite {suite}: there are no CSV files; pass a folder that has some")
+        found |= {path.stem: partial(from_file, path) for path in files}
+    if readmission_file is not None:
+        if not readmission_file.exists():
+            raise ValueError(f"--readmission {readmission_file}: there is no such file; get diabetic_data.csv from UCI")
+        found["readmission"] = partial(readmission, readmission_file)
+    return found

@@ -1,0 +1,302 @@
+"""Checkpoints: a run written down every so often, so that it survives being killed at any moment.
+
+A checkpoint is a folder::
+
+    state.bpatch                      what the run is of, how far it has come, the chains and the sums over their draws
+    draws-00000000-00000040.bpatch    draws 0 to 39 of every chain, and so on: written once, never touched again
+    lock                              held by the process that writes here
+
+Each file (`container` says how it is laid out) is complete before it gets its name, and draws are named by the state
+only after their file is: at every moment the state that is there, with the draws that it names, is one at which the
+chains stood still. Arrays are written as they lie in memory, so that no second copy of them is needed; what is read
+is held against what this run expects, type and shape. Nothing is executed.
+
+Writing costs one state, 4*N*S bytes and the neighbors of each chain, and the draws since the last time. However long
+that takes, chains run at least `SHARE` times as long before it is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.chains import Run
+from bayespatch.container import (
+    File,
+    Part,
+    StorageError,
+    check_path,
+    drop_unfinished,
+    package_version,
+    read,
+    refuse,
+    write,
+)
+from bayespatch.engine import digest_of_sources
+from bayespatch.model import Data, Hyperparameters, Model
+from bayespatch.posterior import Posterior, Settings
+
+SHARE = 20  # chains run for at least this many times what writing took
+
+STATE, LOCK = "state.bpatch", "lock"
+START_ANEW = "pass another path, or delete the folder to start anew"
+_DRAWS = re.compile(r"draws-\d{8}-\d{8}\.bpatch")
+_DTYPE = re.compile(r"[|<>][biuf][1248]")
+_STATE_KEYS = ("format", "package", "holds", "run", "swept", "kept", "seconds", "draws", "arrays", "parts")
+_DRAWS_KEYS = ("format", "package", "holds", "run", "first", "last", "arrays", "parts")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def check_seconds(name: str, value: object) -> float:
+    """A finite number of seconds, at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+        raise ValueError(f"{name}={value!r} is not a number of seconds; pass a number of at least 0, such as 30")
+    return float(value)
+
+
+def describe(
+    data: Data, model: Model, settings: Settings, keep_w: bool, keep_votes: bool, begin: Posterior | None
+) -> dict[str, Any]:
+    """What determines the draws of a run, by the names of the arguments; of arrays, a checksum.
+
+    Not among it is `draws`: a run of more draws begins with those of a shorter one.
+    """
+    said: dict[str, Any] = {"bayespatch": package_version()}
+    said["the code of the engines"] = digest_of_sources(Path(__file__).parent / "engine")
+    for name, value in data._asdict().items():
+        said[name] = _checksum(value) if isinstance(value, np.ndarray) else value
+    said |= {"model": model.kind, "likelihood": model.likelihood}
+    for constant in fields(Hyperparameters):
+        said[constant.name] = np.asarray(getattr(model.hyper, constant.name), dtype=float).tolist()
+    said |= {name: np.asarray(value).item() for name, value in settings._asdict().items() if name != "draws"}
+    said |= {"keep_w": keep_w, "keep_votes": keep_votes, "begin": None}
+    if begin is not None:
+        said["begin"] = _checksum(begin.q[:, -1]) + _checksum(begin.q_tilde[:, -1])
+    return said
+
+
+def _checksum(array: NDArray[Any]) -> str:
+    """Of values, type and shape."""
+    digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
+    digest.update(_bytes_of(array))
+    return digest.hexdigest()
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], run_of: Mapping[str, Any], every: float) -> Iterator[Checkpoint]:
+    """The checkpoint at `path` of the run that `run_of` describes; no other process can have it meanwhile.
+
+    The folder is made where there is none. One that holds a checkpoint of another run, or anything else, is refused.
+    """
+    folder = _folder(path)
+    with _locked(folder):
+        drop_unfinished(folder)
+        yield Checkpoint(folder, run_of, every)
+
+
+class Checkpoint:
+    """A folder that holds a run as it was at one moment; see `opened`."""
+
+    def __init__(self, folder: Path, run_of: Mapping[str, Any], every: float) -> None:
+        self.folder, self.run_of, self.every = folder, dict(run_of), every
+        self.digest = hashlib.sha256(json.dumps(self.run_of).encode()).hexdigest()
+        self.written: list[list[int]] = []  # first and last of the draws in each file
+        self.next = time.perf_counter() + every
+
+    # Writing
+
+    def meet(self, run: Run) -> None:
+        """Write the run down, if it is time."""
+        if time.perf_counter() >= self.next:
+            self._save(run)
+
+    def end(self, run: Run) -> None:
+        """Write the run down."""
+        self._save(run)
+
+    def _save(self, run: Run) -> None:
+        """Write the new draws, then the state that names them."""
+        began = time.perf_counter()
+        first, last = self.written[-1][1] if self.written else 0, run.n_kept[0]
+        written = [*self.written, [first, last]] if last > first else self.written
+        if last > first:
+            draws = {name: array[:, first:last] for name, array in run.draws.items()}
+            self._write(_name(first, last), {"holds": "draws", "run": self.digest, "first": first, "last": last}, draws)
+        arrays = dict(run.sums)
+        for chain, (engine, state) in enumerate(zip(run.engines, run.states, strict=True)):
+            arrays |= {f"chain {chain} {name}": array for name, array in engine.freeze(state).items()}
+        said = {"holds": "checkpoint", "run": self.run_of, "swept": run.n_swept, "kept": last}
+        self._write(STATE, {**said, "seconds": run.seconds, "draws": written}, arrays)
+        self.written = written
+        now = time.perf_counter()
+        self.next = now + max(self.every, SHARE * (now - began))
+
+    def _write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> None:
+        parts: dict[str, Part] = {name: _bytes_of(array) for name, array in arrays.items()}
+        kinds = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
+        write([(self.folder / name, File({"package": package_version(), **manifest, "arrays": kinds}, parts))])
+
+    # Reading
+
+    def resume(self, run: Run) -> None:
+        """Put a new run where the checkpoint left off; nothing happens where there is none yet."""
+        if (self.folder / STATE).exists():
+            with self._believing(STATE):
+                manifest, arrays = self._read(STATE, "checkpoint", _STATE_KEYS)
+                before, n_kept = dict(manifest["run"]), int(manifest["kept"])
+            self._refuse_another(before, n_kept, run.settings)
+            with self._believing(STATE):
+                written = self._restore(run, manifest, arrays)
+            for first, last in written:
+                with self._believing(_name(first, last)):
+                    self._restore_draws(run, first, last)
+            self.written = written
+        named = {_name(first, last) for first, last in self.written}
+        for path in self.folder.iterdir():
+            if _DRAWS.fullmatch(path.name) and path.name not in named:  # their state was never written
+                path.unlink()
+
+    @contextmanager
+    def _believing(self, name: str) -> Iterator[None]:
+        """Whatever is wrong with a file is told with its name and the remedy."""
+        try:
+            yield
+        except StorageError as error:
+            raise refuse(self.folder, f"{name} {error.wrong}", START_ANEW) from error
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise refuse(self.folder, f"{name} is not what a run has written ({error})", START_ANEW) from error
+
+    def _read(self, name: str, holds: str, keys: tuple[str, ...]) -> tuple[dict[str, Any], Arrays]:
+        """Manifest and arrays of a file; these are not held against anything yet."""
+        manifest, parts = read(self.folder / name)
+        if tuple(manifest) != keys or manifest["holds"] != holds or set(parts) != set(manifest["arrays"]):
+            raise ValueError(f"it does not hold {holds}")
+        arrays = {}
+        for array, (dtype, shape) in manifest["arrays"].items():
+            if not _DTYPE.fullmatch(dtype):
+                raise ValueError(f"{array} has type {dtype}")
+            arrays[array] = np.frombuffer(parts[array], dtype).reshape(shape)
+        return manifest, arrays
+
+    def _refuse_another(self, before: Mapping[str, Any], n_kept: int, settings: Settings) -> None:
+        """A run goes on only where everything that determines its draws is as it was."""
+        now = self.run_of
+        differ = [name for name in now if before.get(name) != now[name]] + [name for name in before if name not in now]
+        if differ:
+            said = "; ".join(_difference(name, before.get(name), now.get(name)) for name in differ)
+            remedy = f"pass what it was, or {START_ANEW}"
+            raise refuse(self.folder, f"is the checkpoint of another run: {said}", remedy)
+        if n_kept > settings.draws:
+            wrong = f"has {n_kept} draws of each chain already, more than draws={settings.draws}"
+            raise refuse(self.folder, wrong, f"pass draws={n_kept} or more, or {START_ANEW}")
+
+    def _restore(self, run: Run, manifest: Mapping[str, Any], arrays: Arrays) -> list[list[int]]:
+        """Everything but the draws; returns which of them are in which file."""
+        settings, n_kept = run.settings, manifest["kept"]
+        for name, target in run.sums.items():
+            _fill(target, name, arrays[name])
+        for chain, engine in enumerate(run.engines):
+            start = f"chain {chain} "
+            mine = {name.removeprefix(start): array.copy() for name, array in arrays.items() if name.startswith(start)}
+            run.states[chain] = engine.thaw(mine, settings.seed, chain)
+        run.n_swept[:] = map(int, manifest["swept"])
+        run.n_kept[:] = [int(n_kept)] * settings.chains
+        run.seconds = {phase: float(manifest["seconds"][phase]) for phase in run.seconds}
+        written = [[int(first), int(last)] for first, last in manifest["draws"]]
+        edges = [0, *(edge for pair in written for edge in pair), n_kept]
+        if len(run.n_swept) != settings.chains or edges[::2] != edges[1::2] or edges != sorted(edges):
+            raise ValueError("the draws that it names are not those that it counts")
+        return written
+
+    def _restore_draws(self, run: Run, first: int, last: int) -> None:
+        manifest, arrays = self._read(_name(first, last), "draws", _DRAWS_KEYS)
+        if (manifest["run"], manifest["first"], manifest["last"]) != (self.digest, first, last):
+            raise ValueError("it holds draws of another run")
+        for array, target in run.draws.items():
+            _fill(target[:, first:last], array, arrays[array])
+
+
+def _name(first: int, last: int) -> str:
+    return f"draws-{first:08d}-{last:08d}.bpatch"
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    """The bytes of an array, without a copy where they lie side by side."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _fill(target: NDArray[Any], name: str, found: NDArray[Any]) -> None:
+    if found.dtype != target.dtype or found.shape != target.shape:
+        raise ValueError(f"{name} is {found.dtype} of shape {found.shape}, not {target.dtype} of {target.shape}")
+    target[...] = found
+
+
+def _difference(name: str, before: object, now: object) -> str:
+    """How an argument differs; a checksum tells nobody anything."""
+    if any(isinstance(value, str) and len(value) >= 64 for value in (before, now)):
+        return f"{name} differs"
+    return f"{name} was {before!r} and is {now!r}"
+
+
+# The folder
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    """The folder of a checkpoint, made where there is none."""
+    folder = Path(check_path(path))
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise refuse(path, "is a file", "a checkpoint is a folder: pass the name of one, old or new")
+        if not folder.parent.is_dir():
+            raise refuse(path, f"there is no folder {folder.parent}", "make it first, or correct the path")
+        folder.mkdir(exist_ok=True)
+        strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)]
+    except OSError as error:
+        raise refuse(
+            path, f"cannot be used ({error.strerror or error})", "choose a folder where you may write"
+        ) from error
+    if strange:
+        raise refuse(path, f"holds other things than a checkpoint, such as {strange[0]!r}", "pass another, new name")
+    return folder
+
+
+def _is_ours(name: str) -> bool:
+    return name in (STATE, LOCK) or name.endswith(".tmp") or _DRAWS.fullmatch(name) is not None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Nobody else writes there. The system gives the lock back when a process ends, however it ends."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(folder / LOCK, "ab"))
+            _lock(file.fileno())
+        except OSError as error:
+            wrong = "another process is writing there, or this one may not"
+            raise refuse(folder, f"{wrong} ({error.strerror or error})", "wait for it, or pass another path") from error
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,312 @@
+"""The regressor: neighbors vote for their own outcomes, and the past says how far to believe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_array, check_random_state, column_or_1d
+
+from bayespatch.calibrate import Calibration
+from bayespatch.check import check_count
+from bayespatch.dressing import (
+    Dressing,
+    OutcomeGroups,
+    calibrated_weights,
+    class_weights,
+    vote_weights,
+)
+from bayespatch.encode.bins import Cut, learn_edges
+from bayespatch.encode.column import bin_text, number_text
+from bayespatch.estimator.base import Patchwork
+from bayespatch.explain import Past
+from bayespatch.model import Data, Hyperparameters
+from bayespatch.posterior import Posterior
+from bayespatch.predict import Review, cases_to_review, predict_batches
+
+
+class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
+    """A Bayesian case-based regressor: past cases that resemble a new one in what matters vote with their outcomes.
+
+    To find out who resembles whom, outcomes are cut into a few classes of about equal size. A prediction is made from
+    the neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see `bayespatch.dressing`.
+
+    Parameters
+    ----------
+    model : {"I", "II", "III"}
+        How much a neighbor influences a case: all alike, by the number of features that matter, or freely.
+    likelihood : {"exact", "paper"}
+        The exact likelihood, or the one that the paper prints.
+    supervised : bool
+        False finds neighbors without the outcomes of the training cases; these still vote.
+    n_outcome_bins : int
+        Into how many classes outcomes are cut; fewer come out where many cases share an outcome.
+    parents : {"all", "random", "balanced", "medoids"}, int, or array
+        Which training cases may be neighbors; see `bayespatch.parents.choose_parents`.
+    n_parents : int or float, optional
+        How many parents, or which share of the training cases.
+    hyper : "auto" or Hyperparameters
+        The constants of the model; "auto" learns them from the training data alone (`bayespatch.tune`).
+    bins, n_bins, windows, categorical, max_levels
+        How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
+        compared, in quantile bins or in windows, unless `windows` says so.
+    missing : {"category", "ignore", "error"}
+        What becomes of missing values.
+    transductive : bool
+        True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
+        prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
+    engine : str
+        "auto" or the name of an engine.
+    chains, draws, warmup, thin : int
+        Length of the run.
+    n_jobs : int, optional
+        Threads; None and -1: all cores that this process may use. Results do not depend on it.
+    random_state : int, RandomState or None
+        Pass a number for results that can be repeated.
+    warm_start : bool
+        True begins a refit where the last fit ended, which saves warm-up when cases were added at the table's end.
+    progress : bool or callable
+        Whether fitting (and transductive prediction) shows a progress bar.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+    outcomes_ : array of shape (n,)
+        The outcomes of the training cases.
+    edges_ : array of shape (M - 1,)
+        Where outcomes are cut into M classes; an edge belongs to the class above it.
+    schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, review_, feature_importances_
+        As in `PatchworkClassifier`; tuning_, y_ and review_ have the classes.
+    calibration_ : Calibration
+        How votes for the classes are read as probabilities.
+    dressing_ : Dressing
+        How the neighbors' outcomes are read as a distribution.
+    values_, ids_, class_names_, target_
+        As in `PatchworkClassifier`; the classes are named by their ranges.
+
+    Examples
+    --------
+    >>> from bayespatch import PatchworkRegressor
+    >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+    >>> y = [7.0, 6.0, 1.0, 2.0] * 5
+    >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
+    >>> bool(regressor.predict([["yes", 60]])[0] > 5 > regressor.predict([["no", 41]])[0])
+    True
+    >>> regressor.predict_quantiles(X[:4], [0.1, 0.5, 0.9]).shape, regressor.predict_interval(X[:4]).shape
+    ((4, 3), (4, 2))
+    """
+
+    outcomes_: NDArray[np.float64]
+    edges_: NDArray[np.float64]
+    calibration_: Calibration
+    dressing_: Dressing
+
+    def __init__(
+        self,
+        *,
+        model: str = "I",
+        likelihood: str = "exact",
+        supervised: bool = True,
+        n_outcome_bins: int = 4,
+        parents: str | int | ArrayLike = "all",
+        n_parents: int | float | None = None,
+        hyper: str | Hyperparameters = "auto",
+        bins: Any = "auto",
+        n_bins: int = 4,
+        windows: Any = None,
+        categorical: Any = (),
+        max_levels: int = 10,
+        missing: str = "category",
+        transductive: bool = False,
+        engine: str = "auto",
+        chains: int = 4,
+        draws: int = 250,
+        warmup: int = 250,
+        thin: int = 1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        progress: Any = False,
+    ) -> None:
+        self.model = model
+        self.likelihood = likelihood
+        self.supervised = supervised
+        self.n_outcome_bins = n_outcome_bins
+        self.parents = parents
+        self.n_parents = n_parents
+        self.hyper = hyper
+        self.bins = bins
+        self.n_bins = n_bins
+        self.windows = windows
+        self.categorical = categorical
+        self.max_levels = max_levels
+        self.missing = missing
+        self.transductive = transductive
+        self.engine = engine
+        self.chains = chains
+        self.draws = draws
+        self.warmup = warmup
+        self.thin = thin
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.progress = progress
+
+    def fit(self, X: Any, y: ArrayLike) -> PatchworkRegressor:
+        """Learn how columns are coded, which features matter, and who resembles whom.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows, of shape (n, P)
+            The training table as it is: numbers, texts, categories, booleans, missing values.
+        y : sequence of length n
+            Outcomes: finite numbers.
+
+        Returns
+        -------
+        PatchworkRegressor
+            Itself.
+        """
+        self._check_parameters()
+        n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
+        self._check_table(X, y)
+        outcomes = _read_outcomes(y)
+        edges = np.asarray(learn_edges(outcomes, Cut("quantile", n_bins)))
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        learned = self._learn(X, _classes_of(outcomes, edges), len(edges) + 1, seed, outcomes=outcomes)
+        self.outcomes_, self.edges_ = outcomes, edges
+        self.class_names_ = tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1))
+        self.target_ = str(getattr(y, "name", None) or "")
+        for name, value in learned.items():
+            setattr(self, name, value)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The mean of the outcome.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        return self._read(X, lambda weights, outcomes: self.dressing_.mean(weights, outcomes))
+
+    def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
+        """Quantiles of the outcome.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows
+            The cases.
+        levels : L numbers between 0 and 1
+            Which quantiles.
+
+        Returns
+        -------
+        array of shape (n, L)
+        """
+        asked = _read_levels(levels)
+        return self._read(X, lambda weights, outcomes: self.dressing_.quantiles(weights, outcomes, asked))
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
+        """Intervals in which the outcome lies with the probability `level`, and on either side with the same.
+
+        Returns
+        -------
+        array of shape (n, 2)
+            Lower and upper end.
+        """
+        if isinstance(level, str) or not 0.0 < level < 1.0:
+            raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
+        return self.predict_quantiles(X, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+
+    def _read(
+        self, X: Any, read: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """What `read` makes of the weights of the parents' outcomes, batch by batch."""
+        parts = []
+        for part in self._predictions(X, detail="shares"):
+            assert part.company is not None
+            weights = self._weights(part.company.share, self.parents_)
+            parts.append(read(weights, self.outcomes_[self.parents_]))
+        return np.concatenate(parts)
+
+    def _weights(self, share: NDArray[np.float32], parents: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The weights of the parents' outcomes, (n, S)."""
+        weights = vote_weights(share, np.full(len(share), -1))
+        return calibrated_weights(weights, self.y_[parents], self.calibration_)
+
+    def _look_back(
+        self,
+        posterior: Posterior,
+        past: Data,
+        parents: NDArray[np.int64],
+        cases: NDArray[np.int64],
+        outcomes: NDArray[np.float64] | None,
+        n_threads: int,
+    ) -> dict[str, Any]:
+        assert outcomes is not None
+        chosen, hidden = cases_to_review(past)
+        groups = OutcomeGroups.of(outcomes[parents], past.y_parents)
+        votes, familiarity, weights, done = [], [], [], 0
+        seen = predict_batches(posterior, hidden, detail="shares", n_threads=n_threads, engine=self._predicting())
+        for part in seen:
+            assert part.company is not None
+            share = part.company.share
+            weights.append(groups.sums(vote_weights(share, hidden.own_parent[done : done + len(share)])))
+            votes.append(part.mean_votes())
+            familiarity.append(part.familiarity)
+            done += len(share)
+        rows, plain = cases[chosen], np.concatenate(weights)
+        calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen])
+        calibrated = calibrated_weights(plain, groups.classes, calibration)
+        return {
+            "review_": Review(rows, np.concatenate(votes), np.concatenate(familiarity)),
+            "calibration_": calibration,
+            "dressing_": Dressing.learn(calibrated, groups.outcomes, outcomes[rows]),
+        }
+
+    def _n_classes(self) -> int:
+        return len(self.edges_) + 1
+
+    def _outcomes(self) -> list[str]:
+        return [number_text(outcome) for outcome in self.outcomes_.tolist()]
+
+    def _told_past(self, parents: NDArray[np.int64]) -> Past:
+        def read_number(share: NDArray[np.float32], level: float) -> NDArray[np.float64]:
+            weights = self._weights(share, parents)
+            ends = self.dressing_.quantiles(weights, self.outcomes_[parents], [(1 - level) / 2, (1 + level) / 2])
+            return np.column_stack([self.dressing_.mean(weights, self.outcomes_[parents]), ends])
+
+        return replace(super()._told_past(parents), read_number=read_number)
+
+    def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
+        outcomes = _read_outcomes(y)
+        if len(outcomes) != n:
+            raise ValueError(f"y has {len(outcomes)} outcomes for {n} rows; pass one for each row, or leave y out")
+        return _classes_of(outcomes, self.edges_)
+
+
+def _read_outcomes(y: ArrayLike) -> NDArray[np.float64]:
+    """Finite numbers, one after the other."""
+    numbers = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    return np.asarray(numbers)
+
+
+def _classes_of(outcomes: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The class of each outcome; an edge belongs to the class above it."""
+    return np.searchsorted(edges, outcomes, side="right").astype(np.int64)
+
+
+def _read_levels(levels: ArrayLike) -> NDArray[np.float64]:
+    try:
+        asked = np.asarray(levels, dtype=np.float64)
+    except (TypeError, ValueError):
+        asked = np.empty((0, 0))
+    if asked.ndim != 1 or not asked.size or not np.all((asked > 0.0) & (asked < 1.0)):
+        raise ValueError(f"levels={levels!r} are not probabilities; pass numbers between 0 and 1, such as [0.1, 0.9]")
+    return asked

@@ -1,0 +1,172 @@
+"""How much memory a run will need, how much there is, and the refusal of what does not fit before it begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from bayespatch.engine.base import Engine, Sizes
+from bayespatch.model import Model
+from bayespatch.posterior import Settings
+
+
+class Need(NamedTuple):
+    """Bytes, by what they are for."""
+
+    draws: int  # what is kept of every draw
+    sums: int  # what is added up over the draws: z_mean, votes_mean and, where asked for, w_mean
+    chains: int  # the engines, the states of the chains and what their sweeps take
+    checkpoint: int  # what reading a checkpoint takes besides
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self)
+
+
+def bytes_needed(
+    sizes: Sizes,
+    model: Model,
+    settings: Settings,
+    engine: type[Engine],
+    *,
+    n_threads: int = 1,
+    keep_w: bool = False,
+    keep_votes: bool = False,
+    checkpoint: bool = False,
+) -> Need:
+    """The memory that a run will take, besides its data and the code.
+
+    For N cases, S parents, P features, M classes, C chains of D draws::
+
+        draws   C D (8 P + 4 S P + 4 N + 8), and with keep_votes 4 C D N M more
+        sums    4 N S + 8 C N M, and with keep_w 4 N S P more
+        chains  C times what the engine holds for a chain, and T times what a sweep takes, T chains being swept at once
+
+    With engine "cpu", F features (P rounded up to a multiple of 8), W words (P / 64, rounded up) and room for
+    R = 8 + Sα + 6 sqrt(Sα) neighbors per case (at most S), a chain holds about N (8 F + 28 + R (4 + 8 W)) + 80 S F
+    bytes (in Model III 8 N R more), and a sweep takes N (17 + 8 P + 16 M) (in Model II 8 in place of 8 P). Where cases
+    find more neighbors than there is room for, the room doubles.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        N, S, P and M.
+    model, settings
+        What is sampled, and how.
+    engine : type
+        The engine's class, which says what a chain takes.
+    n_threads : int
+        Threads in all.
+    keep_w, keep_votes, checkpoint : bool
+        Whether these are asked for.
+
+    Returns
+    -------
+    Need
+
+    Examples
+    --------
+    >>> from bayespatch.sample import load_engine
+    >>> sizes = Sizes(n_cases=101_766, n_parents=200, n_features=19, n_classes=2)
+    >>> settings = Settings("cpu", chains=4, draws=500, warmup=500, thin=1, seed=0)
+    >>> need = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=2)
+    >>> f"{need.draws / 1e6:.0f} MB of draws, {need.total / 1e6:.0f} MB in all"
+    '845 MB of draws, 1246 MB in all'
+    """
+    n_cases, n_parents, n_features, n_classes = sizes
+    held, swept = engine.bytes_per_chain(sizes, model, max(1, n_threads // settings.chains))
+    per_draw = 8 * n_features + 4 * n_parents * n_features + 4 * n_cases + 8
+    per_draw += 4 * n_cases * n_classes if keep_votes else 0
+    sums = 4 * n_cases * n_parents * (1 + (n_features if keep_w else 0)) + 8 * settings.chains * n_cases * n_classes
+    chains = settings.chains * held + min(settings.chains, n_threads) * swept
+    return Need(
+        settings.chains * settings.draws * per_draw, sums, chains, sums + settings.chains * held if checkpoint else 0
+    )
+
+
+def check_memory(need: Need, settings: Settings, *, keep_w: bool, keep_votes: bool) -> None:
+    """Refuse a run that would not fit into the memory that is available."""
+    available = available_memory()
+    if available is None or need.total <= available:
+        return
+    remedies = [
+        (need.draws, f"fewer draws than {settings.draws} (with a larger thin, of as many sweeps)"),
+        (need.sums, "fewer parents"),
+        (need.chains, f"fewer chains than {settings.chains}"),
+    ]
+    largest_first = [remedy for _, remedy in sorted(remedies, key=lambda part: -part[0])]
+    dropped = [f"{name}=False" for name, kept in (("keep_w", keep_w), ("keep_votes", keep_votes)) if kept]
+    raise MemoryError(
+        f"the run needs {_shown(need.total)} of memory (draws {_shown(need.draws)}, neighbors' probabilities and votes "
+        f"{_shown(need.sums)}, chains {_shown(need.chains + need.checkpoint)}), and {_shown(available)} are available; "
+        f"pass {', or '.join(dropped + largest_first)}, or fewer cases"
+    )
+
+
+def _shown(n_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 999.5:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that this process may still take; None where the system does not tell.
+
+    The least of what Linux says is available and what the control groups leave that this process is in (a container's
+    limit is one). Elsewhere all memory that is built in.
+    """
+    limits = [_available(root / "proc/meminfo"), *_left_in_groups(root)]
+    known = [limit for limit in limits if limit is not None]
+    if known:
+        return max(0, min(known))
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return None
+
+
+def _available(meminfo: Path) -> int | None:
+    try:
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+        return 1024 * int(lines["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+# The names of limit, use and reclaimable cache, and where the groups hang: versions 2 and 1 of control groups
+_GROUPS = {
+    "": ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+def _left_in_groups(root: Path) -> list[int | None]:
+    """What is left in each group that this process is in, and in those around it."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    left = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        for controller in set(controllers.split(",")) & set(_GROUPS):
+            top, limit, use, cache = _GROUPS[controller]
+            inside = (root / top).joinpath(*Path(path).parts[1:])
+            for group in (inside, *inside.parents):
+                left.append(_left(group, limit, use, cache))
+                if group == root / top:
+                    break
+    return left
+
+
+def _left(group: Path, limit: str, use: str, cache: str) -> int | None:
+    """None: no limit. Cached files that nobody uses give way."""
+    try:
+        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        return int((group / limit).read_text()) - int((group / use).read_text()) + int(stat.get(cache, 0))
+    except (OSError, ValueError):  # "max", or no such group from here
+        return None
