@@ -19,16 +19,18 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.check import MAX_SEED
+from bayespatch.check import MAX_SEED, check_choice
 from bayespatch.model import HIDDEN, Data, Model
 from bayespatch.posterior import Posterior
-from bayespatch.sample import run_chains
+from bayespatch.sample import chosen_engine, load_engine, run_chains
 
 N_DRAWS = 200  # of q-tilde, evenly from all chains
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 16  # fewer are not worth a thread
 MAX_REVIEWED = 2000  # past cases that are looked at as if they were new
-BATCH = 4096  # cases at a time, at most, and
+PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
+BATCH = 4096  # cases at a time, at most;
+BATCH_ON_GPU = 2**16  # many, to keep it busy; and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
 
 Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
@@ -179,7 +181,13 @@ class Neighborhood:
 
 
 def predict_batches(
-    posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances,
+    data: Data,
+    *,
+    detail: Detail = False,
+    n_draws: int = N_DRAWS,
+    n_threads: int = 1,
+    engine: str = "cpu",
 ) -> Iterator[Prediction]:
     """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
 
@@ -196,6 +204,9 @@ def predict_batches(
         How many draws of q-tilde to use, at most as many as there are.
     n_threads : int
         Threads; the result does not depend on it.
+    engine : {"cpu", "cuda", "auto"}
+        What computes it; "auto" takes a GPU where there is one and the cases are many. With detail=True it is the CPU
+        in any case: only there is known what explanations tell.
 
     Yields
     ------
@@ -203,20 +214,28 @@ def predict_batches(
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
     n_parents, n_features = data.x_parents.shape
+    name = chosen_engine(check_choice("engine", engine, PREDICTING), data)
     per_case = n_draws * data.n_classes
     if detail:
         per_case += n_parents * 3
     if detail and detail != "shares":
+        name = "cpu"
         per_case += n_parents * (n_features + data.n_classes + posterior.n_chains)
-    size = max(1, min(BATCH, BATCH_NUMBERS // per_case))
+    size = max(1, min(BATCH_ON_GPU if name == "cuda" else BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
         batch = data._replace(x=data.x[rows], y=data.y[rows], own_parent=data.own_parent[rows])
-        yield _predict_batch(posterior, batch, detail, n_draws, n_threads)
+        yield _predict_batch(posterior, batch, detail, n_draws, n_threads, name)
 
 
 def predict_cases(
-    posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
+    posterior: Importances,
+    data: Data,
+    *,
+    detail: Detail = False,
+    n_draws: int = N_DRAWS,
+    n_threads: int = 1,
+    engine: str = "cpu",
 ) -> Prediction:
     """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+M+chains+3) more.
 
@@ -230,7 +249,7 @@ def predict_cases(
     >>> predict_cases(posterior, new).votes.shape
     (200, 1, 2)
     """
-    parts = list(predict_batches(posterior, data, detail=detail, n_draws=n_draws, n_threads=n_threads))
+    parts = list(predict_batches(posterior, data, detail=detail, n_draws=n_draws, n_threads=n_threads, engine=engine))
     if len(parts) == 1:
         return parts[0]
     companies = [part.company for part in parts if part.company is not None]
@@ -247,6 +266,7 @@ def review_cases(
     most: int = MAX_REVIEWED,
     n_draws: int = N_DRAWS,
     n_threads: int = 1,
+    engine: str = "cpu",
 ) -> Review:
     """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
@@ -260,7 +280,7 @@ def review_cases(
         Where the cases stand in the training table.
     """
     chosen, hidden = cases_to_review(past, most)
-    seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads)
+    seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads, engine=engine)
     return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
 
 
@@ -325,11 +345,13 @@ def draws_used(posterior: Importances, n_draws: int = N_DRAWS) -> NDArray[np.int
     return np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]
 
 
-def _predict_batch(posterior: Importances, data: Data, detail: Detail, n_draws: int, n_threads: int) -> Prediction:
-    from bayespatch.engine.cpu import CpuEngine, chain_key, subkey  # loads Numba
+def _predict_batch(
+    posterior: Importances, data: Data, detail: Detail, n_draws: int, n_threads: int, name: str
+) -> Prediction:
+    from bayespatch.engine.cpu import chain_key, subkey  # loads Numba
 
     (n, n_features), n_parents = data.x.shape, len(data.x_parents)
-    engine = CpuEngine(data, posterior.model, min(n_threads, 1 + n // CASES_PER_THREAD))
+    engine: Any = load_engine(name)(data, posterior.model, min(n_threads, 1 + n // CASES_PER_THREAD))
     numbers = row_numbers(data.x)
     used = draws_used(posterior, n_draws)
     votes = np.empty((posterior.n_chains, len(used), n, data.n_classes), dtype=np.float32)

@@ -13,6 +13,7 @@ from bayespatch.chains import Run
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
 from bayespatch.checkpoint import check_seconds, describe, opened
 from bayespatch.diagnostics import MixingWarning
+from bayespatch.engine.auto import fastest_engine
 from bayespatch.engine.base import Engine, Sizes
 from bayespatch.memory import bytes_needed, check_memory
 from bayespatch.model import Data, Hyperparameters, Model
@@ -23,9 +24,17 @@ from bayespatch.progress import Tell, progress_meter
 ENGINES: dict[str, str] = {
     "cpu": "bayespatch.engine.cpu:CpuEngine",
     "paper": "bayespatch.engine.paper:PaperEngine",
+    "cuda": "bayespatch.engine.cuda:CudaEngine",
 }
 
 _MAX_SUMMED = 2**24  # float32 counts draws exactly up to here
+
+
+def chosen_engine(name: str, data: Data) -> str:
+    """The engine that is meant: "auto" is a GPU where one is present and the data are large enough to pay."""
+    if check_choice("engine", name, ("auto", *ENGINES)) != "auto":
+        return name
+    return fastest_engine(len(data.x), *data.x_parents.shape)
 
 
 def load_engine(name: str) -> type[Engine]:
@@ -95,7 +104,8 @@ def sample(
     missing : {"error", "ignore"}
         Refuse NaN, or leave missing values out of the comparison.
     engine : str
-        "cpu", or "paper" for the paper's own sampler (slow).
+        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two here; or "paper" for the paper's own sampler
+        (slow).
     chains, draws, warmup, thin : int
         Chains; draws kept of each; sweeps before the first draw, in which step sizes adapt; sweeps per draw.
     seed : int
@@ -166,7 +176,7 @@ def sample(
         exclude_self=exclude_self,
     )
     settings = Settings(
-        engine=check_choice("engine", engine, ENGINES),
+        engine=chosen_engine(engine, data),
         chains=check_count("chains", chains, at_least=1),
         draws=check_count("draws", draws, at_least=1),
         warmup=check_count("warmup", warmup, at_least=0),
@@ -224,10 +234,7 @@ def run_chains(
         if checkpoint is not None:
             run_of = describe(data, model, settings, keep_w, keep_votes, begin)
             keeper = stack.enter_context(opened(checkpoint, run_of, every))
-        engines = [
-            engine_class(data, model, n_threads=threads // n_at_once)  # one each: a chain shares nothing
-            for _ in range(settings.chains)
-        ]
+        engines = engine_class.for_chains(settings.chains, data, model, threads // n_at_once)
         run = Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=begin)
         if keeper is not None:
             keeper.resume(run)

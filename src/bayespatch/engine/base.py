@@ -48,6 +48,11 @@ class Engine(ABC):
         self.n_threads = n_threads
 
     @classmethod
+    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
+        """Engines for chains that run at the same time: one each, unless an engine can serve several."""
+        return [cls(data, model, n_threads) for _ in range(n_chains)]
+
+    @classmethod
     def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
         """Memory that a chain holds (its engine and its state), and that a sweep takes besides.
 
@@ -90,6 +95,18 @@ class Engine(ABC):
     def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> Any:
         """The state that `freeze` was given; a ValueError if these arrays cannot be a state of this chain."""
         state = self.start(seed, chain)
+        self.check_frozen(arrays, state)
+        parts: dict[str, Any] = {}
+        for field in fields(state):
+            value = getattr(state, field.name)
+            if isinstance(value, tuple):
+                parts[field.name] = type(value)(*(arrays[f"{field.name}.{name}"] for name in value._fields))  # type: ignore[attr-defined]
+            else:
+                parts[field.name] = int(arrays[field.name]) if isinstance(value, int) else arrays[field.name]
+        return replace(state, **parts)
+
+    def check_frozen(self, arrays: Mapping[str, NDArray[Any]], state: Any) -> None:
+        """Refuse arrays that `freeze` could not have made of the chain whose new `state` this is."""
         expected = self.freeze(state)
         if set(arrays) != set(expected):
             raise ValueError(f"a state has {', '.join(sorted(expected))}, not {', '.join(sorted(arrays))}")
@@ -101,16 +118,8 @@ class Engine(ABC):
                 raise ValueError(
                     f"{name} is {found.dtype} of shape {found.shape}, and should be {array.dtype} of {array.shape}"
                 )
-        if (int(arrays["seed"]), int(arrays["chain"])) != (seed, chain):
+        if (int(arrays["seed"]), int(arrays["chain"])) != (state.seed, state.chain):
             raise ValueError(f"the state is of chain {arrays['chain']} with seed {arrays['seed']}")
-        parts: dict[str, Any] = {}
-        for field in fields(state):
-            value = getattr(state, field.name)
-            if isinstance(value, tuple):
-                parts[field.name] = type(value)(*(arrays[f"{field.name}.{name}"] for name in value._fields))  # type: ignore[attr-defined]
-            else:
-                parts[field.name] = int(arrays[field.name]) if isinstance(value, int) else arrays[field.name]
-        return replace(state, **parts)
 
 
 def _leaves(state: Any) -> Iterator[tuple[str, NDArray[Any]]]:

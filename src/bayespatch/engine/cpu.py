@@ -88,12 +88,7 @@ class CpuEngine(Engine):
     def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CpuState:
         """The state that `freeze` was given. Kernels do not ask whether an index lies inside an array: this does."""
         state: CpuState = super().thaw(arrays, seed, chain)
-        n, parent, bits, kappa = state.neighbors
-        capacity = parent.shape[1]
-        rooms = {bits.shape[1], kappa.shape[1] if self.model.kind == "III" else capacity}
-        inside = (n >= 0).all() and (n <= capacity).all() and (parent >= 0).all()
-        if rooms != {capacity} or not inside or not (parent < len(self.data.x_parents)).all():
-            raise ValueError("the neighbors are not a list of parents for each case")
+        layout.check_neighbors(self.constants, state.neighbors, len(self.data.x_parents))
         return state
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
@@ -250,12 +245,12 @@ class CpuEngine(Engine):
     def observe(self, state: CpuState) -> Observation:
         """What is kept of a chain after a sweep."""
         votes, log_likelihood = self.summarise(state)
+        n, parent, _, kappa = state.neighbors
+        n_neighbors, n_on = self.count_neighbors(state)
+        kappa = kappa[np.arange(parent.shape[1]) < n[:, None]] if self.model.kind == "III" else np.zeros(0)
+        log = log_prior(self.data, self.model, state.logit_q, n_neighbors, n_on, kappa)
         return Observation(
-            expit(state.logit_q),
-            expit(state.logit_q_tilde),
-            state.neighbors.n.copy(),
-            votes,
-            float(log_likelihood.sum()) + self.log_prior(state),
+            expit(state.logit_q), expit(state.logit_q_tilde), n.copy(), votes, float(log_likelihood.sum()) + log
         )
 
     def summarise(self, state: CpuState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -271,24 +266,6 @@ class CpuEngine(Engine):
             ),
         )  # fmt: skip
         return votes, log_likelihood
-
-    def log_prior(self, state: CpuState) -> float:
-        """log p(z, w, kappa, q), q-tilde integrated out."""
-        hyper = self.model.hyper
-        n_parents, n_features = state.logit_q_tilde.shape
-        n_pairs = self.data.x.shape[0] * n_parents - int((self.data.own_parent >= 0).sum())
-        n_active = int(state.neighbors.n.sum())
-        log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
-        n_neighbors, n_on = self.count_neighbors(state)
-        log += importance.log_prior_w(state.logit_q, n_neighbors, n_on, float(hyper.sigma2))
-        gamma, sigma1 = hyper.q_prior(n_features)
-        log -= ((gamma - 1.0) * np.logaddexp(0.0, -state.logit_q)).sum()
-        log -= ((sigma1 - 1.0) * np.logaddexp(0.0, state.logit_q)).sum()
-        log -= betaln(gamma, sigma1).sum()
-        if self.model.kind == "III":
-            kappa = state.neighbors.kappa[np.arange(state.neighbors.parent.shape[1]) < state.neighbors.n[:, None]]
-            log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
-        return float(log)
 
     def latent(self, state: CpuState) -> Latent:
         """The state as dense arrays."""
@@ -332,6 +309,29 @@ def first_capacity(n_parents: int, alpha: float) -> int:
     """Room for neighbors of a case, in a new chain: hardly any case finds more."""
     expected = n_parents * alpha
     return min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
+
+
+def log_prior(
+    data: Data,
+    model: Model,
+    logit_q: NDArray[np.float64],
+    n_neighbors: NDArray[np.int64],
+    n_on: NDArray[np.int64],
+    kappa: NDArray[np.float64],
+) -> float:
+    """log p(z, w, kappa, q), q-tilde integrated out, from the counts n_b (S,), s_bj (S, P) and the neighbors' kappa."""
+    hyper = model.hyper
+    n_pairs = len(data.x) * len(n_neighbors) - int((data.own_parent >= 0).sum())
+    n_active = int(n_neighbors.sum())
+    log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
+    log += importance.log_prior_w(logit_q, n_neighbors, n_on, float(hyper.sigma2))
+    gamma, sigma1 = hyper.q_prior(len(logit_q))
+    log -= ((gamma - 1.0) * np.logaddexp(0.0, -logit_q)).sum()
+    log -= ((sigma1 - 1.0) * np.logaddexp(0.0, logit_q)).sum()
+    log -= betaln(gamma, sigma1).sum()
+    if model.kind == "III":
+        log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
+    return float(log)
 
 
 def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:

@@ -194,3 +194,13 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
         likelihood=np.zeros((n_rows, n_columns)),
         weight=np.zeros(2 * n_counts),
     )
+
+
+def check_neighbors(c: Constants, neighbors: Neighbors, n_parents: int) -> None:
+    """Refuse lists of neighbors that would lead a kernel astray."""
+    n, parent, bits, kappa = neighbors
+    capacity = parent.shape[1]
+    rooms = {bits.shape[1], kappa.shape[1] if c.kind == 3 else capacity}
+    inside = (n >= 0).all() and (n <= capacity).all() and (parent >= 0).all() and (parent < n_parents).all()
+    if rooms != {capacity} or not inside:
+        raise ValueError("the neighbors are not a list of parents for each case")

@@ -52,15 +52,27 @@ def rotated(v, k):
 
 
 @inlined
-def uniform(rng):
-    """A number in [0, 1), a multiple of 2^-53."""
+def random_bits(rng):
+    """64 random bits."""
     s0 = rng[0]
     s1 = rng[1]
     bits = rotated(s0 + s1, 17) + s0
     s1 = s1 ^ s0
     rng[0] = rotated(s0, 49) ^ s1 ^ (s1 << np.uint64(21))
     rng[1] = rotated(s1, 28)
+    return bits
+
+
+@inlined
+def to_unit(bits):
+    """64 random bits as a number in [0, 1), a multiple of 2^-53."""
     return float(bits >> np.uint64(11)) * TO_UNIT
+
+
+@inlined
+def uniform(rng):
+    """A number in [0, 1), a multiple of 2^-53."""
+    return to_unit(random_bits(rng))
 
 
 @compiled

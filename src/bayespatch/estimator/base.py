@@ -198,7 +198,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             exclude_self=bool(past.own_parent.max() >= 0),
             windows=schema.windows,
             missing="ignore" if self.missing == "ignore" else "error",
-            engine="cpu" if self.engine == "auto" else self.engine,
+            engine=self.engine,
             # Where chains begin must not depend on the random numbers that they will draw.
             seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
             n_threads=n_threads,
@@ -229,7 +229,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the model makes of its past: fitted attributes."""
-        return {"review_": review_cases(posterior, past, cases, n_threads=n_threads)}
+        return {"review_": review_cases(posterior, past, cases, n_threads=n_threads, engine=self._predicting())}
 
     def _coded(
         self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
@@ -265,7 +265,11 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch."""
         posterior, new, _ = self._cases_of(X, y)
-        return predict_batches(posterior, new, detail=detail, n_threads=self._n_threads())
+        return predict_batches(posterior, new, detail=detail, n_threads=self._n_threads(), engine=self._predicting())
+
+    def _predicting(self) -> str:
+        """The engine for new cases: the paper's own sampler only knows how to sample all together."""
+        return "cpu" if self.engine == "paper" else self.engine
 
     def _cases_of(self, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
         """The rows of a table as new cases, and the posterior under which they are to be looked at."""

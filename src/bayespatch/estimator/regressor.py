@@ -253,7 +253,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         chosen, hidden = cases_to_review(past)
         groups = OutcomeGroups.of(outcomes[parents], past.y_parents)
         votes, familiarity, weights, done = [], [], [], 0
-        for part in predict_batches(posterior, hidden, detail="shares", n_threads=n_threads):
+        seen = predict_batches(posterior, hidden, detail="shares", n_threads=n_threads, engine=self._predicting())
+        for part in seen:
             assert part.company is not None
             share = part.company.share
             weights.append(groups.sums(vote_weights(share, hidden.own_parent[done : done + len(share)])))

@@ -1,0 +1,208 @@
+"""The CUDA engine on a real card: is it right, how fast is it, and how long does a whole study take?
+
+    python benchmarks/gpu.py --parts exact speed models end --data FOLDER --out FOLDER
+
+Every speed is a ratio of two things measured in this run, on this machine. Results go to ``gpu.json`` in --out (the
+variable OUT, or benchmarks/results). Nothing but the engine, NumPy, SciPy, scikit-learn and pandas is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+np.vstack = np.vstack  # numba-cuda 0.30 asks for it, NumPy 2.5 has dropped it; and loading numba-cuda undoes this
+
+from numba import cuda  # noqa: E402
+from numba.core.errors import NumbaPerformanceWarning  # noqa: E402
+
+np.vstack = np.vstack
+warnings.simplefilter("ignore", NumbaPerformanceWarning)  # small grids: the problems that can be enumerated are tiny
+
+from bayespatch.check import check_data  # noqa: E402
+from bayespatch.engine.cpu import CpuEngine  # noqa: E402
+from bayespatch.engine.cuda import CudaEngine  # noqa: E402
+from bayespatch.model import KINDS, Hyperparameters, Model  # noqa: E402
+from benchmarks.problems import simulated_arrays  # noqa: E402
+
+FULL = (101_766, 1_000, 19)  # N, S, P of the readmission file with 1,000 parents
+SIZES = [FULL, (10_000, 1_000, 19), (101_766, 200, 19), (101_766, 1_000, 40), (1_000, 1_000, 19)]
+N_NEIGHBORS = 5.0  # expected
+EXACT = ["crowd", "exclude_self", "missing", "windows", "many_values", "hidden_label", "small_shapes"]
+WARM_SECONDS = 1.0  # a card that has been idle runs at a fraction of its clock
+CPU_CASES = 2_000  # on which one core is timed; its time is proportional to the number of cases
+
+
+def seconds_a_sweep(engine: Any, at_least: float, n_settling: int = 15) -> float:
+    """Of a chain in its stationary phase; the median of five runs on a warm card."""
+    state = engine.start(0, 0)
+    for _ in range(n_settling):
+        engine.sweep(state, adapt=True)
+    if isinstance(engine, CudaEngine):
+        began = time.perf_counter()
+        while time.perf_counter() - began < WARM_SECONDS:
+            engine.sweep(state)
+    runs = []
+    for _ in range(5 if at_least > 0 else 1):
+        n = 0
+        began = time.perf_counter()
+        while n == 0 or time.perf_counter() - began < at_least:
+            engine.sweep(state)
+            n += 1
+        if isinstance(engine, CudaEngine):
+            state.stream.synchronize()
+        runs.append((time.perf_counter() - began) / n)
+    return float(np.median(runs))
+
+
+def arithmetic_limit(n_cases: int, n_parents: int, n_features: int) -> float:
+    """Seconds for two operations (a fused multiply-add and a product) per case, parent and feature, nothing else."""
+    card = cuda.get_current_device()
+    lanes = card.MULTIPROCESSOR_COUNT * 128
+    return 2.0 * n_cases * n_parents * n_features / (lanes * card.CLOCK_RATE * 1e3)
+
+
+def problem(n_cases: int, n_parents: int, n_features: int) -> Any:
+    return check_data(**simulated_arrays(n_cases, n_parents, n_features))
+
+
+def model(kind: Any, n_parents: int) -> Model:
+    return Model(kind, "exact", Hyperparameters(alpha=N_NEIGHBORS / n_parents))
+
+
+def speed(kinds: tuple[str, ...] = ("I",), sizes: Any = SIZES) -> list[dict[str, Any]]:
+    """Milliseconds a sweep on the card and on one core of this machine."""
+    rows = []
+    for kind in kinds:
+        for size in sizes:
+            n_cases, n_parents, n_features = size
+            data = problem(*size)
+            fast = seconds_a_sweep(CudaEngine(data, model(kind, n_parents)), at_least=0.2)
+            some = min(n_cases, CPU_CASES)
+            part = data._replace(x=data.x[:some], y=data.y[:some], own_parent=data.own_parent[:some])
+            slow = seconds_a_sweep(CpuEngine(part, model(kind, n_parents)), at_least=0.0, n_settling=3)
+            slow *= n_cases / some
+            limit = arithmetic_limit(*size)
+            rows.append(
+                dict(model=kind, N=n_cases, S=n_parents, P=n_features, gpu_ms=1e3 * fast, core_ms=1e3 * slow,
+                     ratio=slow / fast, limit_ms=1e3 * limit, times_limit=fast / limit)
+            )  # fmt: skip
+            show(rows[-1])
+    return rows
+
+
+def models() -> list[dict[str, Any]]:
+    """Models II and III beside Model I, at full size."""
+    rows = []
+    data = problem(*FULL)
+    for kind in KINDS:
+        seconds = seconds_a_sweep(CudaEngine(data, model(kind, FULL[1])), at_least=0.2)
+        first = rows[0]["gpu_ms"] if rows else 1e3 * seconds
+        rows.append(dict(model=kind, gpu_ms=1e3 * seconds, times_model_i=1e3 * seconds / first))
+        show(rows[-1])
+    return rows
+
+
+def exact(n_draws: int) -> list[dict[str, Any]]:
+    """Means of z, z*w, q and kappa against the enumerated posterior: the test of the other engines, on the card."""
+    from tests.montecarlo import check_against_exact
+    from tests.problems import PROBLEMS
+
+    rows = []
+    for kind in KINDS:
+        for name in EXACT:
+            data, hyper = PROBLEMS[name]()
+            began, verdict = time.perf_counter(), "agrees"
+            try:
+                check_against_exact(CudaEngine, data, Model(kind, "exact", hyper), n_draws, seed=1)
+            except AssertionError as error:
+                verdict = f"differs: {error}"
+            rows.append(dict(model=kind, problem=name, verdict=verdict, seconds=time.perf_counter() - began))
+            show(rows[-1])
+    return rows
+
+
+def end_to_end(folder: Path) -> dict[str, Any]:
+    """Load, encode, 4 chains x 500 sweeps, 20,000 held-out cases predicted."""
+    from sklearn.metrics import log_loss, roc_auc_score
+
+    from bayespatch.datasets.readmission import load_readmission
+    from bayespatch.estimator import PatchworkClassifier
+    from bayespatch.posterior import Posterior
+
+    if importlib.util.find_spec("arviz_stats") is None:  # then the run goes without its diagnostics
+        Posterior.diagnostics = lambda self: SimpleNamespace(warning=lambda: None)
+    marks = [("begin", time.perf_counter())]
+    table, outcome = load_readmission(folder / "diabetic_data.csv.gz", discretize="paper")
+    marks.append(("load", time.perf_counter()))
+    _, patients = np.unique(table.index.get_level_values("patient_nbr").to_numpy(), return_inverse=True)
+    order = np.argsort(np.random.default_rng(0).permutation(patients.max() + 1)[patients], kind="stable")
+    test, train = order[:20_000], order[20_000:]
+    train = train[patients[train] != patients[test[-1]]]  # nobody is in both parts
+    classifier = PatchworkClassifier(
+        model="I", parents="balanced", n_parents=FULL[1], hyper=model("I", FULL[1]).hyper, engine="cuda", chains=4,
+        draws=250, warmup=250, random_state=0,
+    )  # fmt: skip
+    classifier.fit(table.iloc[train], outcome.iloc[train])
+    marks.append(("encode, sample and review", time.perf_counter()))
+    probabilities = classifier.predict_proba(table.iloc[test])
+    marks.append(("predict 20,000", time.perf_counter()))
+    seconds = {name: at - before for (_, before), (name, at) in pairwise(marks)}
+    truth = outcome.iloc[test].to_numpy()
+    found = dict(
+        seconds=seconds,
+        total_seconds=sum(seconds.values()),
+        log_loss=log_loss(truth, probabilities, labels=classifier.classes_),
+    )
+    if len(classifier.classes_) == 2:
+        found["auc"] = roc_auc_score(truth == classifier.classes_[1], probabilities[:, 1])
+    show(found)
+    return found
+
+
+def show(row: dict[str, Any]) -> None:
+    print("  ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--parts", nargs="+", default=["exact", "speed", "models"], choices=["exact", "speed", "models", "end"]
+    )
+    parser.add_argument("--draws", type=int, default=2000, help="of each of four chains, for the exact posteriors")
+    parser.add_argument("--data", type=Path, default=ROOT / "shared" / "data" / "readmission")
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))
+    options = parser.parse_args()
+    card = cuda.get_current_device()
+    name = card.name if isinstance(card.name, str) else card.name.decode()
+    results: dict[str, Any] = {"card": name, "multiprocessors": card.MULTIPROCESSOR_COUNT, "clock_kHz": card.CLOCK_RATE}
+    todo = {
+        "exact": lambda: exact(options.draws),
+        "speed": speed,
+        "models": models,
+        "end": lambda: end_to_end(options.data),
+    }
+    for part in options.parts:
+        print(f"-- {part}", flush=True)
+        results[part] = todo[part]()
+        options.out.mkdir(parents=True, exist_ok=True)
+        fresh = options.out / "gpu.json.new"
+        fresh.write_text(json.dumps(results, indent=1))
+        fresh.replace(options.out / "gpu.json")
+
+
+if __name__ == "__main__":
+    main()

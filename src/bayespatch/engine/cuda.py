@@ -1,0 +1,385 @@
+"""The engine for an NVIDIA GPU: the moves of ``cpu.py`` as CUDA kernels (numba-cuda), the state on the card.
+
+One engine serves several chains: it holds the data, and each chain's state has all the memory that its moves need. A
+sweep waits for the card once, to learn whether the lists of neighbors were long enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+try:
+    from numba import cuda
+except ImportError as error:  # pragma: no cover
+    raise ImportError("engine='cuda' needs numba-cuda: pip install 'bayespatch[cuda]', or pass engine='cpu'") from error
+
+from bayespatch.engine import cases, cuda_importance, cuda_kernels, importance, layout
+from bayespatch.engine.base import Engine, Observation
+from bayespatch.engine.cpu import (
+    CASES,
+    GLOBAL,
+    PARENTS,
+    PRIOR,
+    PROPOSE,
+    SUM,
+    TURNS,
+    CpuEngine,
+    CpuState,
+    chain_key,
+    first_capacity,
+    log_prior,
+    logit_inside,
+    subkey,
+)
+from bayespatch.engine.cuda_case import Entries, Importance, Table, words_of
+from bayespatch.engine.cuda_importance import Chain, Move, Parents, Prior
+from bayespatch.engine.cuda_kernels import Shape
+from bayespatch.engine.cuda_launch import Launcher, grid_over, power_of_two
+from bayespatch.engine.cuda_memory import blank, check_fits, from_card, group_size, overwrite, require_card, to_card
+from bayespatch.engine.votes import PARENT_MISSING
+from bayespatch.model import Data, Latent, Model, feature_constants
+
+N_TURNS = {"I": 2, "II": 1, "III": 2}  # of moves for q in a sweep: here a turn costs about a third of the rest
+MAX_SUMMED = 4  # neighbors whose w are summed out at once in Models II and III
+DIGITS = 30.0  # decimal digits of range that a product in single precision may use of its 38
+
+
+@dataclass
+class CudaState:
+    """One chain, on the card."""
+
+    seed: int
+    chain: int
+    n_sweeps: int
+    importance: Importance
+    weights: Chain  # q and q-tilde
+    move: Move
+    entries: Entries  # z, w and kappa
+    spare: Entries  # where the next update of the cases writes
+    most: Any  # (1,) int32: the longest list, where it was too long
+    stream: Any
+    launcher: Launcher
+
+
+class CudaEngine(Engine):
+    """Blocked Gibbs sampling on a GPU."""
+
+    GROWING = CpuEngine.GROWING
+
+    def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
+        super().__init__(data, model, n_threads)
+        require_card()
+        n_cases, n_features = data.x.shape
+        n_parents = len(data.x_parents)
+        self.n_words = -(-n_features // 32)
+        check_fits(n_cases, n_parents, n_features)
+        self.constants = layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
+        kind = self.constants.kind
+        self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group_size(kind, n_features), 0)
+        gamma, sigma1 = model.hyper.q_prior(n_features)
+        self.prior = Prior(to_card(gamma), to_card(sigma1), float(model.hyper.sigma2))
+        self.table = self.table_of(data)
+        self.parents = Parents(to_card(layout.padded(data.x_parents, n_features, PARENT_MISSING)))
+        self.numbers = to_card(np.arange(n_cases, dtype=np.int64))
+
+    @classmethod
+    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
+        """One engine for all chains: they read the same tables."""
+        return [cls(data, model, n_threads)] * n_chains
+
+    def factors_at_once(self) -> int:
+        """How many factors may be multiplied in single precision: R_j lies between 1/largest and largest."""
+        c = self.constants
+        strongest = c.lam * (c.n_features if c.kind == 2 else 1)
+        largest = 1.0 + strongest / min(c.c1, feature_constants(self.data, self.model)[1].min())
+        return max(1, int(DIGITS / math.log10(largest)))
+
+    def table_of(self, data: Data) -> Table:
+        """The data on the card."""
+        n_cases, n_parents = len(data.x), len(data.x_parents)
+        c2 = feature_constants(data, self.model)[1]
+        table = Table(
+            same=blank((self.n_words, n_parents, n_cases), np.uint32),
+            votes=to_card(words_of(~np.isnan(data.x_parents))),
+            observed=to_card(words_of(~np.isnan(data.x))),
+            y=to_card(data.y.astype(np.int32)),
+            own_parent=to_card(data.own_parent.astype(np.int32)),
+            y_parents=to_card(data.y_parents.astype(np.int32)),
+            c2=to_card(c2),
+            reciprocal=to_card(1.0 / (c2 + self.constants.lam * np.arange(n_parents + 1)[:, None])),
+            mu=to_card(self.model.hyper.mu_per_class(data.n_classes)),
+        )
+        values = (to_card(data.x.T), to_card(data.x_parents.T), to_card(data.windows.astype(np.float64)))
+        blocks, threads = grid_over(n_cases)
+        cuda_kernels.find_agreement[(blocks, min(n_parents, 65535)), threads](values, table)
+        cuda.synchronize()
+        return table
+
+    def start(self, seed: int, chain: int) -> CudaState:
+        """q and q-tilde from their priors, no neighbors yet: the first sweep finds them."""
+        hyper = self.model.hyper
+        n_cases, n_features = self.data.x.shape
+        n_parents = len(self.data.x_parents)
+        key = subkey(chain_key(seed, chain), PRIOR)
+        logit_q, logits = importance.draw_prior(
+            n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key
+        )
+        capacity = self.capacity_for(first_capacity(n_parents, hyper.alpha))
+        pairs = (4, n_parents, n_features)
+        values = Importance(blank(pairs, np.float64), blank(pairs, np.float32))
+        state = CudaState(
+            seed,
+            chain,
+            0,
+            values,
+            Chain(
+                to_card(logit_q),
+                to_card(logits),
+                to_card(np.full(n_features, 0.5)),
+                to_card(np.zeros(n_parents, np.int32)),
+                to_card(np.zeros((n_parents, n_features), np.int32)),
+                blank((2, n_features, n_cases + 1), np.int32),
+            ),
+            Move(
+                values.double,
+                blank(pairs, np.float64),
+                blank((n_features,), np.float64),
+                blank((n_features,), np.float64),
+                blank((n_features, n_cases), np.float64),
+                blank((n_features,), np.int32),
+            ),
+            self.blank_entries(capacity),
+            self.blank_entries(capacity),
+            to_card(np.zeros(1, np.int32)),
+            cuda.stream(),
+            Launcher(),
+        )
+        self.fill_importance(state)
+        return state
+
+    def blank_entries(self, capacity: int) -> Entries:
+        """Lists without neighbors."""
+        n_cases = self.data.x.shape[0]
+        return Entries(
+            to_card(np.zeros(n_cases, np.int32)),
+            blank((capacity, n_cases), np.int32),
+            blank((self.n_words, capacity, n_cases), np.uint32),
+            blank((self.n_words, capacity, n_cases), np.uint32),
+            blank((capacity, n_cases) if self.constants.kind == 3 else (1, 1), np.float64),
+        )
+
+    def launch(self, kernel: Any, grid: Any, state: CudaState, *args: Any) -> None:
+        """Run a kernel in the chain's stream."""
+        state.launcher(kernel, grid, state.stream, *args)
+
+    def fill_importance(self, state: CudaState) -> None:
+        """q-tilde from its logits."""
+        blocks, threads = grid_over(len(self.data.x_parents))
+        grid = (blocks, self.data.x.shape[1]), threads
+        self.launch(cuda_importance.fill_importance, grid, state, self.parents, state.weights, state.importance)
+
+    def set_importance(self, state: CudaState, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
+        """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
+        overwrite(state.weights.logit_q, logit_inside(q))
+        overwrite(state.weights.logits, logit_inside(q_tilde))
+        self.fill_importance(state)
+
+    def sweep(self, state: CudaState, adapt: bool = False) -> None:
+        """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
+        key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
+        self.update_cases(state, subkey(key, CASES))
+        self.count_neighbors(state)
+        rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6 if adapt else 0.0
+        for turn in range(N_TURNS[self.model.kind]):
+            turn_key = subkey(key, TURNS + turn)
+            self.move_importance(state, turn_key, rate)
+            self.count_neighbors(state)
+            self.draw_importance(state, turn_key)
+        state.n_sweeps += 1
+
+    def update_cases(self, state: CudaState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
+        """z, w and kappa of every case given q-tilde.
+
+        A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
+        """
+        kernel = cuda_kernels.update_kernel(self.shape)
+        grid = grid_over(len(self.data.x), self.shape.group)
+        run = (self.numbers if numbers is None else to_card(numbers), state.most)
+        while True:
+            self.launch(
+                kernel, grid, state, self.constants, self.table, state.importance, state.entries, state.spare, run, key
+            )
+            most = int(from_card(state.most, state.stream)[0])
+            if most == 0:
+                state.entries, state.spare = state.spare, state.entries
+                return
+            # Some cases found more neighbors than there is room for: the same again, with room.
+            overwrite(state.most, np.zeros(1, np.int32))
+            state.spare = self.blank_entries(self.capacity_for(most))
+
+    def capacity_for(self, longest: int) -> int:
+        """Room for lists of this length: powers of two, because kernels are compiled for a capacity."""
+        return min(len(self.data.x_parents), power_of_two(longest))
+
+    def count_neighbors(self, state: CudaState) -> None:
+        """n_b and s_bj."""
+        counts = (state.weights.n_neighbors, state.weights.n_on)
+        self.launch(cuda_kernels.clear_counts, grid_over(len(self.data.x_parents)), state, counts)
+        self.launch(cuda_kernels.count_neighbors, grid_over(len(self.data.x)), state, state.entries, counts)
+
+    def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
+        """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
+        n_cases, n_features = self.data.x.shape
+        shape = self.shape._replace(chunk=0, group=0, capacity=state.entries.parent.shape[0])
+        compare, redraw = cuda_kernels.compare_kernel(shape), cuda_kernels.redraw_kernel(shape)
+        propose_key, sum_key = subkey(key, PROPOSE), subkey(key, SUM)
+        blocks, threads = grid_over(n_cases)
+        over_parents = power_of_two(len(self.data.x_parents), cuda_importance.BLOCK)
+        over_cases = power_of_two(n_cases, cuda_importance.BLOCK)
+        step = 1 if self.model.kind == "II" else n_features
+        sums = self.constants, self.table, state.entries, state.move, sum_key
+        weights, move = state.weights, state.move
+        for first in range(0, n_features, step):
+            last = first + step
+            self.launch(
+                cuda_importance.propose, (step, over_parents), state,
+                self.parents, weights, move, self.prior, propose_key, first,
+            )  # fmt: skip
+            self.launch(compare, ((blocks, step), threads), state, *sums, first)
+            self.launch(cuda_importance.decide, (step, over_cases), state, weights, move, propose_key, first, rate)
+            self.launch(redraw, (blocks, threads), state, *sums, first, last)
+
+    def draw_importance(self, state: CudaState, key: np.uint64) -> None:
+        """q given w with q-tilde integrated out, then q-tilde given both."""
+        n_parents, n_features = self.data.x_parents.shape
+        team = power_of_two(n_parents, cuda_importance.BLOCK)
+        weights = state.weights
+        self.launch(cuda_importance.draw_q, (n_features, team), state, weights, self.prior, subkey(key, GLOBAL))
+        blocks, threads = grid_over(n_parents)
+        self.launch(
+            cuda_importance.draw_q_tilde, ((blocks, n_features), threads), state,
+            self.parents, weights, state.importance, self.prior, subkey(key, PARENTS),
+        )  # fmt: skip
+
+    def observe(self, state: CudaState) -> Observation:
+        """What is kept of a chain after a sweep."""
+        votes, log_likelihood = self.summarise(state)
+        self.count_neighbors(state)
+        weights, stream = state.weights, state.stream
+        logit_q = from_card(weights.logit_q, stream)
+        n = from_card(state.entries.n, stream)
+        kappa = np.zeros(0)
+        if self.constants.kind == 3:
+            rows = from_card(state.entries.kappa, stream)
+            kappa = rows[np.arange(len(rows))[:, None] < n]
+        log = log_prior(
+            self.data, self.model, logit_q, from_card(weights.n_neighbors, stream).astype(np.int64),
+            from_card(weights.n_on, stream).astype(np.int64), kappa,
+        )  # fmt: skip
+        q_tilde = expit(from_card(weights.logits, stream))
+        return Observation(expit(logit_q), q_tilde, n, votes, float(log_likelihood.sum()) + log)
+
+    def summarise(self, state: CudaState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Vote shares (N, M) and log likelihood (N,) of the cases."""
+        n_cases = self.data.x.shape[0]
+        out = blank((n_cases, self.data.n_classes), np.float64), blank((n_cases,), np.float64)
+        kernel = cuda_kernels.summary_kernel(self.shape)
+        mu0 = float(self.model.hyper.mu0)
+        self.launch(kernel, grid_over(n_cases), state, self.constants, self.table, state.entries, mu0, out)
+        return from_card(out[0], state.stream), from_card(out[1], state.stream)
+
+    def neighbors(self, state: CudaState) -> layout.Neighbors:
+        """The lists of neighbors, as the CPU has them."""
+        n = from_card(state.entries.n, state.stream)
+        longest = max(1, int(n.max(initial=0)))
+        parent = from_card(state.entries.parent[:longest], state.stream)
+        halves = [from_card(state.entries.bits[word, :longest], state.stream) for word in range(self.n_words)]
+        bits = np.zeros((-(-self.n_words // 2), *parent.shape), np.uint64)
+        for word, half in enumerate(halves):
+            bits[word // 2] |= half.astype(np.uint64) << np.uint64(32 * (word % 2))
+        kappa = state.entries.kappa
+        kappa = from_card(kappa[:longest] if self.constants.kind == 3 else kappa, state.stream)
+        return layout.Neighbors(n, parent.T, bits.transpose(2, 1, 0), kappa.T)
+
+    def freeze(self, state: CudaState) -> dict[str, NDArray[Any]]:
+        """What the CPU's engine would write of this state; all else on the card follows from it."""
+        n, parent, bits, kappa = self.neighbors(state)
+        beyond = np.arange(parent.shape[1]) >= n[:, None]
+        for array in (parent, bits):
+            array[beyond] = 0
+        kappa[beyond if self.constants.kind == 3 else ...] = 0.0
+        weights, stream = state.weights, state.stream
+        frozen = CpuState(
+            state.seed,
+            state.chain,
+            state.n_sweeps,
+            from_card(weights.logit_q, stream),
+            from_card(weights.logits, stream),
+            layout.Neighbors(n, parent, bits, kappa),
+            from_card(weights.step, stream),
+        )
+        return super().freeze(frozen)
+
+    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CudaState:
+        """The state that `freeze` was given, on the card."""
+        state = self.start(seed, chain)
+        self.check_frozen(arrays, state)
+        neighbors = layout.Neighbors(*(arrays[f"neighbors.{name}"] for name in layout.Neighbors._fields))
+        layout.check_neighbors(self.constants, neighbors, len(self.data.x_parents))
+        state.n_sweeps = int(arrays["n_sweeps"])
+        overwrite(state.weights.logit_q, arrays["logit_q"])
+        overwrite(state.weights.logits, arrays["logit_q_tilde"])
+        overwrite(state.weights.step, arrays["step"])
+        state.entries = self.entries_of(neighbors)
+        self.fill_importance(state)
+        return state
+
+    def entries_of(self, neighbors: layout.Neighbors) -> Entries:
+        """Lists of neighbors as the CPU has them, on the card."""
+        n, parent, bits, kappa = neighbors
+        longest = parent.shape[1]
+        room = (0, self.capacity_for(longest) - longest), (0, 0)
+        x, x_parents, windows = self.data.x, self.data.x_parents, self.data.windows
+        same = [words_of(np.abs(x - x_parents[column]) <= windows) for column in parent.T]
+        halves = [bits[:, :, word // 2].T >> np.uint64(32 * (word % 2)) for word in range(self.n_words)]
+        return Entries(
+            to_card(n),
+            to_card(np.pad(parent.T, room)),
+            to_card(np.pad(np.stack(halves).astype(np.uint32), ((0, 0), *room))),
+            to_card(np.pad(np.stack(same, axis=1), ((0, 0), *room))),
+            to_card(np.pad(kappa.T, room) if self.constants.kind == 3 else kappa),
+        )
+
+    def latent(self, state: CudaState) -> Latent:
+        """The state as dense arrays."""
+        n_cases, n_features = self.data.x.shape
+        neighbors = self.neighbors(state)
+        z = np.zeros((n_cases, len(self.data.x_parents)), np.float32)
+        w = np.zeros((*z.shape, n_features), np.float32)
+        cases.add_z(neighbors, z)
+        cases.add_w(neighbors, w)
+        kappa = np.zeros(z.shape)
+        if self.constants.kind == 3:
+            for i, n in enumerate(neighbors.n):
+                kappa[i, neighbors.parent[i, :n]] = neighbors.kappa[i, :n]
+        return Latent(expit(from_card(state.weights.logit_q, state.stream)), z > 0, w > 0, kappa)
+
+    def add_neighbors(self, state: CudaState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
+        """Add z and z*w of this draw to the sums."""
+        neighbors = self.neighbors(state)
+        cases.add_z(neighbors, z_sum)
+        if w_sum is not None:
+            cases.add_w(neighbors, w_sum)
+
+    def add_influence(self, state: CudaState, kappa_sum: NDArray[np.float32], share_sum: NDArray[np.float32]) -> None:
+        """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
+        mu, mu0 = self.model.hyper.mu_per_class(self.data.n_classes), float(self.model.hyper.mu0)
+        neighbors = self.neighbors(state)
+        cases.add_kappa(self.constants, self.data.y_parents, mu, mu0, neighbors, kappa_sum, share_sum)

@@ -1,0 +1,334 @@
+"""CUDA kernels for q and q-tilde: the moves of ``importance.py``, a block of threads for each feature.
+
+Sums are taken in a fixed order, so that the same seed gives the same draws. The conditional density of q_j given w is
+evaluated by all threads of a block together, and they take the same slice-sampling step side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from numba import cuda, float64, uint64
+
+from bayespatch.engine.importance import beta_shape, set_importance, softplus
+from bayespatch.engine.special import digamma, log_beta, trigamma
+from bayespatch.engine.streams import (
+    compiled,
+    inlined,
+    key_of,
+    logit_beta,
+    normal,
+    open_stream,
+    uniform,
+    uniform_positive,
+)
+
+BLOCK = 256  # threads for a feature, at most; a power of two
+TARGET_ACCEPTANCE = 0.35
+
+
+class Parents(NamedTuple):
+    """What q-tilde has to know of the data: where values are missing."""
+
+    x: Any  # (S, P) float64, missing values as in ``votes.py``
+
+
+class Prior(NamedTuple):
+    """The constants of q and q-tilde."""
+
+    gamma: Any  # (P,)
+    sigma1: Any  # (P,)
+    sigma2: float
+
+
+class Chain(NamedTuple):
+    """q, q-tilde and the counts that they depend on."""
+
+    logit_q: Any  # (P,)
+    logits: Any  # (S, P) logit q-tilde
+    step: Any  # (P,) width of the proposals for logit q
+    n_neighbors: Any  # (S,) int32
+    n_on: Any  # (S, P) int32
+    above: Any  # (2, P, N+1) int32: how many parents have n > k, and s > k
+
+
+class Move(NamedTuple):
+    """A proposal for q and q-tilde, and what speaks for it."""
+
+    old: Any  # (4, S, P) float64: q-tilde, rows as in ``votes.py``
+    new: Any  # (4, S, P)
+    logit_new: Any  # (P,)
+    log_prior: Any  # (P,) log of prior ratio and Jacobian
+    log_ratio: Any  # (P, N)
+    accepted: Any  # (P,) int32
+
+
+@inlined
+def fill_one(parents, importance, b, j, logit):
+    """q-tilde of parent b and feature j, in double and in single precision."""
+    set_importance(importance.double, parents.x, b, j, logit)
+    for row in range(4):
+        importance.single[row, b, j] = importance.double[row, b, j]
+
+
+@cuda.jit
+def fill_importance(parents, chain, importance):
+    """All of q-tilde, from its logits: one thread a parent and feature."""
+    b = cuda.grid(1)
+    j = cuda.blockIdx.y
+    if b < chain.logits.shape[0]:
+        fill_one(parents, importance, b, j, chain.logits[b, j])
+
+
+@cuda.jit(device=True)
+def block_sum(buffer, value):
+    """The sum of a number over the threads of a block, for all of them; a tree, always the same."""
+    t = cuda.threadIdx.x
+    buffer[t] = value
+    cuda.syncthreads()
+    half = cuda.blockDim.x // 2
+    while half > 0:
+        if t < half:
+            buffer[t] += buffer[t + half]
+        cuda.syncthreads()
+        half //= 2
+    total = buffer[0]
+    cuda.syncthreads()
+    return total
+
+
+@compiled
+def draw_for_proposal(rng, key, j):
+    """A normal and a uniform number for feature j."""
+    open_stream(rng, key_of(key, j))
+    return normal(rng), uniform(rng)
+
+
+@compiled
+def carry_along(parents, chain, move, sigma2, logit, logit_new, j, first, step):
+    """Move logit q~_bj of every step-th used parent along with logit q_j, into `move.new` (``importance.carry_along``).
+
+    Returns the log of prior ratio and Jacobian without the Beta functions, and the number of used parents.
+    """
+    shape, shape_new = beta_shape(logit, sigma2), beta_shape(logit_new, sigma2)
+    center, center_new = digamma(shape) - digamma(sigma2), digamma(shape_new) - digamma(sigma2)
+    stretch = math.sqrt((trigamma(shape_new) + trigamma(sigma2)) / (trigamma(shape) + trigamma(sigma2)))
+    log = 0.0
+    n_used = 0.0
+    for b in range(first, chain.logits.shape[0], step):
+        if chain.n_neighbors[b] > 0:
+            v = chain.logits[b, j]
+            v_new = center_new + (v - center) * stretch
+            log += shape_new * v_new - (shape_new + sigma2) * softplus(v_new)
+            log -= shape * v - (shape + sigma2) * softplus(v)
+            log += math.log(stretch)
+            n_used += 1.0
+            set_importance(move.new, parents.x, b, j, v_new)
+    return log, n_used
+
+
+@compiled
+def log_prior_q(prior, logit, j):
+    """The log density of logit q_j, but for a constant."""
+    return -prior.gamma[j] * softplus(-logit) - prior.sigma1[j] * softplus(logit)
+
+
+@compiled
+def log_prior_ratio(prior, logit, logit_new, j, n_used):
+    """Of logit q_j, and of the Beta functions of the used q~."""
+    log = -n_used * (
+        log_beta(beta_shape(logit_new, prior.sigma2), prior.sigma2)
+        - log_beta(beta_shape(logit, prior.sigma2), prior.sigma2)
+    )
+    return log + log_prior_q(prior, logit_new, j) - log_prior_q(prior, logit, j)
+
+
+@cuda.jit
+def propose(parents, chain, move, prior, key, first):
+    """A new q_j, and q~_:j that goes with it, for features from `first` on: one block each."""
+    buffer = cuda.shared.array(BLOCK, float64)
+    rng = cuda.local.array(2, uint64)
+    j = first + cuda.blockIdx.x
+    drawn, _ = draw_for_proposal(rng, key, j)
+    logit = chain.logit_q[j]
+    logit_new = logit + chain.step[j] * drawn
+    log, n_used = carry_along(
+        parents, chain, move, prior.sigma2, logit, logit_new, j, cuda.threadIdx.x, cuda.blockDim.x
+    )
+    log = block_sum(buffer, log)
+    n_used = block_sum(buffer, n_used)
+    if cuda.threadIdx.x == 0:
+        move.logit_new[j] = logit_new
+        move.log_prior[j] = log + log_prior_ratio(prior, logit, logit_new, j, n_used)
+
+
+@compiled
+def part_of_sum(values, first, step):
+    """The sum of every step-th value."""
+    total = 0.0
+    for k in range(first, values.shape[0], step):
+        total += values[k]
+    return total
+
+
+@compiled
+def is_accepted(u, log):
+    """Metropolis; what is not a number is not accepted."""
+    return math.log1p(-u) < log
+
+
+@compiled
+def adapted(step, log, rate):
+    """The step after a proposal that was accepted with probability min(1, e^log)."""
+    chance = 0.0
+    if log >= 0.0:
+        chance = 1.0
+    elif log < 0.0:
+        chance = math.exp(log)
+    return step * math.exp(rate * (chance - TARGET_ACCEPTANCE))
+
+
+@cuda.jit
+def decide(chain, move, key, first, rate):
+    """Take the proposals or leave them; steps are adapted at this rate (0 after the warm-up)."""
+    buffer = cuda.shared.array(BLOCK, float64)
+    rng = cuda.local.array(2, uint64)
+    t = cuda.threadIdx.x
+    j = first + cuda.blockIdx.x
+    _, u = draw_for_proposal(rng, key, j)
+    log = move.log_prior[j] + block_sum(buffer, part_of_sum(move.log_ratio[j], t, cuda.blockDim.x))
+    accepted = is_accepted(u, log)
+    if t == 0:
+        move.accepted[j] = accepted
+        chain.step[j] = adapted(chain.step[j], log, rate)
+        if accepted:
+            chain.logit_q[j] = move.logit_new[j]
+    if accepted:
+        for b in range(t, chain.n_neighbors.shape[0], cuda.blockDim.x):
+            if chain.n_neighbors[b] > 0:
+                for row in range(4):
+                    move.old[row, b, j] = move.new[row, b, j]
+
+
+@compiled
+def most_of(values, first, step):
+    """The largest of every step-th value, or 0."""
+    most = 0
+    for k in range(first, values.shape[0], step):
+        most = max(most, values[k])
+    return most
+
+
+@compiled
+def part_of_density(chain, sigma2, logit, j, most, first, step):
+    """Every step-th k of the sum in `importance.log_density_of_logit_q`."""
+    a = beta_shape(logit, sigma2)
+    log = 0.0
+    for k in range(first, most, step):
+        if chain.above[1, j, k] > 0:
+            log += chain.above[1, j, k] * math.log(a + k)
+        if chain.above[0, j, k] > 0:
+            log -= chain.above[0, j, k] * math.log(a + sigma2 + k)
+    return log
+
+
+@compiled
+def open_feature(rng, key, j):
+    open_stream(rng, key_of(key, j))
+
+
+@cuda.jit(device=True)
+def count_above(buffer, counts, most):
+    """counts[k], how many values are k, into how many values exceed k, for k = 0..most; by all threads of a block."""
+    t = cuda.threadIdx.x
+    share = (most + cuda.blockDim.x) // cuda.blockDim.x
+    first = t * share
+    last = min(most + 1, first + share)
+    mine = 0.0
+    for k in range(first, last):
+        mine += counts[k]
+    buffer[t] = mine
+    cuda.syncthreads()
+    left = 0
+    for other in range(t + 1, cuda.blockDim.x):
+        left += int(buffer[other])
+    cuda.syncthreads()
+    for k in range(last - 1, first - 1, -1):
+        here = counts[k]
+        counts[k] = left
+        left += here
+    cuda.syncthreads()
+
+
+@cuda.jit
+def draw_q(chain, prior, key):
+    """q_j given w, q~ integrated out: a slice-sampling step (``importance.slice_logit_q``), one block a feature."""
+    buffer = cuda.shared.array(BLOCK, float64)
+    rng = cuda.local.array(2, uint64)
+    t = cuda.threadIdx.x
+    n_threads = cuda.blockDim.x
+    j = cuda.blockIdx.x
+    buffer[t] = most_of(chain.n_neighbors, t, n_threads)
+    cuda.syncthreads()
+    most = 0
+    for other in range(n_threads):
+        most = max(most, int(buffer[other]))
+    cuda.syncthreads()
+    for k in range(t, most + 1, n_threads):
+        chain.above[0, j, k] = 0
+        chain.above[1, j, k] = 0
+    cuda.syncthreads()
+    for b in range(t, chain.n_neighbors.shape[0], n_threads):
+        cuda.atomic.add(chain.above, (0, j, chain.n_neighbors[b]), 1)
+        cuda.atomic.add(chain.above, (1, j, chain.n_on[b, j]), 1)
+    cuda.syncthreads()
+    count_above(buffer, chain.above[0, j], most)
+    count_above(buffer, chain.above[1, j], most)
+
+    open_feature(rng, key, j)
+    logit = chain.logit_q[j]
+    log = part_of_density(chain, prior.sigma2, logit, j, most, t, n_threads)
+    level = log_prior_q(prior, logit, j) + block_sum(buffer, log) + math.log(uniform_positive(rng))
+    left = logit - uniform(rng)
+    right = left + 1.0
+    while True:
+        log = part_of_density(chain, prior.sigma2, left, j, most, t, n_threads)
+        if not log_prior_q(prior, left, j) + block_sum(buffer, log) > level:
+            break
+        left -= 1.0
+    while True:
+        log = part_of_density(chain, prior.sigma2, right, j, most, t, n_threads)
+        if not log_prior_q(prior, right, j) + block_sum(buffer, log) > level:
+            break
+        right += 1.0
+    while True:
+        new = left + uniform(rng) * (right - left)
+        log = part_of_density(chain, prior.sigma2, new, j, most, t, n_threads)
+        if log_prior_q(prior, new, j) + block_sum(buffer, log) > level:
+            break
+        if new < logit:
+            left = new
+        else:
+            right = new
+    if t == 0:
+        chain.logit_q[j] = new
+
+
+@compiled
+def draw_q_tilde_one(parents, chain, importance, rng, sigma2, key, b, j):
+    """logit q~_bj given q and w."""
+    open_stream(rng, key_of(key_of(key, b), j))
+    s = chain.n_on[b, j]
+    logit = logit_beta(rng, beta_shape(chain.logit_q[j], sigma2) + s, sigma2 + chain.n_neighbors[b] - s)
+    chain.logits[b, j] = logit
+    fill_one(parents, importance, b, j, logit)
+
+
+@cuda.jit
+def draw_q_tilde(parents, chain, importance, prior, key):
+    """q~_bj given q and w: one thread a parent and feature."""
+    b = cuda.grid(1)
+    if b < chain.logits.shape[0]:
+        rng = cuda.local.array(2, uint64)
+        draw_q_tilde_one(parents, chain, importance, rng, prior.sigma2, key, b, cuda.blockIdx.y)

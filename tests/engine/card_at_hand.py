@@ -1,0 +1,70 @@
+"""A small problem in the layout of the GPU, in NumPy arrays: the functions of a card run on the CPU as well."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.engine import layout
+from bayespatch.engine.cuda_case import Entries, Table, words_of
+from bayespatch.engine.votes import Constants
+from bayespatch.model import Data, Hyperparameters, Kind, Model, agreement, feature_constants
+from tests.problems import random_data
+
+
+class Hand(NamedTuple):
+    """Data, model, and both as the kernels see them; one case has several neighbors."""
+
+    data: Data
+    model: Model
+    c: Constants
+    table: Table
+    entries: Entries
+    old: NDArray[np.float64]  # (4, S, P) importance
+    new: NDArray[np.float64]
+
+
+def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_summed: int = 4) -> Hand:
+    """Case 0 has the first parents as neighbors, with w, kappa and q-tilde at random."""
+    rng = np.random.default_rng(seed)
+    data = random_data(seed, 2, 5, n_features, hidden=0.0)
+    hyper = Hyperparameters(alpha=0.3, lam0=0.3, lam=1.7, mu0=0.4, mu=(1.0, 2.5), sigma2=2.0)
+    model = Model(kind, "exact", hyper)
+    c = layout.constants_of(data, model)._replace(max_summed=max_summed)
+    _, c2 = feature_constants(data, model)
+    same = agreement(data)
+    table = Table(
+        same=np.stack([words_of(rows) for rows in same], axis=2),
+        votes=words_of(~np.isnan(data.x_parents)),
+        observed=words_of(~np.isnan(data.x)),
+        y=data.y.astype(np.int32),
+        own_parent=np.full(2, -1, np.int32),
+        y_parents=data.y_parents.astype(np.int32),
+        c2=c2,
+        reciprocal=1.0 / (c2 + c.lam * np.arange(6)[:, None]),
+        mu=hyper.mu_per_class(2),
+    )
+    n = np.array([n_neighbors, 0], np.int32)
+    parent = np.tile(np.arange(5, dtype=np.int32)[:, None], (1, 2))
+    bits = words_of(rng.random((5, n_features)) < 0.5)
+    entries = Entries(
+        n,
+        parent,
+        np.repeat(bits[:, :, None], 2, axis=2),
+        table.same[:, :5].copy(),
+        np.repeat(rng.random((5, 1)), 2, axis=1),
+    )
+    importances = []
+    for _ in range(2):
+        on = rng.random((5, n_features))
+        silent = np.isnan(data.x_parents)
+        importances.append(np.stack([on, 1 - on, np.where(silent, 0.0, on), np.where(silent, 1.0, 1 - on)]))
+    return Hand(data, model, c, table, entries, *importances)
+
+
+def w_of(entries: Entries, i: int, n_features: int) -> NDArray[np.bool_]:
+    """w of the entries of case i, (n, P)."""
+    rows = entries.bits[:, : entries.n[i], i]
+    return np.array([[bool(rows[j // 32, s] >> (j % 32) & 1) for j in range(n_features)] for s in range(entries.n[i])])

@@ -1,0 +1,77 @@
+"""The card as Numba's simulator has it, which has to be chosen before Numba is loaded. It knows no device memory here:
+plain arrays take its place, so that the functions of ``cuda_case`` and its like run compiled, and only the kernels
+around them are simulated."""
+
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from numba import config
+
+from bayespatch.engine import cuda as engine_room
+from bayespatch.engine import cuda_importance, cuda_memory
+from bayespatch.engine.cpu import CpuEngine, subkey
+from bayespatch.engine.cuda import CudaEngine
+from bayespatch.model import Model
+from tests.enumeration import enumerate_posterior
+from tests.montecarlo import batch_means
+from tests.problems import PROBLEMS
+
+assert config.ENABLE_CUDASIM, "run through tests.simulator"
+sys.setswitchinterval(1e-5)  # the simulator waits for its threads by asking them again and again
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch):
+    """Memory of the card is memory."""
+    monkeypatch.setattr(engine_room, "to_card", lambda array: np.array(array, order="C"))
+    monkeypatch.setattr(engine_room, "blank", lambda shape, dtype: np.zeros(shape, dtype))
+    monkeypatch.setattr(engine_room, "from_card", lambda array, stream=0: np.array(array))
+    monkeypatch.setattr(engine_room, "overwrite", lambda card, array: card.__setitem__(Ellipsis, array))
+    monkeypatch.setattr(cuda_memory, "free_bytes", lambda: 1e9)
+
+
+def equal(a, b):
+    return (a.z == b.z).all() and (a.w == b.w)[a.z].all() and np.allclose(a.kappa[a.z], b.kappa[b.z], rtol=1e-9)
+
+
+def check_updates(data, model, n_updates):
+    """The same random numbers, and all but the same odds: the same neighbors as on the CPU, draw for draw."""
+    card, cpu = CudaEngine(data, model), CpuEngine(data, model)
+    there, here, n_found = card.start(1, 0), cpu.start(1, 0), 0
+    for k in range(n_updates):
+        key = subkey(np.uint64(5), k)
+        card.update_cases(there, key)
+        cpu.update_cases(here, key)
+        assert equal(card.latent(there), cpu.latent(here)), f"update {k}"
+        n_found += here.neighbors.n.sum()
+    assert n_found > 0
+    np.testing.assert_allclose(card.summarise(there)[0], cpu.summarise(here)[0], rtol=1e-12)
+    np.testing.assert_allclose(card.summarise(there)[1], cpu.summarise(here)[1], rtol=1e-9)
+
+
+def check_means(kind, name, n_draws, monkeypatch):
+    """Means over one chain are those of the exact posterior.
+
+    Blocks of one thread and few draws, because the simulator is slow where threads wait for each other:
+    `benchmarks/gpu.py` does the same at length on a card.
+    """
+    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_importance, "BLOCK", 1)
+    data, hyper = PROBLEMS[name]()
+    model = Model(kind, "exact", hyper)
+    exact = enumerate_posterior(data, model)
+    engine = CudaEngine(data, model)
+    state = engine.start(zlib.crc32(name.encode()), 0)
+    draws = {"z": [], "q": []}
+    for sweep in range(10 + n_draws):
+        engine.sweep(state, adapt=sweep < 10)
+        if sweep >= 10:
+            latent = engine.latent(state)
+            draws["z"].append(latent.z)
+            draws["q"].append(latent.q)
+    for key, truth in (("z", exact.z), ("q", exact.q)):
+        estimate = batch_means(np.asarray(draws[key], dtype=np.float64)[None])
+        # Twenty batches: a spread with 19 degrees of freedom; five errors are exceeded once in 10^4.
+        assert np.all(np.abs(estimate.mean - truth) <= 5.0 * estimate.error + 1e-12), (key, estimate, truth)

@@ -1,0 +1,55 @@
+"""Tests of the CUDA engine in Numba's simulator: ``test_cuda`` runs this file in a process of its own. The same at more
+length is in ``tests/statistical``."""
+
+import numpy as np
+import pytest
+
+from bayespatch.engine import cuda_importance, cuda_memory
+from bayespatch.engine.cuda import CudaEngine
+from bayespatch.model import KINDS, Hyperparameters, Model
+from tests.engine.simulated_card import check_means, check_updates, memory  # noqa: F401
+from tests.problems import PROBLEMS, random_data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_updates_are_those_of_the_cpu(kind):
+    data, hyper = PROBLEMS["crowd"]()
+    check_updates(data, Model(kind, "exact", hyper), 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_thawed_chain_goes_on_as_the_frozen_one(kind, monkeypatch):
+    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_importance, "BLOCK", 1)
+    engine = CudaEngine(random_data(3, 3, 5, 2), Model(kind, "exact", Hyperparameters(alpha=0.5)))
+    state = engine.start(11, 2)
+    engine.sweep(state, adapt=True)
+    frozen = engine.freeze(state)
+    assert frozen["neighbors.n"].any()
+    other = engine.thaw({name: array.copy() for name, array in frozen.items()}, 11, 2)
+    engine.sweep(state, adapt=True)
+    engine.sweep(other, adapt=True)
+    for one, two in zip(engine.observe(state), engine.observe(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+    again = engine.freeze(other)
+    for name, array in engine.freeze(state).items():
+        np.testing.assert_array_equal(array, again[name])
+    with pytest.raises(ValueError, match="not a list of parents"):
+        engine.thaw({**frozen, "neighbors.parent": frozen["neighbors.parent"] + 5}, 11, 2)
+    with pytest.raises(ValueError, match="the state is of chain 2"):
+        engine.thaw(frozen, 11, 3)
+
+
+def test_importance_can_be_set():
+    data, hyper = PROBLEMS["crowd"]()
+    engine = CudaEngine(data, Model("I", "exact", hyper))
+    state = engine.start(0, 0)
+    q_tilde = np.random.default_rng(0).random((3, 2))
+    engine.set_importance(state, np.array([0.25, 0.5]), q_tilde)
+    np.testing.assert_allclose(engine.observe(state).q_tilde, q_tilde, rtol=1e-12)
+    np.testing.assert_allclose(state.importance.double[0], q_tilde, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_are_those_of_the_exact_posterior(kind, monkeypatch):
+    check_means(kind, "one_case" if kind == "I" else "one_parent", 40, monkeypatch)

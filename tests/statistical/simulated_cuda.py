@@ -1,0 +1,54 @@
+"""More tests of the CUDA engine in the simulator: ``test_cuda_simulated`` runs this file in a process of its own."""
+
+import numpy as np
+import pytest
+
+from bayespatch import model as bp
+from bayespatch.engine import cuda as engine_room
+from bayespatch.engine import cuda_memory
+from bayespatch.engine.cuda import CudaEngine
+from bayespatch.model import KINDS, Hyperparameters, Model
+from tests.engine.simulated_card import check_means, check_updates, memory  # noqa: F401
+from tests.problems import PROBLEMS, random_data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_updates_are_those_of_the_cpu(kind):
+    data, hyper = PROBLEMS["crowd"]()
+    check_updates(data, Model(kind, "exact", hyper), 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_updates_are_those_of_the_cpu_with_missing_values_windows_and_itself(kind, monkeypatch):
+    monkeypatch.setattr(cuda_memory, "GROUP", 2)  # two groups, the second not full
+    monkeypatch.setattr(engine_room, "DIGITS", 1.0)  # products in several parts
+    data = random_data(3, 3, 5, 2, itself=True)
+    check_updates(data, Model(kind, "paper", Hyperparameters(alpha=0.5, lam0=0.2, tau=1.3, sigma3=0.8)), 6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sweep_leaves_a_state_that_the_model_knows(kind, monkeypatch):
+    data, hyper = PROBLEMS["crowd"]()
+    model = Model(kind, "exact", hyper)
+    engine = CudaEngine(data, model)
+    state, again = engine.start(3, 1), engine.start(3, 1)
+    state.spare = engine.blank_entries(1)  # too short: it has to grow
+    for _ in range(6):
+        engine.sweep(state, adapt=True)
+        engine.sweep(again, adapt=True)
+    seen, latent = engine.observe(state), engine.latent(state)
+    np.testing.assert_allclose(seen.log_joint, bp.log_joint(data, model, latent), rtol=1e-9)
+    np.testing.assert_array_equal(seen.n_neighbors, latent.z.sum(axis=1))
+    np.testing.assert_allclose(seen.votes, bp.class_votes(data, model, latent), rtol=1e-12)
+    np.testing.assert_array_equal(seen.q_tilde, engine.observe(again).q_tilde)  # the same seed, the same draws
+    z, kappa, shares = (np.zeros(latent.z.shape, np.float32) for _ in range(3))
+    engine.add_neighbors(state, z, None)
+    engine.add_influence(state, kappa, shares)
+    np.testing.assert_array_equal(z > 0, latent.z)
+    np.testing.assert_allclose(kappa, bp.influence(model, latent), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["one_case", "one_parent", "many_values"])
+def test_means_are_those_of_the_exact_posterior(kind, name, monkeypatch):
+    check_means(kind, name, 400, monkeypatch)
