@@ -1,0 +1,108 @@
+"""Builds wheel and sdist, and installs them in empty environments, with each extra alone; ``make package-check``.
+
+It needs an index to install from, and minutes. Extras that are given as arguments are tried instead of all.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ("py.typed", "datasets/data/heart.csv", "datasets/data/breast.csv", "datasets/data/ATTRIBUTION.md")
+IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_house.py", "examples/demo.py")
+
+# What must work with the core alone, and what only with an extra: its code, and the packages that the others lack.
+CORE = """
+import subprocess, sys, time, warnings
+warnings.simplefilter("ignore")
+began = time.perf_counter()
+import bayespatch
+assert time.perf_counter() - began < 0.5, "import bayespatch takes half a second or more"
+rows = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+short = dict(chains=1, draws=10, warmup=10, random_state=0)
+clf = bayespatch.PatchworkClassifier(**short).fit(rows, ["sick", "sick", "well", "well"] * 5)
+clf.save("model.bpatch")
+assert bayespatch.load("model.bpatch").predict(rows[:1])[0] == "sick"
+assert bayespatch.PatchworkRegressor(**short).fit(rows, [7.0, 6.0, 1.0, 2.0] * 5).predict(rows[:1])[0] > 4
+print(clf.explain(rows[0]))
+"""
+EXTRAS = {
+    "": ("", ("pandas", "matplotlib", "typer", "rich", "arviz_base")),
+    "plot": ("from bayespatch import plot\nplot.patchwork(clf.explain(rows[0])).figure.savefig('p.png')", ("pandas",)),
+    "report": (
+        "from bayespatch.report import case_report\ncase_report(clf.explain(rows[0]), 'case.html')",
+        ("pandas", "matplotlib"),
+    ),
+    "cli": ("subprocess.run([sys.executable, '-m', 'bayespatch', '--help'], check=True)", ("matplotlib",)),
+    "arviz": ("assert 'posterior' in clf.posterior_.to_arviz().children", ("matplotlib", "typer")),
+    "datasets": ("X, y = bayespatch.datasets.load_heart()\nassert X.shape == (303, 13)", ("matplotlib", "typer")),
+    "all": ("X, y = bayespatch.datasets.load_breast()\nfrom bayespatch import plot", ()),
+}
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or list(EXTRAS)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        wheel, sdist = build(home)
+        for extra in wanted:
+            code, absent = EXTRAS[extra]
+            check(home, wheel, extra, CORE + without(absent) + code)
+        if not sys.argv[1:]:
+            check(home, sdist, "", CORE)
+    print("wheel, sdist and extras are in order")
+
+
+def build(home: Path) -> tuple[Path, Path]:
+    """The sdist, and the wheel that is made from it; what has to be in them is."""
+    run([sys.executable, "-m", "build", "--outdir", str(home / "dist"), str(ROOT)], home)
+    (wheel,), (sdist,) = ((home / "dist").glob(kind) for kind in ("*.whl", "*.tar.gz"))
+    with zipfile.ZipFile(wheel) as file:
+        names = set(file.namelist())
+    missing = [name for name in SHIPPED if f"bayespatch/{name}" not in names]
+    strangers = sorted({name.split("/")[0] for name in names if not name.startswith("bayespatch")})
+    if missing or strangers:
+        sys.exit(f"{wheel.name} lacks {missing}, and has {strangers} beside the package")
+    with tarfile.open(sdist) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    missing = [name for name in IN_SDIST if name not in names]
+    if missing:
+        sys.exit(f"{sdist.name} lacks {missing}")
+    print(f"built {wheel.name} ({wheel.stat().st_size // 1000} kB) and {sdist.name} ({sdist.stat().st_size // 1000} kB)")
+    return wheel, sdist
+
+
+def without(packages: tuple[str, ...]) -> str:
+    """Code that sees that the environment is as bare as it should be."""
+    find = "import importlib.util\n"
+    return find + "".join(f"assert importlib.util.find_spec({name!r}) is None, {name!r}\n" for name in packages)
+
+
+def check(home: Path, package: Path, extra: str, code: str) -> None:
+    """Install the package in an empty environment and run the code there."""
+    place = home / "environment"
+    run([sys.executable, "-m", "venv", "--clear", str(place)], home)
+    python = str(place / "bin" / "python")
+    what = f"{package}[{extra}]" if extra else str(package)
+    run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", what], home)
+    run([python, "-m", "pip", "check"], home)
+    run([python, "-c", code], home)
+    print(f"{package.name} with {f'[{extra}]' if extra else 'nothing else'}: in order", flush=True)
+
+
+def run(command: list[str], home: Path) -> None:
+    """In the folder, with nothing of this checkout in the way."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=home, env=clean, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command[:6])} failed:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+
+
+if __name__ == "__main__":
+    main()
