@@ -74,7 +74,7 @@ def build(home: Path) -> tuple[Path, Path]:
     missing = [name for name in IN_SDIST if name not in names]
     if missing:
         sys.exit(f"{sdist.name} lacks {missing}")
-    print(f"built {wheel.name} ({wheel.stat().st_size // 1000} kB) and {sdist.name} ({sdist.stat().st_size // 1000} kB)")
+    print(f"built {wheel.name} and {sdist.name}", flush=True)
     return wheel, sdist
 
 

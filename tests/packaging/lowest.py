@@ -1,4 +1,4 @@
-"""The oldest versions that pyproject.toml allows, as constraints for pip; ``make test-lowest`` runs the tests with them."""
+"""The oldest versions that pyproject.toml allows, as constraints for pip; used by ``make test-lowest``."""
 
 from __future__ import annotations
 
