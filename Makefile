@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: venv ## Fit the bundled heart data and show one patient's patchwork
+demo: venv ## Fit the bundled heart data, show one patient's patchwork, write a page about the patient and the model
 	$(BIN)/python examples/demo.py
 
 test: venv ## Run the tests, but for the slow statistical ones

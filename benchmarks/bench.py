@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import explaining
 import memory
 import mixing
 import plots
@@ -30,9 +31,10 @@ BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
     "scale": scale.main,
     "speed": speed.main,
     "prediction": prediction.main,
+    "explaining": explaining.main,
     "mixing": mixing.main,
 }
-ORDER = ("speed", "prediction", "mixing", "memory", "scale", "startup")  # on the page
+ORDER = ("speed", "prediction", "explaining", "mixing", "memory", "scale", "startup")  # on the page
 
 
 def main() -> None:

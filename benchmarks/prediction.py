@@ -10,7 +10,7 @@ from measure import Finding, Row, Say, Section, interleaved, ratio, run_alone
 
 from bayespatch import PatchworkClassifier, datasets
 from bayespatch.engine.cpu import CpuEngine, chain_key, subkey
-from bayespatch.model import HIDDEN, KINDS, Kind
+from bayespatch.model import HIDDEN, KINDS, Data, Kind
 from bayespatch.predict import draws_used, predict_cases
 
 SETTLED = 10  # sweeps after which the cost of an update is that of the long run
@@ -34,7 +34,9 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
         clf = fitted(kind, len(X), draws)
         posterior = clf.posterior_
         x = clf.schema_.encode(many).x
-        new = clf._data(x, np.full(len(x), HIDDEN), np.full(len(x), -1))
+        past = clf.x_[clf.parents_], clf.y_[clf.parents_]
+        nobody = np.full(len(x), -1)  # none of them is a parent
+        new = Data(x, np.full(len(x), HIDDEN), *past, clf.schema_.n_values, 2, clf.schema_.windows, nobody)
         n_draws = posterior.n_chains * len(draws_used(posterior))
         engine = CpuEngine(new, posterior.model)
         state = engine.start(seed=0, chain=0)

@@ -74,6 +74,15 @@ def test_a_case_does_not_depend_on_the_others_their_order_or_the_threads(posteri
             np.testing.assert_array_equal(found, expected[rows])
 
 
+def test_shares_come_without_the_features(posterior):
+    data = new_cases()
+    shares, whole = (predict_cases(posterior, data, detail=detail) for detail in ("shares", True))
+    assert shares.company.features.shape == (25, 20, 0)
+    np.testing.assert_array_equal(shares.votes, whole.votes)
+    for name in ("probability", "influence", "share"):
+        np.testing.assert_array_equal(getattr(shares.company, name), getattr(whole.company, name))
+
+
 def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch):
     data = new_cases()
     whole = predict_cases(posterior, data, detail=True)
@@ -83,7 +92,7 @@ def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch
     joined = predict_cases(posterior, data, detail=True)
     np.testing.assert_array_equal(joined.votes, whole.votes)
     np.testing.assert_array_equal(joined.company.features, whole.company.features)
-    monkeypatch.setattr(predict, "BATCH_NUMBERS", 3 * (200 * 2 + 20 * 7))
+    monkeypatch.setattr(predict, "BATCH_NUMBERS", 3 * (200 * 2 + 20 * (N_FEATURES + 2 + 2 + 3)))
     assert next(predict_batches(posterior, data, detail=True)).votes.shape[1] == 3
     monkeypatch.setattr(predict, "BATCH_NUMBERS", 1)
     assert next(predict_batches(posterior, data)).votes.shape[1] == 1
@@ -202,3 +211,31 @@ def test_the_model_of_the_posterior_is_used():
     posterior = fitted("III")
     assert posterior.model == Model("III", "exact", Hyperparameters(alpha=0.2))
     assert predict_cases(posterior, new_cases(), detail=True).company.influence.max() < 1
+
+
+def test_the_rest_of_company_belongs_to_the_same_draws(posterior):
+    data = new_cases()
+    found = predict_cases(posterior, data, detail=True)
+    company = found.company
+    np.testing.assert_allclose(company.by_chain.mean(axis=1), company.influence, rtol=1e-5, atol=1e-7)
+    # The votes beside a parent are those of the draws in which it is a neighbor: no more of them than there are.
+    np.testing.assert_allclose(company.votes_beside.sum(axis=2), company.probability, rtol=1e-5, atol=1e-7)
+    assert (company.votes_beside <= found.votes.mean(axis=0)[:, None, :] + 1e-6).all()
+    # log of a mean is at least the mean of the logs
+    assert (np.log(company.explained).sum(axis=1) >= found.familiarity - 1e-4).all()
+
+
+def test_one_draw_explains_values_as_its_likelihood_says():
+    posterior = fitted(chains=1, draws=1)
+    found = predict_cases(posterior, new_cases(), detail=True)
+    np.testing.assert_allclose(np.log(found.company.explained).sum(axis=1), found.familiarity, rtol=1e-4)
+
+
+def test_a_parent_that_is_not_there_is_asked_no_more(posterior):
+    data = new_cases()
+    fewer, rest = predict.without_parent(posterior, data, 3)
+    assert len(rest.x_parents) == len(data.x_parents) - 1
+    assert fewer.q_tilde.shape[2] == len(rest.x_parents)
+    excluded = predict_cases(posterior, data._replace(own_parent=np.full(len(data.x), 3))).mean_votes()
+    # 60 draws each, of shares with a standard deviation of at most .5; their autocorrelation is small.
+    assert np.abs(predict_cases(fewer, rest).mean_votes() - excluded).max() < 4 * np.sqrt(2 / 60) * 0.5

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bayespatch import datasets as datasets
     from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
     from bayespatch.estimator import PatchworkRegressor as PatchworkRegressor
+    from bayespatch.explain import Explanation as Explanation
     from bayespatch.model import Hyperparameters as Hyperparameters
     from bayespatch.posterior import Posterior as Posterior
     from bayespatch.sample import sample as sample
@@ -27,6 +28,7 @@ __version__ = "0.1.0.dev0"
 
 # Public name -> the room it lives in; None: the name is a room itself.
 _ROOM_OF: dict[str, str | None] = {
+    "Explanation": "explain",
     "Hyperparameters": "model",
     "PatchworkClassifier": "estimator",
     "PatchworkRegressor": "estimator",
@@ -37,6 +39,7 @@ _ROOM_OF: dict[str, str | None] = {
 }
 
 __all__ = [
+    "Explanation",
     "Hyperparameters",
     "PatchworkClassifier",
     "PatchworkRegressor",

@@ -79,7 +79,7 @@ def check_path(path: str | os.PathLike[str]) -> str:
             return name
     except (TypeError, UnicodeEncodeError):
         pass
-    raise refuse(path, "is not a path", "pass the name of a file, such as 'model.bpatch'")
+    raise refuse(path, "is not a path", "pass the name of a file")
 
 
 def digest(part: Part) -> str:
@@ -101,7 +101,7 @@ def write(files: Sequence[tuple[str | os.PathLike[str], File]]) -> None:
     with ExitStack() as stack:
         for path, file in files:
             head = _head(path, file)
-            target = stack.enter_context(_replacing(path))
+            target = stack.enter_context(replacing(path))
             for chunk in (head, *file.parts.values()):
                 target.write(chunk)
 
@@ -139,11 +139,11 @@ def _integer(digits: str) -> int:
 
 
 @contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` once it is complete and on disk."""
     try:
         real = os.path.realpath(path)  # a link stays a link
-        _refuse_unwritable(path, real)
+        check_writable(path)
         folder = os.path.dirname(real)
         temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
         try:
@@ -165,12 +165,13 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         ) from error
 
 
-def _refuse_unwritable(path: object, real: str) -> None:
+def check_writable(path: str | os.PathLike[str]) -> None:
     """Say what is wrong before the work, in plainer words than the system."""
+    real = os.path.realpath(check_path(path))
     if os.path.isdir(real):
-        raise refuse(path, "is a folder", "pass the name of a file in it, such as model.bpatch")
+        raise refuse(path, "is a folder", "pass the name of a file in it")
     if os.path.exists(real) and not os.path.isfile(real):
-        raise refuse(path, "is not a file", "pass the name of a file, such as model.bpatch")
+        raise refuse(path, "is not a file", "pass the name of a file")
     if not os.path.isdir(os.path.dirname(real)):
         raise refuse(path, f"there is no folder {os.path.dirname(real)}", "make it first, or correct the path")
     if os.path.exists(real) and not os.access(real, os.W_OK):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -78,13 +78,24 @@ class Company(NamedTuple):
     share : array of shape (n, S), float32
         Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
     features : array of shape (n, S, P), float32
-        Probability of being a neighbor to whom the feature matters; (n, S, 0) where only shares were asked for.
+        Probability of being a neighbor to whom the feature matters.
+    explained : array of shape (n, P), float32
+        Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
+    votes_beside : array of shape (n, S, M), float32
+        Mean of the votes times whether the parent is a neighbor: over `probability`, the votes where it is one.
+    by_chain : array of shape (n, chains, S), float32
+        `influence` in each chain.
+
+    Where only shares were asked for, the last four have no features, no classes and no chains.
     """
 
     probability: NDArray[np.float32]
     influence: NDArray[np.float32]
     share: NDArray[np.float32]
     features: NDArray[np.float32]
+    explained: NDArray[np.float32]
+    votes_beside: NDArray[np.float32]
+    by_chain: NDArray[np.float32]
 
 
 class Prediction(NamedTuple):
@@ -194,7 +205,9 @@ def predict_batches(
     n_parents, n_features = data.x_parents.shape
     per_case = n_draws * data.n_classes
     if detail:
-        per_case += n_parents * (3 if detail == "shares" else n_features + 3)
+        per_case += n_parents * 3
+    if detail and detail != "shares":
+        per_case += n_parents * (n_features + data.n_classes + posterior.n_chains)
     size = max(1, min(BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
@@ -205,7 +218,7 @@ def predict_batches(
 def predict_cases(
     posterior: Importances, data: Data, *, detail: Detail = False, n_draws: int = N_DRAWS, n_threads: int = 1
 ) -> Prediction:
-    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+3) more.
+    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+M+chains+3) more.
 
     Examples
     --------
@@ -288,6 +301,16 @@ def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: i
     return run_chains(together, posterior.model, settings, n_threads=n_threads, progress=progress, begin=posterior)
 
 
+def without_parent(posterior: Posterior, data: Data, b: int) -> tuple[Posterior, Data]:
+    """Posterior and data as if parent b had never been asked; no case may be one of the parents any more."""
+    fewer = data._replace(
+        x_parents=np.delete(data.x_parents, b, axis=0),
+        y_parents=np.delete(data.y_parents, b),
+        own_parent=np.full(len(data.x), -1),
+    )
+    return replace(posterior, q_tilde=np.delete(posterior.q_tilde, b, axis=2)), fewer
+
+
 def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
     """A number for each row that depends on its content alone."""
     rows = np.ascontiguousarray(x, dtype="<f8") + 0.0  # -0 is 0
@@ -313,10 +336,14 @@ def _predict_batch(posterior: Importances, data: Data, detail: Detail, n_draws: 
     familiarity = np.zeros(n)
     company = None
     if detail:
-        n_shown = 0 if detail == "shares" else n_features
-        shapes = {**dict.fromkeys(Company._fields, (n, n_parents)), "features": (n, n_parents, n_shown)}
+        # Of what the sums are: all that can be told, or shares alone.
+        sizes = (0, 0, 0) if detail == "shares" else (n_features, data.n_classes, posterior.n_chains)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(Company._fields, (n, n_parents))
+        shapes |= {"features": (n, n_parents, sizes[0]), "explained": (n, sizes[0])}
+        shapes |= {"votes_beside": (n, n_parents, sizes[1]), "by_chain": (n, sizes[2], n_parents)}
         company = Company(**{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
     for chain in range(posterior.n_chains):
+        influence = np.zeros((n, n_parents) if detail else (0, 0), np.float32)
         state = engine.start(posterior.seed, chain)
         key = subkey(chain_key(posterior.seed, chain), -1 % 2**63)  # no sweep of the fit has this number
         sweep = 0
@@ -325,11 +352,19 @@ def _predict_batch(posterior: Importances, data: Data, detail: Detail, n_draws: 
             for _ in range(1 if k else N_SETTLING):
                 engine.update_cases(state, subkey(key, sweep), numbers)
                 sweep += 1
-            votes[chain, k], log_likelihood = engine.summarise(state)
+            shares, log_likelihood = engine.summarise(state)
+            votes[chain, k] = shares
             familiarity += log_likelihood
             if company is not None:
                 engine.add_neighbors(state, company.probability, company.features if company.features.size else None)
-                engine.add_influence(state, company.influence, company.share)
+                engine.add_influence(state, influence, company.share)
+                if detail != "shares":
+                    engine.add_explained(state, company.explained)
+                    engine.add_votes_beside(state, shares, company.votes_beside)
+        if company is not None:
+            np.add(company.influence, influence, out=company.influence)
+            if detail != "shares":
+                company.by_chain[:, chain] = posterior.n_chains * influence
     for total in (familiarity, *(company or ())):
         total /= posterior.n_chains * len(used)
     return Prediction(votes.reshape(-1, n, data.n_classes), familiarity, company)

@@ -375,7 +375,7 @@ def as_pandas(table: dict) -> pd.DataFrame:
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_decoding_gives_the_value_or_its_bin(table, missing, windows, bins):
     schema = Schema.learn(as_pandas(table), missing=missing, windows=windows, bins=bins)
-    x, unseen, _ = schema.encode(as_pandas(table))
+    x, unseen, *_ = schema.encode(as_pandas(table))
     assert not unseen.any()
     assert np.isnan(x).any() == (missing == "ignore" and any(None in values for values in table.values()))
     for column, codes in zip(schema.columns, x.T, strict=True):

@@ -138,8 +138,19 @@ def _wrong_value(rng, manifest, parts):
 
 def _wrong_key(rng, manifest, parts):
     """A key too many, too few, or elsewhere."""
-    names = ("schema", "model", "settings", "timing", "sizes", "diagnostics", "calibration", "classes", "dressing")
-    inner = [name for name in names if manifest[name] is not None]
+    names = (
+        "schema",
+        "model",
+        "settings",
+        "timing",
+        "sizes",
+        "diagnostics",
+        "calibration",
+        "classes",
+        "dressing",
+        "names",
+    )
+    inner = [name for name in (*names, "names") if manifest[name] is not None]
     where = manifest if rng.random() < 0.5 else manifest[inner[rng.integers(len(inner))]]
     keys = list(where)
     key = keys[rng.integers(len(keys))]
@@ -211,8 +222,10 @@ def _wrong_array(rng, manifest, parts):
 def _wrong_case(rng, manifest, parts):
     cases = {name: array.copy() for name, array in unpack(parts["cases"]).items()}
     row = rng.integers(len(cases["y"]))
-    way = int(rng.integers(0, 5))
-    if way == 0:
+    way = int(rng.integers(0, 6))
+    if way == 5:
+        cases["values"][row] += 1e6
+    elif way == 0:
         wrong = [np.inf, -1.0, 0.5, 1e9, np.nan]
         may_be_missing = manifest["schema"]["missing"] == "ignore"
         cases["x"][row, 0] = wrong[rng.integers(5 - may_be_missing)]

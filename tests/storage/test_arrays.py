@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bayespatch.storage.arrays import ARRAYS, CASES, check_arrays, in_their_types, packed, unpacked
+from bayespatch.storage.arrays import ARRAYS, CASES, as_bytes, as_texts, check_arrays, in_their_types, packed, unpacked
 
 SIZES = {"n": 5, "N": 4, "S": 3, "P": 2, "M": 2, "C": 2, "D": 6, "R": 3}
 
@@ -34,7 +34,24 @@ def test_good_arrays_pass_and_some_are_optional():
     arrays = good()
     check_arrays(arrays, ARRAYS, SIZES)
     check_arrays({name: arrays[name] for name in arrays if not name.startswith("kept")}, ARRAYS, SIZES)
-    check_arrays({"x": np.array([[np.nan, -1e30]] * 5), "y": np.arange(5) - 1}, CASES, SIZES)
+    x = np.array([[np.nan, -1e30]] * 5)
+    check_arrays({"x": x, "y": np.arange(5) - 1, "values": x}, CASES, SIZES)
+
+
+def test_texts_become_an_array_and_texts_again():
+    texts = ["", "é ☹", '"quoted"', "2"]
+    assert as_texts(as_bytes(texts), 4) == tuple(texts)
+    for wrong, n in (
+        (as_bytes(texts), 3),
+        (as_bytes(texts).astype(np.int64), 4),
+        (as_bytes(texts)[:-1], 4),
+        (np.frombuffer(b"[1, 2]", np.uint8), 2),
+        (np.frombuffer(b'["a" ]', np.uint8), 1),
+        (np.frombuffer(b'"ab"', np.uint8), 2),
+        (np.frombuffer(b"\xff", np.uint8), 1),
+    ):
+        with pytest.raises(ValueError):
+            as_texts(wrong, n)
 
 
 @pytest.mark.parametrize("name", ARRAYS)

@@ -1,10 +1,21 @@
 """From a table to codes and back: the one room that knows data frames.
 
 ``table`` reads any table into plain columns, ``bins`` cuts numbers, ``ranks`` ranks them, ``column`` codes one
-column, ``schema`` all.
+column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of past ones.
 """
 
 from bayespatch.encode.column import MISSING_NUMBER, Column
+from bayespatch.encode.row import changed_row, read_row
 from bayespatch.encode.schema import EncodedTable, Schema
+from bayespatch.encode.values import codes_of, describe_values
 
-__all__ = ["MISSING_NUMBER", "Column", "EncodedTable", "Schema"]
+__all__ = [
+    "MISSING_NUMBER",
+    "Column",
+    "EncodedTable",
+    "Schema",
+    "changed_row",
+    "codes_of",
+    "describe_values",
+    "read_row",
+]

@@ -90,6 +90,11 @@ class Column:
         return self.kind in ("windowed", "ranked")
 
     @property
+    def keeps_numbers(self) -> bool:
+        """Whether codes tell less than the numbers did, so that past cases keep their numbers beside their codes."""
+        return self.kind in ("binned", "ranked")
+
+    @property
     def n_known(self) -> float:
         """How many values there are, "missing" aside."""
         if self.kind == "windowed":
@@ -200,6 +205,14 @@ class Column:
         codes, _ = self.encode(column, ignore_missing=True)
         known = codes < len(self.values)  # false for NaN
         return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
+
+    def own_value(self, value: float) -> str:
+        """The text of one of a past case's own values: a number as it is, all else from its code."""
+        return self._own_number(value) if self.keeps_numbers else self.decode(value)
+
+    def value_called(self, value: Any) -> Any:
+        """The value that a label stands for; what is no label is a value already."""
+        return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
 
     def _own_number(self, number: float) -> str:
         if math.isnan(number):

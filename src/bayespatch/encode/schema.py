@@ -40,11 +40,17 @@ class EncodedTable(NamedTuple):
         Where a value was not seen in training. It has a code that matches no past case.
     names : tuple of length P
         The columns.
+    values : array of shape (n, P)
+        The same as `x`, but in binned and ranked columns the numbers themselves, NaN where missing: for explanations.
+    ids : tuple of length n, or None
+        What the rows are called, where the table has an index.
     """
 
     x: NDArray[np.float64]
     unseen: NDArray[np.bool_]
     names: tuple[str, ...]
+    values: NDArray[np.float64]
+    ids: tuple[str, ...] | None = None
 
     @property
     def n_unseen(self) -> dict[str, int]:
@@ -202,8 +208,15 @@ class Schema:
         if self.missing == "error":
             _refuse_missing(table)
         parts = [c.encode(p, self.missing == "ignore") for c, p in zip(self.columns, plain, strict=True)]
+        own = [
+            p.numbers if c.keeps_numbers else codes for c, p, (codes, _) in zip(self.columns, plain, parts, strict=True)
+        ]
         return EncodedTable(
-            np.column_stack([codes for codes, _ in parts]), np.column_stack([unseen for _, unseen in parts]), self.names
+            np.column_stack([codes for codes, _ in parts]),
+            np.column_stack([unseen for _, unseen in parts]),
+            self.names,
+            np.column_stack(own),
+            table.ids,
         )
 
     def _matched(self, table: PlainTable) -> list[PlainColumn]:

@@ -71,6 +71,7 @@ class PlainTable:
     named: bool
     labels: dict[str, Any]  # of a pandas frame's attrs: {column: {value: text}}
     descriptions: dict[str, Any]  # likewise: {column: text}
+    ids: tuple[str, ...] | None = None  # what the rows are called: a pandas frame's index
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,6 +87,8 @@ def read_table(table: Any) -> PlainTable:
     >>> [(c.name, c.family) for c in read_table([[52, "male"], [None, "female"]]).columns]
     [('x0', 'number'), ('x1', 'text')]
     """
+    if isinstance(table, PlainTable):
+        return table
     if hasattr(type(table), "columns") or nw.dependencies.is_into_dataframe(table):
         return _read_frame(table)
     return _read_array(table)
@@ -109,7 +112,14 @@ def _read_frame(table: Any) -> PlainTable:
     attrs = getattr(table, "attrs", None) or {}
     found = [attrs.get(key) if isinstance(attrs, dict) else None for key in ("labels", "descriptions")]
     labels, descriptions = ({str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in found)
-    return PlainTable(columns, len(frame), True, labels, descriptions)
+    index = nw.maybe_get_index(frame)
+    ids = None if index is None else tuple(_id_text(key) for key in index)
+    return PlainTable(columns, len(frame), True, labels, descriptions, ids)
+
+
+def _id_text(key: Any) -> str:
+    """What a row is called, as text; the levels of a MultiIndex one after the other."""
+    return " / ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
 def _read_array(table: Any) -> PlainTable:

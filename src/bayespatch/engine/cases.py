@@ -128,6 +128,22 @@ def summarise_cases(c, tables, neighbors, work, mu0, votes, log_likelihood, firs
 
 
 @compiled
+def add_explained(c, tables, neighbors, work, explained_sum, first, last):
+    """Add the probability of each value given the neighbors, g(x) / sum g, of cases first..last-1; 1 where missing."""
+    x, y, _, x_parents, y_parents, feature, mu = tables
+    _, _, _, _, _, counts, class_votes, by_weight, label_factor, _, _, _, _ = work
+    for i in range(first, last):
+        count_votes(
+            c, x, y, x_parents, y_parents, feature, mu, neighbors.parent[i], neighbors.bits[i], neighbors.kappa[i],
+            counts, class_votes, by_weight, label_factor, i, neighbors.n[i],
+        )  # fmt: skip
+        for j in range(c.n_features):
+            known = x[i, j] != CASE_MISSING
+            p = (c.c1 + c.lam * counts[AGREE, j]) / (feature[C2, j] + c.lam * counts[TOTAL, j])
+            explained_sum[i, j] += p if known else 1.0
+
+
+@compiled
 def count_neighbors(neighbors, n_parents, n_features):
     """n_b: how many cases parent b is a neighbor of; s_bj: for how many of them its feature j is on."""
     n_entries, parent, bits, _ = neighbors
@@ -157,6 +173,15 @@ def add_z(neighbors, z_sum):
     for i in range(neighbors.n.shape[0]):
         for s in range(neighbors.n[i]):
             z_sum[i, neighbors.parent[i, s]] += 1.0
+
+
+@compiled
+def add_votes_beside(neighbors, votes, votes_sum):
+    """The votes on each case, (N, M), added to the sums (N, S, M) of those parents that are its neighbors."""
+    for i in range(neighbors.n.shape[0]):
+        for s in range(neighbors.n[i]):
+            for m in range(votes.shape[1]):
+                votes_sum[i, neighbors.parent[i, s], m] += votes[i, m]
 
 
 @compiled

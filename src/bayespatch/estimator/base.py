@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.check import check_choice, check_count, check_flag, check_model
 from bayespatch.diagnostics import Diagnostics
-from bayespatch.encode import Schema
+from bayespatch.encode import EncodedTable, Schema
+from bayespatch.estimator.explaining import Explaining
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
 from bayespatch.parents import choose_parents
 from bayespatch.posterior import Posterior
@@ -45,13 +46,13 @@ class _Table(NamedTuple):
     """The training table under one coding."""
 
     schema: Schema
-    x: NDArray[np.float64]
+    encoded: EncodedTable
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
     past: Data
 
 
-class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The part of an estimator that does not depend on what the outcome is; see `PatchworkClassifier`."""
 
     model: str
@@ -72,6 +73,8 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     cases_: NDArray[np.int64]
     x_: NDArray[np.float64]
     y_: NDArray[np.int64]
+    values_: NDArray[np.float64]
+    ids_: tuple[str, ...] | None
     review_: Review
     tuning_: Tuning | None
     supervised: bool
@@ -181,7 +184,8 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
                     report=lambda done: report(done, "tuning"),
                 )
         hyper = given if tuning is None else tuning.hyper
-        schema, x, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
+        schema, encoded, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
+        x = encoded.x
         begin = self._beginning(schema, parents)
         posterior = sample(
             past.x,
@@ -210,6 +214,8 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             "cases_": cases,
             "x_": x,
             "y_": y,
+            "values_": encoded.values,
+            "ids_": None if encoded.ids == tuple(map(str, range(len(x)))) else encoded.ids,
             **self._look_back(posterior, past, parents, cases, outcomes, n_threads),
         }
 
@@ -240,13 +246,14 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
             if any(schema == table.schema for table in tables.values()):
                 continue
-            x = schema.encode(X).x
+            encoded = schema.encode(X)
+            x = encoded.x
             if len(x) < 2:
                 raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
             parents, cases, _ = choose_parents(
                 self.parents, x, y, np.random.default_rng(seed), n_parents=self.n_parents, windows=schema.windows
             )
-            tables[name] = _Table(schema, x, parents, cases, _past(x, y, parents, cases, schema, n_classes))
+            tables[name] = _Table(schema, encoded, parents, cases, _past(x, y, parents, cases, schema, n_classes))
         return tables
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
@@ -257,6 +264,11 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch."""
+        posterior, new, _ = self._cases_of(X, y)
+        return predict_batches(posterior, new, detail=detail, n_threads=self._n_threads())
+
+    def _cases_of(self, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
+        """The rows of a table as new cases, and the posterior under which they are to be looked at."""
         check_is_fitted(self)
         self._check_table(X, reset=False)
         encoded = self.schema_.encode(X)
@@ -265,10 +277,10 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             warnings.warn(
                 f"values that no past case has, and which match nobody, in columns (number of cases): {counts}",
                 UnseenValueWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         n = len(encoded.x)
-        past = _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
+        past = self._past()
         known = np.full(n, HIDDEN) if y is None else self._codes_of(y, n)
         new = past._replace(x=encoded.x, y=known, own_parent=np.full(n, -1))
         posterior, n_threads = self.posterior_, self._n_threads()
@@ -276,7 +288,11 @@ class Patchwork(Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             if not posterior.settings.supervised:
                 past = past._replace(y=np.full_like(past.y, HIDDEN))
             posterior = sample_together(posterior, past, new, n_threads=n_threads, progress=self.progress)
-        return predict_batches(posterior, new, detail=detail, n_threads=n_threads)
+        return posterior, new, encoded
+
+    def _past(self) -> Data:
+        """The cases that the model has learned from, and their parents."""
+        return _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
 
     def _n_classes(self) -> int:
         raise NotImplementedError

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from bayespatch.calibrate import Calibration
 from bayespatch.check import check_flag
 from bayespatch.estimator.base import Patchwork
+from bayespatch.estimator.explaining import check_abstain
 from bayespatch.model import Hyperparameters
 
 
@@ -82,6 +83,12 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         The votes on past cases as if they were new, by all others (leave-one-out).
     calibration_ : Calibration
         How votes are read as probabilities.
+    values_, ids_ : array of shape (n, P), and tuple of n texts or None
+        The training table's own values (numbers instead of bins) and the names of its rows (a data frame's index):
+        what explanations show.
+    class_names_, target_ : tuple of M texts, and text
+        What classes and outcome are called: from ``y.attrs["labels"]`` and ``y.attrs["description"]`` of a pandas
+        Series, else the classes themselves and the Series' name.
     feature_importances_ : array of shape (P,)
         Posterior mean of each feature's importance, q; `posterior_.q` has its draws.
 
@@ -194,6 +201,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             Calibration.learn(review.votes, known, weights[known]) if self.calibrate else Calibration.none(len(classes))
         )
         self.classes_ = classes
+        self.class_names_, self.target_ = _read_names(y, classes)
         for name, value in learned.items():
             setattr(self, name, value)
         return self
@@ -209,15 +217,31 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         votes = self.predict_votes(X)
         return self.calibration_.apply(votes)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class.
+    def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
+        """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows
+            The cases.
+        abstain : bool or float
+            True refuses cases that resemble the past less than all but 5 % of the past cases do; a number is another
+            share. See `Explanation.precedent`.
 
         Returns
         -------
         array of shape (n,)
+            With `abstain`, an array of objects with None where the model refuses: nothing can mistake it for a class.
         """
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        quantile = check_abstain(abstain)
+        parts = list(self._predictions(X))
+        votes = np.concatenate([part.mean_votes() for part in parts])
+        classes: NDArray[Any] = self.classes_[self.calibration_.apply(votes).argmax(axis=1)]
+        if quantile is None:
+            return classes
+        classes = classes.astype(object)
+        classes[self._percentiles(parts) <= quantile] = None
+        return classes
 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Credible intervals of the class probabilities: how far the draws differ.
@@ -268,3 +292,15 @@ def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     check_classification_targets(labels)
     encoder = LabelEncoder()
     return encoder.fit(labels).classes_, encoder.transform(labels)
+
+
+def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:
+    """What the classes and the outcome are called."""
+    attrs = getattr(y, "attrs", None)
+    attrs = attrs if isinstance(attrs, dict) else {}
+    labels = attrs.get("labels")
+    values = classes.tolist()
+    names = tuple(str(labels.get(value, value)) if isinstance(labels, dict) else str(value) for value in values)
+    if len(set(names)) < len(names):
+        names = tuple(map(repr, values))
+    return names, str(attrs.get("description") or getattr(y, "name", None) or "")

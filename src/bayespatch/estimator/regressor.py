@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from bayespatch.dressing import (
     vote_weights,
 )
 from bayespatch.encode.bins import Cut, learn_edges
+from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Patchwork
+from bayespatch.explain import Past
 from bayespatch.model import Data, Hyperparameters
 from bayespatch.posterior import Posterior
 from bayespatch.predict import Review, cases_to_review, predict_batches
@@ -83,6 +86,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         How votes for the classes are read as probabilities.
     dressing_ : Dressing
         How the neighbors' outcomes are read as a distribution.
+    values_, ids_, class_names_, target_
+        As in `PatchworkClassifier`; the classes are named by their ranges.
 
     Examples
     --------
@@ -175,6 +180,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         seed = int(check_random_state(self.random_state).randint(2**31))
         learned = self._learn(X, _classes_of(outcomes, edges), len(edges) + 1, seed, outcomes=outcomes)
         self.outcomes_, self.edges_ = outcomes, edges
+        self.class_names_ = tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1))
+        self.target_ = str(getattr(y, "name", None) or "")
         for name, value in learned.items():
             setattr(self, name, value)
         return self
@@ -224,11 +231,14 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         parts = []
         for part in self._predictions(X, detail="shares"):
             assert part.company is not None
-            share = part.company.share
-            weights = vote_weights(share, np.full(len(share), -1))
-            weights = calibrated_weights(weights, self.y_[self.parents_], self.calibration_)
+            weights = self._weights(part.company.share, self.parents_)
             parts.append(read(weights, self.outcomes_[self.parents_]))
         return np.concatenate(parts)
+
+    def _weights(self, share: NDArray[np.float32], parents: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The weights of the parents' outcomes, (n, S)."""
+        weights = vote_weights(share, np.full(len(share), -1))
+        return calibrated_weights(weights, self.y_[parents], self.calibration_)
 
     def _look_back(
         self,
@@ -261,6 +271,17 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
     def _n_classes(self) -> int:
         return len(self.edges_) + 1
+
+    def _outcomes(self) -> list[str]:
+        return [number_text(outcome) for outcome in self.outcomes_.tolist()]
+
+    def _told_past(self, parents: NDArray[np.int64]) -> Past:
+        def read_number(share: NDArray[np.float32], level: float) -> NDArray[np.float64]:
+            weights = self._weights(share, parents)
+            ends = self.dressing_.quantiles(weights, self.outcomes_[parents], [(1 - level) / 2, (1 + level) / 2])
+            return np.column_stack([self.dressing_.mean(weights, self.outcomes_[parents]), ends])
+
+        return replace(super()._told_past(parents), read_number=read_number)
 
     def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         outcomes = _read_outcomes(y)

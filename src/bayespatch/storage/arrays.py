@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,11 @@ ARRAYS = {
     "review_votes": Kind("float64", "RM"),
     "review_familiarity": Kind("float64", "R", -math.inf, math.inf),
 }
-CASES = {"x": Kind("float64", "nP", -math.inf, math.inf, nan=True), "y": Kind("int64", "n", -1, math.inf)}
+CASES = {
+    "x": Kind("float64", "nP", -math.inf, math.inf, nan=True),
+    "y": Kind("int64", "n", -1, math.inf),
+    "values": Kind("float64", "nP", -math.inf, math.inf, nan=True),
+}
 CASES_OF_REGRESSORS = {**CASES, "outcomes": Kind("float64", "n", -math.inf, math.inf)}
 _OPTIONAL = frozenset({"kept_w_mean", "kept_votes"})
 
@@ -70,6 +75,21 @@ def unpacked(part: Part) -> Arrays:
         return safetensors.numpy.load(bytes(part))
     except safetensors.SafetensorError as error:
         raise ValueError(f"its arrays are not safetensors ({error})") from error
+
+
+def as_bytes(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Texts as an array: their JSON."""
+    return np.frombuffer(json.dumps(list(texts)).encode("ascii"), dtype=np.uint8)
+
+
+def as_texts(array: NDArray[Any], n: int) -> tuple[str, ...]:
+    """The n texts that `as_bytes` was given; anything else is a ValueError."""
+    if array.dtype == np.uint8 and array.ndim == 1:
+        texts = json.loads(array.tobytes().decode("ascii"))
+        is_list = isinstance(texts, list) and len(texts) == n and all(type(text) is str for text in texts)
+        if is_list and as_bytes(texts).tobytes() == array.tobytes():
+            return tuple(texts)
+    raise ValueError("the names of the past cases are not a list of texts, one for each")
 
 
 def check_arrays(arrays: Arrays, kinds: Mapping[str, Kind], sizes: Mapping[str, int]) -> None:

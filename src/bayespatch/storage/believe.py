@@ -15,11 +15,20 @@ from numpy.typing import NDArray
 from bayespatch.calibrate import Calibration
 from bayespatch.check import check_choice, check_count, check_data, check_flag, check_model, check_seed
 from bayespatch.dressing import Dressing
-from bayespatch.encode import Schema
+from bayespatch.encode import Schema, codes_of
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
 from bayespatch.posterior import Posterior, Settings, Timing
 from bayespatch.predict import Review
-from bayespatch.storage.arrays import ARRAYS, CASES, CASES_OF_REGRESSORS, POSTERIOR, SIZES, Arrays, check_arrays
+from bayespatch.storage.arrays import (
+    ARRAYS,
+    CASES,
+    CASES_OF_REGRESSORS,
+    POSTERIOR,
+    SIZES,
+    Arrays,
+    as_texts,
+    check_arrays,
+)
 from bayespatch.storage.plain import restored, restored_classes, restored_hyper
 from bayespatch.tune import Trial, Tuning
 
@@ -71,15 +80,18 @@ def believed(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -
         "review_": _review(arrays, sizes["n"]),
         "calibration_": _calibration(manifest["calibration"], sizes["M"]),
         "tuning_": _tuning(manifest["tuning"], posterior.hyper),
+        **_names(manifest["names"], sizes["M"]),
     }
     if names is not None:
         fitted["feature_names_in_"] = np.array(names, dtype=object)
     if past is not None:
+        ids = as_texts(past["ids"], sizes["n"]) if "ids" in past else None
+        past = {name: array for name, array in past.items() if name != "ids"}
         check_arrays(past, CASES_OF_REGRESSORS if "edges_" in outcome else CASES, sizes)
         _check_values(past, arrays["parents"], schema, sizes["M"])
         if "edges_" in outcome and np.any(np.searchsorted(outcome["edges_"], past["outcomes"], "right") != past["y"]):
             raise ValueError("the outcomes are not in the classes that they should be")
-        fitted |= {f"{name}_": array for name, array in past.items()}
+        fitted |= {f"{name}_": array for name, array in past.items()} | {"ids_": ids}
     return fitted
 
 
@@ -154,6 +166,18 @@ def _calibration(stored: Any, n_classes: int) -> Calibration:
     return Calibration(stored["slope"], tuple(stored["intercepts"]))
 
 
+def _names(stored: Any, n_classes: int) -> dict[str, Any]:
+    """What outcome and classes are called."""
+    if not isinstance(stored, dict) or tuple(stored) != ("target", "names"):
+        raise ValueError("the names do not have the keys that they should")
+    target, names = stored["target"], stored["names"]
+    if type(target) is not str or not isinstance(names, list) or not all(type(name) is str for name in names):
+        raise ValueError("the names of the outcome are not texts")
+    if len(names) != n_classes or len(set(names)) < len(names):
+        raise ValueError("the classes do not have names of their own")
+    return {"target_": target, "class_names_": tuple(names)}
+
+
 def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
     if stored is None:
         return None
@@ -206,3 +230,5 @@ def _check_values(past: Arrays, parents: NDArray[Any], schema: Schema, n_classes
     missing = "ignore" if schema.missing == "ignore" else "error"
     sizes: dict[str, Any] = {"n_values": schema.n_values, "n_classes": n_classes, "windows": schema.windows}
     check_data(x, y, x[parents], y[parents], missing=missing, **sizes)
+    if not np.array_equal(codes_of(schema, past["values"]), x, equal_nan=True):
+        raise ValueError("values and codes of the past cases contradict each other")

@@ -1,12 +1,13 @@
 """A fitted estimator as a file, and back.
 
 A model file (`container` says how it is laid out) has a manifest with the keys of `_KEYS`, a part "arrays" (the
-posterior, and who is a parent and who a case) and a part "cases" (the coded values ``x``, the classes ``y`` and, of a
-regressor, the ``outcomes`` of the training table), both safetensors. The cases are other people's data: they can be
-left out, or stored in a file of their own. The manifest has their checksum in any case, so that no other cases can be
-put in their place. What stays without them is the schema (categories, bins, the lowest and highest number of columns
-with a window, up to 101 quantiles of ranked ones), of a regressor the edges of the classes of outcomes and their mean,
-and numbers about the training table's rows (importances, who is whose neighbor, how these vote), but no row's values.
+posterior, and who is a parent and who a case) and a part "cases" (the training table: its coded values ``x``, the
+``values`` themselves, the classes ``y``, of a regressor the ``outcomes`` and, where they have any, the names ``ids`` of
+its rows), both safetensors. The cases are other people's data: they can be left out, or stored in a file of their own.
+The manifest has their checksum in any case, so that no other cases can be put in their place. What stays without them
+is the schema (categories, bins, the lowest and highest number of columns with a window, up to 101 quantiles of ranked
+ones), of a regressor the edges of the classes of outcomes and their mean, and numbers about the training table's rows
+(importances, who is whose neighbor, how these vote), but no row's values.
 
 `save` puts a model through the same checks (`believe`) as `load` before it writes a byte: what is written can be read.
 """
@@ -31,6 +32,7 @@ from bayespatch.storage.arrays import (
     POSTERIOR,
     SIZES,
     Arrays,
+    as_bytes,
     in_their_types,
     packed,
     unpacked,
@@ -52,6 +54,7 @@ _KEYS = (
     "parameters",
     "classes",  # null where the outcome is a number
     "edges",  # of the classes into which a number is cut; null where there are classes anyway
+    "names",  # what outcome and classes are called
     "feature_names",  # null where the training table had none
     "schema",
     "model",
@@ -154,7 +157,8 @@ def _arrays(estimator: Any) -> tuple[Arrays, Arrays | None]:
     if isinstance(estimator.x_, LeftOut):
         return in_their_types(found, ARRAYS), None
     past = {name: getattr(estimator, f"{name}_", None) for name in CASES_OF_REGRESSORS}
-    return in_their_types(found, ARRAYS), in_their_types(past, CASES_OF_REGRESSORS)
+    ids = {} if estimator.ids_ is None else {"ids": as_bytes(estimator.ids_)}
+    return in_their_types(found, ARRAYS), in_their_types(past, CASES_OF_REGRESSORS) | ids
 
 
 def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
@@ -179,6 +183,7 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         "parameters": plain_parameters(estimator.get_params(deep=False)),
         "classes": None if classes is None else plain_array(classes),
         "edges": None if edges is None else edges.tolist(),
+        "names": {"target": estimator.target_, "names": list(estimator.class_names_)},
         "feature_names": None if names is None else [str(name) for name in names],
         "schema": estimator.schema_.to_dict(),
         "model": {
@@ -259,7 +264,12 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
         raise refuse(path, f"the content is not that of a model: {error}") from error
     if past is None:
         left_out = LeftOut(str(path), manifest["cases_sha256"], manifest["sizes"]["n"])
-        fitted |= dict.fromkeys(("x_", "y_") if manifest["edges"] is None else ("x_", "y_", "outcomes_"), left_out)
+        names = (
+            ("x_", "y_", "values_", "ids_")
+            if manifest["edges"] is None
+            else ("x_", "y_", "values_", "ids_", "outcomes_")
+        )
+        fitted |= dict.fromkeys(names, left_out)
     for name, value in fitted.items():
         setattr(estimator, name, value)
     return estimator

@@ -1,0 +1,84 @@
+"""Reading a single case, however it is at hand: by name, as a Series, as a list of values, as a table of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from bayespatch.encode.schema import Schema
+from bayespatch.encode.table import PlainTable, listed, read_table
+
+
+def read_row(row: Any, schema: Schema) -> PlainTable:
+    """One case as a table of one row. Where a value has a label, either will do.
+
+    Parameters
+    ----------
+    row : dict, Series, sequence of values, or table with one row
+        A dict or a Series goes by the names of the features, a sequence by their order.
+    schema : Schema
+        Whose columns these are.
+
+    Examples
+    --------
+    >>> schema = Schema.learn([[52, "male"], [61, "female"]])
+    >>> read_row({"x1": "male", "x0": 50}, schema).names
+    ('x0', 'x1')
+    >>> read_row([50, "male"], schema).n_rows
+    1
+    """
+    names, ids = schema.names, None
+    if nw.dependencies.is_pandas_series(row):
+        ids = None if row.name is None else (str(row.name),)
+        row = dict(zip(map(str, row.index), row.tolist(), strict=True))
+    if isinstance(row, Mapping):
+        given = {str(name): value for name, value in row.items()}
+        _check_names(given, names, all_of_them=True)
+        values = [given[name] for name in names]
+    elif _is_flat(row):
+        values = list(row)
+        if len(values) != len(names):
+            raise ValueError(f"row has {len(values)} values for {len(names)} features; pass one for each, in order")
+    else:
+        table = read_table(row)
+        if table.n_rows != 1:
+            raise ValueError(f"row has {table.n_rows} rows; pass one, such as X.iloc[[0]], or explain_all(X) for many")
+        return table
+    words = [column.value_called(value) for column, value in zip(schema.columns, values, strict=True)]
+    table = read_table([words])
+    columns = tuple(replace(column, name=name) for column, name in zip(table.columns, names, strict=True))
+    return replace(table, columns=columns, named=schema.named, ids=ids)
+
+
+def changed_row(table: PlainTable, changes: Mapping[str, Any], schema: Schema) -> PlainTable:
+    """The case of `read_row` with other values of some features."""
+    if not isinstance(changes, Mapping) or not changes:
+        raise ValueError(f"changes={changes!r} changes nothing; pass new values by feature, such as {{'age': 50}}")
+    new = {str(name): value for name, value in changes.items()}
+    _check_names(new, schema.names, all_of_them=False)
+    called = {name: schema.column(name).value_called(value) for name, value in new.items()}
+    place = {name: j for j, name in enumerate(table.names if table.named else schema.names)}
+    columns = list(table.columns)
+    for name, column in zip(called, read_table([list(called.values())]).columns, strict=True):
+        columns[place[name]] = replace(column, name=columns[place[name]].name)
+    return replace(table, columns=tuple(columns))
+
+
+def _check_names(given: Mapping[str, Any], names: tuple[str, ...], all_of_them: bool) -> None:
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(f"there is no feature {listed(unknown)}; the features are {listed(names)}")
+    absent = [name for name in names if name not in given]
+    if absent and all_of_them:
+        raise ValueError(f"row has no value of {listed(absent)}; pass one for each feature, None where it is missing")
+
+
+def _is_flat(row: Any) -> bool:
+    """Whether these are the values of one case and not rows."""
+    if isinstance(row, np.ndarray):
+        return row.ndim == 1
+    return isinstance(row, list | tuple) and not any(isinstance(v, list | tuple | dict | np.ndarray) for v in row)

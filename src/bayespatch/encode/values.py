@@ -1,0 +1,32 @@
+"""The past cases' own values: what they were before they were coded, for explanations to show."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayespatch.encode.schema import Schema
+from bayespatch.encode.table import PlainColumn
+
+
+def describe_values(schema: Schema, values: ArrayLike) -> dict[str, str]:
+    """One row of `EncodedTable.values` as texts, {feature: text}: the age itself and not its bin.
+
+    Examples
+    --------
+    >>> schema = Schema.learn([[52, "male"], [61, "female"], [40, "male"]], bins={"x0": [45, 55]})
+    >>> describe_values(schema, schema.encode([[50, "male"]]).values[0])
+    {'x0': '50', 'x1': 'male'}
+    """
+    row = np.asarray(values, dtype=np.float64).tolist()
+    return {column.name: column.own_value(value) for column, value in zip(schema.columns, row, strict=True)}
+
+
+def codes_of(schema: Schema, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The codes x that belong to `EncodedTable.values`, (n, P)."""
+    x = values.copy()
+    for j, column in enumerate(schema.columns):
+        if column.keeps_numbers:
+            numbers = PlainColumn(column.name, "number", values[:, j], [])
+            x[:, j], _ = column.encode(numbers, schema.missing == "ignore")
+    return x

@@ -1,0 +1,268 @@
+"""The methods of an estimator that say why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from bayespatch.calibrate import Calibration
+from bayespatch.check import check_count, check_flag
+from bayespatch.diagnostics import Diagnostics
+from bayespatch.encode import EncodedTable, Schema, changed_row, describe_values, read_row
+from bayespatch.estimator.overview import look_over
+from bayespatch.explain import Explanation, Past, WhatIf, explain_cases
+from bayespatch.explain.build import Told
+from bayespatch.explain.overview import Overview
+from bayespatch.model import HIDDEN, Data
+from bayespatch.posterior import Posterior
+from bayespatch.predict import Prediction, Review, without_parent
+
+QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
+
+
+class Explaining:
+    """Gives an estimator its methods `explain`, `explain_all`, `explain_past` and `what_if`."""
+
+    schema_: Schema
+    posterior_: Posterior
+    parents_: NDArray[np.int64]
+    cases_: NDArray[np.int64]
+    x_: NDArray[np.float64]
+    y_: NDArray[np.int64]
+    values_: NDArray[np.float64]
+    ids_: tuple[str, ...] | None
+    review_: Review
+    calibration_: Calibration
+    class_names_: tuple[str, ...]
+    target_: str
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        """Whether the chains have mixed."""
+        raise NotImplementedError
+
+    def explain(
+        self, row: Any, y: Any = None, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+    ) -> Explanation:
+        """The patchwork of one case: which past cases speak on it, through what, and how far to trust the prediction.
+
+        Parameters
+        ----------
+        row : dict, Series, sequence of values, or table with one row
+            The case; a dict or a Series by the names of the features. Values may be given by their labels.
+        y : optional
+            Its outcome, where it is known: then it counts in finding the neighbors (type III of the paper).
+        top : int
+            How many neighbors to name; beside them the strongest dissenting ones, half as many.
+        level : float
+            Of the credible intervals.
+        quantile : float
+            A case that resembles the past less than all but this share of the past cases has no adequate precedent.
+
+        Returns
+        -------
+        Explanation
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
+        >>> print(clf.explain(["no", 43]).predicted)
+        well
+        """
+        check_is_fitted(self)
+        table = read_row(row, self.schema_)
+        return next(self._explanations(table, None if y is None else [y], top, level, quantile))
+
+    def explain_all(
+        self, X: Any, y: ArrayLike | None = None, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+    ) -> list[Explanation]:
+        """`explain` for many cases at once, each looked at once.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows
+            The cases.
+        y : sequence, optional
+            Their outcomes, where they are known.
+        top, level, quantile
+            As in `explain`.
+
+        Returns
+        -------
+        list of Explanation
+        """
+        return list(self._explanations(X, y, top, level, quantile))
+
+    def explain_past(
+        self, row: int, known: bool = True, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+    ) -> Explanation:
+        """`explain` for a case of the training table, on which all others speak but not itself.
+
+        Parameters
+        ----------
+        row : int
+            Its row, from 0.
+        known : bool
+            Whether its outcome counts in finding the neighbors (type III of the paper).
+        top, level, quantile
+            As in `explain`.
+
+        Returns
+        -------
+        Explanation
+        """
+        check_is_fitted(self)
+        row = check_count("row", row, at_least=0)
+        if row >= len(self.x_):
+            raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {len(self.x_) - 1}")
+        _check_wishes(top, level, quantile)
+        posterior, past = self.posterior_, self._past()
+        own = np.flatnonzero(self.parents_ == row)
+        parents = self.parents_
+        if own.size:
+            posterior, past = without_parent(posterior, past, int(own[0]))
+            parents = np.delete(parents, own)
+        codes = self.y_[[row]] if check_flag("known", known) else np.array([HIDDEN])
+        case = past._replace(x=self.x_[[row]], y=codes, own_parent=np.array([-1]))
+        values = [describe_values(self.schema_, self.values_[row])]
+        told = Told([self._told_past(parents).named(row)], values, np.zeros((1, self.x_.shape[1]), dtype=np.bool_))
+        wishes: dict[str, Any] = {"top": top, "level": level, "quantile": quantile, "n_threads": self._n_threads()}
+        return next(explain_cases(posterior, case, told, self._told_past(parents), **wishes))
+
+    def what_if(
+        self, row: Any, changes: Mapping[str, Any], top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+    ) -> WhatIf:
+        """What the model would say if some values of a case were others.
+
+        Parameters
+        ----------
+        row
+            The case, as in `explain`.
+        changes : dict
+            The other values, by feature.
+        top, level, quantile
+            As in `explain`.
+
+        Returns
+        -------
+        WhatIf
+            Both explanations, and what changed between them.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
+        >>> clf.what_if(["no", 43], {"x0": "yes"}).changes
+        {'x0': ('no', 'yes')}
+        """
+        check_is_fitted(self)
+        table = read_row(row, self.schema_)
+        other = changed_row(table, changes, self.schema_)
+        before, after = (next(self._explanations(t, None, top, level, quantile)) for t in (table, other))
+        return WhatIf(before, after)
+
+    def overview(self, *, quantile: float = QUANTILE) -> Overview:
+        """The model as a whole: what matters, which past cases speak most, how good predictions are, and for whom.
+
+        Each past case is judged by the others, as if it were new; other methods' rankings of the features stand beside
+        the model's own. It takes some seconds.
+
+        Parameters
+        ----------
+        quantile : float
+            As in `explain`.
+
+        Returns
+        -------
+        Overview
+        """
+        check_is_fitted(self)
+        return look_over(self, self._told_past(self.parents_), _check_share("quantile", quantile))
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write a page about the model: data, settings, how good it is and for whom, intended use and limits.
+
+        Parameters
+        ----------
+        path : path
+            Of the HTML file, which needs nothing else: no network, no scripts.
+        """
+        from bayespatch.report import model_report
+
+        model_report(self, path)
+
+    def _explanations(
+        self, X: Any, y: ArrayLike | None, top: int, level: float, quantile: float
+    ) -> Iterator[Explanation]:
+        _check_wishes(top, level, quantile)
+        posterior, new, encoded = self._cases_of(X, y)
+        told = Told(encoded.ids, self.schema_.describe_rows(X), encoded.unseen)
+        wishes: dict[str, Any] = {"top": top, "level": level, "quantile": quantile, "n_threads": self._n_threads()}
+        return explain_cases(posterior, new, told, self._told_past(self.parents_), **wishes)
+
+    def _told_past(self, parents: NDArray[np.int64]) -> Past:
+        """The past in the user's words."""
+        return Past(
+            schema=self.schema_,
+            values=self.values_,
+            ids=self.ids_,
+            outcomes=self._outcomes(),
+            parents=parents,
+            classes=self.class_names_,
+            target=self.target_,
+            calibration=self.calibration_,
+            familiarity=self.review_.familiarity,
+            about={
+                "model": self.posterior_.model.kind,
+                "past_cases": len(self.cases_),
+                "parents": len(self.parents_),
+                "converged": self.diagnostics_.converged,
+            },
+        )
+
+    def _outcomes(self) -> Sequence[str]:
+        """What became of each row of the training table."""
+        return [self.class_names_[code] for code in self.y_.tolist()]
+
+    def _percentiles(self, parts: Sequence[Prediction]) -> NDArray[np.float64]:
+        """How usual cases are among the past."""
+        past = self._told_past(self.parents_)
+        return past.percentile(np.concatenate([part.familiarity for part in parts]))
+
+    # What the estimator has to bring
+
+    def _cases_of(self, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
+        raise NotImplementedError
+
+    def _past(self) -> Data:
+        raise NotImplementedError
+
+    def _n_threads(self) -> int:
+        raise NotImplementedError
+
+
+def check_abstain(abstain: bool | float) -> float | None:
+    """The share of past cases at which a model refuses; None: it never does."""
+    if isinstance(abstain, bool | np.bool_):
+        return QUANTILE if abstain else None
+    return _check_share("abstain", abstain)
+
+
+def _check_wishes(top: int, level: float, quantile: float) -> None:
+    check_count("top", top, at_least=1)
+    _check_share("level", level)
+    _check_share("quantile", quantile)
+
+
+def _check_share(name: str, value: object) -> float:
+    if isinstance(value, bool | str) or not isinstance(value, int | float | np.number) or not 0.0 < float(value) < 1.0:
+        raise ValueError(f"{name}={value!r} is not a share; pass a number between 0 and 1")
+    return float(value)

@@ -1,0 +1,206 @@
+"""What a model has learned as a whole, as plain data: features, past cases, how good it is, and for whom."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+CONFIDENCE = 0.95  # of the intervals of rates
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Past cases that were given about the same probability: its mean, and how often the class occurred."""
+
+    n: int
+    predicted: float
+    observed: float
+    low: float  # interval of `observed`, Wilson's
+    high: float
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """One feature: how it is coded, how often it is missing, how much it matters, and to whom else it does.
+
+    Attributes
+    ----------
+    name, description, kind : str
+    values : tuple of str
+        Its values or bins, in words.
+    n_missing : int
+        Among the past cases.
+    mean, sd : float
+        Of the importance's posterior.
+    quantiles : tuple of float
+        5, 25, 50, 75 and 95 % of it.
+    ranks : dict
+        Its place, from 1, by this model's importance and by other measures.
+    """
+
+    name: str
+    description: str
+    kind: str
+    values: tuple[str, ...]
+    n_missing: int
+    mean: float
+    sd: float
+    quantiles: tuple[float, ...]
+    ranks: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Performance:
+    """How good predictions are: each past case, as if it were new, judged by the others.
+
+    Attributes
+    ----------
+    n : int
+        Cases.
+    scores, intervals : dict
+        Accuracy, AUC, log loss and Brier score, and their 95 % bootstrap intervals; AUC is None with one class.
+    reference : dict
+        Log loss and Brier score of always stating how common the classes are; accuracy of the most common one.
+    curves : dict
+        {class: tuple of CalibrationBin}
+    """
+
+    n: int
+    scores: dict[str, float | None]
+    intervals: dict[str, tuple[float, float] | None]
+    reference: dict[str, float]
+    curves: dict[str, tuple[CalibrationBin, ...]]
+
+
+@dataclass(frozen=True)
+class Subgroup:
+    """Past cases that share a value: how many, how good predictions are for them, stated and actual rate of a class."""
+
+    feature: str
+    value: str
+    n: int
+    accuracy: float
+    auc: float | None
+    stated: float
+    actual: float
+    flagged: float  # share without adequate precedent
+
+
+@dataclass(frozen=True)
+class PastCase:
+    """A past case that is worth a look.
+
+    Attributes
+    ----------
+    index, id, outcome
+        Which.
+    n_cases : float
+        Of how many cases it is expected to be a neighbor; nan where it is no parent.
+    percentile : float
+        How usual it is among the past cases; nan where it was not reviewed.
+    """
+
+    index: int
+    id: str
+    outcome: str
+    n_cases: float | None
+    percentile: float | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A fitted model, looked at as a whole. Made by `PatchworkClassifier.overview`.
+
+    Attributes
+    ----------
+    about : dict
+        Estimator, package, model, likelihood, numbers of cases, parents and features, target.
+    classes : dict
+        How many past cases each class has.
+    parameters, hyper : dict
+        The estimator's parameters that are not at their default, and the model's constants, as texts and numbers.
+    how_found : str
+        How these constants were found.
+    features : tuple of FeatureSummary
+        In the order of the table.
+    performance : Performance
+    subgroups : tuple of Subgroup
+    focus : str
+        The class whose rates and curves are shown where one must do: the last one.
+    influential, unusual : tuple of PastCase
+        The past cases that speak on most others, and those that resemble the others least.
+    n_without_precedent : int
+        How many of the reviewed past cases would be flagged.
+    calibration : dict
+        Slope and intercepts of the map from votes to probabilities.
+    diagnostics : dict
+        Whether the chains have mixed, and the numbers of the slowest quantities.
+    """
+
+    about: dict[str, Any]
+    classes: dict[str, int]
+    parameters: dict[str, str]
+    hyper: dict[str, Any]
+    how_found: str
+    features: tuple[FeatureSummary, ...]
+    performance: Performance
+    subgroups: tuple[Subgroup, ...]
+    focus: str
+    influential: tuple[PastCase, ...]
+    unusual: tuple[PastCase, ...]
+    n_without_precedent: int
+    calibration: dict[str, Any]
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return _listed(asdict(self))
+
+    def to_frame(self) -> Any:
+        """The features as a pandas DataFrame: importance, its quantiles and the ranks."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame() needs pandas: pip install pandas") from error
+        rows = [
+            {
+                "mean": feature.mean,
+                "sd": feature.sd,
+                **dict(zip(("5%", "25%", "50%", "75%", "95%"), feature.quantiles, strict=True)),
+                **{f"rank by {name}": rank for name, rank in feature.ranks.items()},
+                "n_missing": feature.n_missing,
+            }
+            for feature in self.features
+        ]
+        return pandas.DataFrame(rows, index=pandas.Index([feature.name for feature in self.features], name="feature"))
+
+
+def most_influential(z_mean: NDArray[np.float32], top: int) -> NDArray[np.int64]:
+    """The parents that are neighbors of the most cases, in that order."""
+    return np.argsort(-z_mean.sum(axis=0, dtype=np.float64), kind="stable")[:top]
+
+
+def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int) -> tuple[CalibrationBin, ...]:
+    """Cases in the order of their stated probability, in bins of about the same number of cases.
+
+    >>> calibration_curve(np.array([.1, .1, .9, .9]), np.array([False, False, True, True]), 2)[1].observed
+    1.0
+    """
+    order = np.argsort(p, kind="stable")
+    bins = []
+    for rows in np.array_split(order, min(n_bins, len(p))):
+        n, count = len(rows), int(hit[rows].sum())
+        ends = binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
+        bins.append(CalibrationBin(n, float(p[rows].mean()), count / n, float(ends.low), float(ends.high)))
+    return tuple(bins)
+
+
+def _listed(data: Any) -> Any:
+    """Tuples as lists, as JSON has them."""
+    if isinstance(data, dict):
+        return {key: _listed(value) for key, value in data.items()}
+    return [_listed(value) for value in data] if isinstance(data, list | tuple) else data

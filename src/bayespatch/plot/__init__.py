@@ -1,0 +1,14 @@
+"""Pictures of a case and of a model (matplotlib); every function returns the Axes that it has drawn into.
+
+Colors are those of Okabe and Ito, which color-blind readers can tell apart, and nothing is said by color alone.
+
+>>> from bayespatch import PatchworkClassifier, plot
+>>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+>>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
+>>> axes = plot.patchwork(clf.explain(["yes", 60]))
+"""
+
+from bayespatch.plot.model import calibration, diagnostics, importance, parents, probabilities
+from bayespatch.plot.patchwork import patchwork
+
+__all__ = ["calibration", "diagnostics", "importance", "parents", "patchwork", "probabilities"]

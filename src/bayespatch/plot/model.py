@@ -1,0 +1,209 @@
+"""Pictures of a fitted model: what matters, who speaks, how good it is, and whether to believe the sampler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayespatch.diagnostics import MAX_RHAT
+from bayespatch.explain.overview import calibration_curve, most_influential
+from bayespatch.plot.canvas import (
+    BLUE,
+    INK,
+    MARKERS,
+    ORANGE,
+    QUIET,
+    SERIES,
+    SKY,
+    VERMILLION,
+    axes_of,
+    plain_frame,
+    pyplot,
+    shortened,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_ROW = 0.27  # inches for a feature
+
+
+def importance(model: Any, ax: Axes | None = None) -> Axes:
+    """Posterior of each feature's importance: the paper's box plots, the most important on top.
+
+    Boxes hold the middle half of the draws, whiskers 90 % of them, the dot is their mean.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    draws = model.posterior_.q.reshape(-1, model.posterior_.q.shape[2])
+    order = np.argsort(draws.mean(axis=0), kind="stable")
+    ax = axes_of(ax, 6.5, 1.1 + _ROW * len(order))
+    ax.boxplot(
+        [draws[:, j] for j in order],
+        orientation="horizontal",
+        whis=(5, 95),
+        showfliers=False,
+        widths=0.6,
+        patch_artist=True,
+        boxprops={"facecolor": SKY, "edgecolor": INK, "linewidth": 0.8},
+        medianprops={"color": INK, "linewidth": 1.2},
+        whiskerprops={"linewidth": 0.8},
+        capprops={"linewidth": 0.8},
+    )
+    ax.plot(draws.mean(axis=0)[order], np.arange(1, len(order) + 1), "o", color=VERMILLION, markersize=3.5)
+    ax.set_yticks(np.arange(1, len(order) + 1), [shortened(model.schema_.names[j], 28) for j in order], fontsize=8)
+    ax.set(xlim=(0, 1), xlabel="importance (posterior: median and middle half; whiskers: 90%; dot: mean)")
+    ax.grid(axis="x", color="#dddddd", linewidth=0.6)
+    ax.set_axisbelow(True)
+    plain_frame(ax)
+    return ax
+
+
+def probabilities(model: Any, ax: Axes | None = None, *, of: int = -1) -> Axes:
+    """Probability of a class for the past cases as if they were new, by what became of them.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    ax : Axes, optional
+    of : int
+        Place of the class in `classes_`; the last one by default.
+
+    Returns
+    -------
+    Axes
+    """
+    review = model.review_
+    known = model.y_[review.rows]
+    p = model.calibration_.apply(review.votes)[:, of]
+    names = model.class_names_
+    ax = axes_of(ax, 6.0, 1.2 + 0.9 * len(names))
+    rng = np.random.default_rng(0)  # jitter only
+    for k in range(len(names)):
+        mine = p[known == k]
+        if not mine.size:
+            continue
+        height = k + rng.uniform(-0.22, 0.22, mine.size)
+        ax.plot(mine, height, MARKERS[k % 6], color=SERIES[k % 6], markersize=3.5, alpha=0.6, markeredgewidth=0)
+        ax.plot([np.median(mine)] * 2, [k - 0.34, k + 0.34], color=INK, linewidth=2)
+        ax.text(1.02, k, f"n = {mine.size}\nmedian {np.median(mine):.0%}", fontsize=7.5, color=QUIET, va="center")
+    ax.set_yticks(np.arange(len(names)), [f"in truth:\n{shortened(name, 30)}" for name in names], fontsize=8)
+    ax.set(xlim=(0, 1), ylim=(-0.6, len(names) - 0.4))
+    ax.set_xlabel(f"probability of {names[of]}\n(each past case judged by the others; line: median)", fontsize=8.5)
+    plain_frame(ax)
+    return ax
+
+
+def parents(model: Any, ax: Axes | None = None, *, top: int = 30) -> Axes:
+    """Importance of each feature of the most influential past cases: posterior mean of q-tilde.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    ax : Axes, optional
+    top : int
+        How many past cases, by the number of cases that they are neighbors of.
+
+    Returns
+    -------
+    Axes
+    """
+    chosen = most_influential(model.posterior_.z_mean, top)
+    mean = model.posterior_.q_tilde.mean(axis=(0, 1))[chosen]
+    names = [shortened(name, 28) for name in model.schema_.names]
+    ax = axes_of(ax, 2.6 + 0.24 * len(chosen), 1.5 + _ROW * len(names))
+    image = ax.imshow(mean.T, aspect="auto", cmap="cividis", interpolation="nearest")
+    ids = model.ids_
+    rows = model.parents_[chosen].tolist()
+    texts = [shortened(str(row) if ids is None else ids[row], 12) for row in rows]
+    ax.set_xticks(np.arange(len(texts)), texts, rotation=90, fontsize=7)
+    ax.set_yticks(np.arange(len(names)), names, fontsize=8)
+    ax.set_xlabel("past cases, those that speak on most others first")
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    bar.set_label("importance of the feature of the past case", fontsize=8)
+    return ax
+
+
+def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int = 8) -> Axes:
+    """Calibration curve: how often a class occurred among past cases to which it was given a probability.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    ax : Axes, optional
+    of : int
+        Place of the class in `classes_`.
+    n_bins : int
+        Bins, of about as many cases each.
+
+    Returns
+    -------
+    Axes
+    """
+    review = model.review_
+    hit = model.y_[review.rows] == (of % len(model.class_names_))
+    ax = axes_of(ax, 4.6, 4.6)
+    ax.plot([0, 1], [0, 1], linestyle="--", color=QUIET, linewidth=1, label="as stated")
+    kinds = {"calibrated": model.calibration_.apply(review.votes)[:, of], "plain votes": review.votes[:, of]}
+    for (label, p), color, marker in zip(kinds.items(), (BLUE, ORANGE), "os", strict=True):
+        curve = calibration_curve(p, hit, n_bins)
+        x, y = [part.predicted for part in curve], [part.observed for part in curve]
+        errors = [[b.observed - b.low for b in curve], [b.high - b.observed for b in curve]]
+        ax.errorbar(x, y, np.clip(errors, 0, None), fmt=marker, color=color, markersize=5, linewidth=1, label=label)
+        ax.plot(x, y, color=color, linewidth=1, alpha=0.6)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.set_xlabel(f"stated probability of {model.class_names_[of]}", fontsize=9)
+    ax.set_ylabel("how often it occurred (95% interval)", fontsize=9)
+    ax.legend(frameon=False, fontsize=8, loc="upper left")
+    plain_frame(ax)
+    return ax
+
+
+def diagnostics(model: Any, axes: Any = None) -> Any:
+    """Have the chains mixed? The trace of log_joint, and R-hat of everything that is watched.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    axes : two Axes, optional
+
+    Returns
+    -------
+    array of two Axes
+    """
+    posterior, table = model.posterior_, model.diagnostics_
+    if axes is None:
+        height = max(3.0, 1.2 + 0.2 * len(table.names))
+        _, axes = pyplot().subplots(1, 2, figsize=(9.5, height), layout="constrained", width_ratios=(3, 2))
+    trace, rhat = axes
+    for chain, draws in enumerate(posterior.log_joint):
+        trace.plot(draws, color=SERIES[chain % 6], linewidth=0.8, label=f"chain {chain + 1}")
+    trace.set(xlabel="draw", ylabel="log joint density")
+    trace.legend(frameon=False, fontsize=7.5, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.1))
+    names = [_quantity(name, model.schema_.names) for name in table.names]
+    values = np.where(np.isfinite(table.rhat), table.rhat, np.nan)
+    place = np.arange(len(names))[::-1]
+    good = values <= MAX_RHAT
+    rhat.plot(values[good], place[good], "o", color=BLUE, markersize=4, label=f"at most {MAX_RHAT}")
+    rhat.plot(values[~good], place[~good], "^", color=VERMILLION, markersize=5, label="above: not mixed")
+    rhat.axvline(MAX_RHAT, color=QUIET, linestyle="--", linewidth=1)
+    rhat.set_yticks(place, [shortened(name, 26) for name in names], fontsize=7.5)
+    rhat.set_xlabel("R-hat (agreement of the chains)")
+    rhat.legend(frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=2)
+    for ax in (trace, rhat):
+        plain_frame(ax)
+    return np.array([trace, rhat], dtype=object)
+
+
+def _quantity(name: str, features: tuple[str, ...]) -> str:
+    """``q[3]`` by the name of its feature."""
+    inside = name.removeprefix("q[").removesuffix("]")
+    return features[int(inside)] if inside.isdigit() else name.replace("_", " ")

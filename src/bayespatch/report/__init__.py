@@ -1,0 +1,16 @@
+"""Pages about a case and about a model: one HTML file each, which needs no network, no scripts and no other file.
+
+>>> import os, tempfile
+>>> from bayespatch import PatchworkClassifier
+>>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+>>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     case_report(clf.explain(["yes", 60]), os.path.join(folder, "case.html"))
+...     model_report(clf, os.path.join(folder, "model.html"))
+...     sorted(os.listdir(folder))
+['case.html', 'model.html']
+"""
+
+from bayespatch.report.pages import case_page, case_report, model_page, model_report
+
+__all__ = ["case_page", "case_report", "model_page", "model_report"]

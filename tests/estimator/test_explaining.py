@@ -1,0 +1,135 @@
+"""What the estimator's own methods refuse, and abstaining; what they say is tested with the room explain."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from bayespatch import PatchworkClassifier, PatchworkRegressor, load
+from bayespatch.explain import words
+from bayespatch.predict import UnseenValueWarning
+from bayespatch.report import case_page
+from tests.explain.fitted import BAD, SHORT, explained, fitted, table
+
+NEW, _ = table(20, seed=9)
+
+
+def test_it_must_be_fitted():
+    for task in ("explain", "explain_past", "explain_all"):
+        with pytest.raises(NotFittedError):
+            getattr(PatchworkClassifier(), task)([[1]] if task == "explain_all" else 1)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "complaint"),
+    [
+        ({"top": 0}, "top=0"),
+        ({"level": 1.0}, "level=1.0"),
+        ({"level": "high"}, "level='high'"),
+        ({"quantile": 0}, "quantile=0"),
+        ({"y": 7}, "were not there in training"),
+    ],
+)
+def test_wrong_wishes_are_refused(wishes, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        fitted().explain(NEW.iloc[0], **wishes)
+
+
+def test_a_past_case_must_be_one():
+    for row in (60, -1, 1.5, "patient-1"):
+        with pytest.raises(ValueError, match="row="):
+            fitted().explain_past(row)
+
+
+def test_a_case_that_is_no_parent_can_be_explained():
+    X, y = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = PatchworkClassifier(**SHORT, parents=20).fit(X, y)
+    case = next(row for row in range(60) if row not in clf.parents_)
+    parent = int(clf.parents_[3])
+    for row in (case, parent):
+        why = clf.explain_past(row, top=20)
+        assert {neighbor.index for neighbor in why.neighbors} <= set(clf.parents_.tolist()) - {row}
+
+
+def test_abstaining_leaves_none():
+    clf = fitted()
+    plain = clf.predict(NEW)
+    assert plain.dtype == clf.classes_.dtype
+    for share in (0.2, 0.5, True):
+        found = clf.predict(NEW, abstain=share)
+        quantile = 0.05 if share is True else share
+        adequate = [why.precedent.adequate for why in clf.explain_all(NEW, quantile=quantile)]
+        assert [label is not None for label in found] == adequate
+        assert all(a is None or a == b for a, b in zip(found, plain, strict=True))
+    assert None in clf.predict(NEW, abstain=0.5).tolist()
+    for wrong in (1.0, -0.1, "yes"):
+        with pytest.raises(ValueError, match="abstain="):
+            clf.predict(NEW, abstain=wrong)
+
+
+def test_values_never_seen_warn_and_are_told():
+    with pytest.warns(UnseenValueWarning):
+        why = fitted().explain({"age": 44, "pain": 1, BAD: "green", "pulse": 60})
+    assert [feature.name for feature in why.features if feature.unseen] == [BAD]
+    assert why.values[BAD] == "green"
+
+
+def test_arrays_lists_and_row_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (30, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = PatchworkClassifier(**SHORT).fit(X, X[:, 0])
+    why = clf.explain(X[4])
+    assert why.id is None
+    assert why.values == dict(zip(["x0", "x1", "x2"], map(str, X[4]), strict=True))
+    assert why.to_dict() == clf.explain(X[[4]]).to_dict() == clf.explain_all(X)[4].to_dict()
+    assert all(neighbor.id == str(neighbor.index) for neighbor in why.neighbors)
+    assert why.target == ""
+
+
+def test_transductive_models_explain_too():
+    X, y = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = PatchworkClassifier(**{**SHORT, "chains": 1, "draws": 10}, transductive=True).fit(X, y)
+        why = clf.explain(NEW.iloc[0])
+    assert sum(why.probabilities.values()) == pytest.approx(1)
+
+
+def test_a_stored_model_explains_as_before(tmp_path):
+    clf = fitted()
+    clf.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.explain(NEW.iloc[0]).to_dict() == explained().to_dict()
+    assert pickle.loads(pickle.dumps(clf)).explain(NEW.iloc[0]).to_dict() == explained().to_dict()
+    clf.save(tmp_path / "apart", with_cases=False)
+    stored = (tmp_path / "apart").read_bytes()
+    assert b"patient-" not in stored
+    assert b"patient-" in (tmp_path / "model").read_bytes()
+    with pytest.raises(ValueError, match="without its past cases"):
+        load(tmp_path / "apart").explain(NEW.iloc[0])
+
+
+def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
+    X, _ = table()
+    y = pd.Series(X["age"].to_numpy() * 2, name="cost")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        regressor = PatchworkRegressor(**SHORT).fit(X, y)
+        why = regressor.explain(NEW.iloc[0])
+        past = regressor.explain_past(3)
+    assert why.mean == pytest.approx(regressor.predict(NEW.iloc[[0]])[0])
+    np.testing.assert_allclose(why.mean_interval, regressor.predict_interval(NEW.iloc[[0]])[0])
+    assert why.target == "cost"
+    assert f"{why.mean:.4g}" in words.prediction(why)
+    assert all(float(neighbor.outcome) == y.iloc[neighbor.index] for neighbor in why.neighbors)
+    assert sum(why.to_dict()["vote_shares"].values()) == pytest.approx(1, abs=1e-6)
+    assert past.outcome in why.probabilities
+    assert f"{why.mean:.4g}" in case_page(why)
+    assert fitted().explain(NEW.iloc[0]).mean is None

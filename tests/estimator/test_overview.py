@@ -1,0 +1,90 @@
+"""The overview against scikit-learn's own scores and the model's own attributes."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss, roc_auc_score
+
+from bayespatch import PatchworkClassifier
+from tests.explain.fitted import BAD, SHORT, fitted, table
+
+
+@pytest.fixture(scope="module")
+def overview():
+    return fitted().overview()
+
+
+def test_it_is_plain_data(overview):
+    data = overview.to_dict()
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_scores_are_those_of_the_review(overview):
+    clf = fitted()
+    y = clf.y_[clf.review_.rows]
+    p = clf.calibration_.apply(clf.review_.votes)
+    scores = overview.performance.scores
+    assert scores["AUC"] == pytest.approx(roc_auc_score(y, p[:, 1]))
+    assert scores["log loss"] == pytest.approx(log_loss(y, p))
+    assert scores["accuracy"] == pytest.approx((p.argmax(axis=1) == y).mean())
+    for name, score in scores.items():
+        low, high = overview.performance.intervals[name]
+        assert low <= score <= high
+    assert scores["log loss"] < overview.performance.reference["log loss"]
+
+
+def test_features_are_told_and_ranked(overview):
+    clf = fitted()
+    X, _ = table()
+    assert [feature.name for feature in overview.features] == ["age", "pain", BAD, "pulse"]
+    np.testing.assert_allclose([feature.mean for feature in overview.features], clf.feature_importances_)
+    assert overview.features[3].n_missing == int(X["pulse"].isna().sum())
+    assert overview.features[1].values == ("none", "severe & lasting")
+    for measure in ("this model", "mutual information", "random forest"):
+        assert sorted(feature.ranks[measure] for feature in overview.features) == [1, 2, 3, 4]
+    assert {overview.features[0].ranks["random forest"], overview.features[1].ranks["random forest"]} == {1, 2}
+    frame = overview.to_frame()
+    assert list(frame.index) == [feature.name for feature in overview.features]
+
+
+def test_subgroups_add_up(overview):
+    pain = [group for group in overview.subgroups if group.feature == "pain"]
+    assert sum(group.n for group in pain) == 60
+    accuracy = sum(group.n * group.accuracy for group in pain) / 60
+    assert accuracy == pytest.approx(overview.performance.scores["accuracy"])
+
+
+def test_past_cases_worth_a_look(overview):
+    clf = fitted()
+    spoken = [case.n_cases for case in overview.influential]
+    assert spoken == sorted(spoken, reverse=True)
+    assert overview.influential[0].index == clf.posterior_.z_mean.sum(axis=0).argmax()
+    assert overview.unusual[0].index == clf.review_.rows[clf.review_.familiarity.argmin()]
+    assert overview.n_without_precedent == sum(case.percentile <= 0.05 for case in overview.unusual)
+
+
+def test_settings_and_mixing_are_told(overview):
+    assert overview.parameters["draws"] == "30"
+    assert "missing" not in overview.parameters
+    assert overview.hyper["alpha"] == fitted().hyper_.alpha
+    assert overview.diagnostics["converged"] is False
+    assert overview.classes == {"well": int((fitted().y_ == 0).sum()), "sick <i>": int((fitted().y_ == 1).sum())}
+
+
+def test_missing_values_that_are_ignored_are_counted_too(overview):
+    ignoring = fitted(missing="ignore").overview()
+    assert ignoring.features[3].n_missing == overview.features[3].n_missing > 0
+
+
+def test_three_classes():
+    X, y = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = PatchworkClassifier(**SHORT).fit(X, np.where(X["pulse"] > 80, 2, y))
+    overview = clf.overview()
+    assert list(overview.performance.curves) == ["0", "1", "2"]
+    y = clf.y_[clf.review_.rows]
+    expected = roc_auc_score(y, clf.calibration_.apply(clf.review_.votes), multi_class="ovr")
+    assert overview.performance.scores["AUC"] == pytest.approx(expected)

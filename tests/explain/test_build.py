@@ -1,0 +1,118 @@
+"""What an explanation is made of, against the predictions it must agree with."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from bayespatch.explain.build import Past
+from bayespatch.predict import Neighborhood
+from tests.explain.fitted import BAD, explained, fitted, table
+
+NEW, _ = table(20, seed=9)
+
+
+def test_it_says_what_the_estimator_says():
+    clf, why = fitted(), explained()
+    row = NEW.iloc[[0]]
+    np.testing.assert_allclose(list(why.probabilities.values()), clf.predict_proba(row)[0])
+    np.testing.assert_allclose(list(why.votes.values()), clf.predict_votes(row)[0])
+    np.testing.assert_allclose(np.array(list(why.intervals.values())), clf.predict_interval(row)[0], atol=1e-7)
+    near: Neighborhood = clf.neighbors(row, top=4)
+    assert [neighbor.index for neighbor in why.neighbors] == near.rows[0].tolist()
+    np.testing.assert_allclose([neighbor.influence for neighbor in why.neighbors], near.influence[0])
+    np.testing.assert_allclose([feature.importance for feature in why.features], clf.feature_importances_)
+
+
+def test_it_is_told_in_the_users_own_words():
+    X, y = table()
+    clf, why = fitted(), explained()
+    assert why.id == "patient-0"
+    assert why.target == "illness"
+    assert list(why.probabilities) == ["well", "sick <i>"]
+    assert why.values["pain"] in ("none", "severe & lasting")
+    for neighbor in why.shown:
+        past = X.iloc[neighbor.index]
+        assert neighbor.id == X.index[neighbor.index]
+        assert neighbor.outcome == {0: "well", 1: "sick <i>"}[y.iloc[neighbor.index]]
+        assert float(neighbor.features["age"].value) == past["age"]  # the age itself and not its bin
+        assert neighbor.features[BAD].value == past[BAD]
+        assert neighbor.features["pulse"].value == ("missing" if np.isnan(past["pulse"]) else f"{past['pulse']:.0f}")
+    differ = np.abs(clf.schema_.encode(NEW.iloc[[0]]).x[0] - clf.x_[why.neighbors[0].index])
+    agree = differ <= clf.schema_.windows
+    assert [patch.agrees for patch in why.neighbors[0].features.values()] == agree.tolist()
+
+
+@pytest.mark.parametrize("model", ["I", "II", "III"])
+def test_votes_come_from_the_shares(model):
+    """With all parents named, the shares of those of a class and half of the base rates' are the votes for it."""
+    clf = fitted(model=model)
+    why = clf.explain(NEW.iloc[0], top=60)
+    for name, vote in why.votes.items():
+        mine = sum(neighbor.vote_share for neighbor in why.neighbors if neighbor.outcome == name)
+        assert mine + why.vote_share_base / 2 == pytest.approx(vote, abs=1e-5)
+    assert why.vote_share_others == pytest.approx(0, abs=1e-6)
+
+
+def test_many_at_once_are_the_same_as_one_by_one():
+    clf = fitted()
+    assert clf.explain_all(NEW.iloc[:3])[2].to_dict() == clf.explain(NEW.iloc[2]).to_dict()
+
+
+def test_a_known_outcome_counts_for_the_neighbors_and_not_for_the_prediction():
+    clf = fitted()
+    hidden, known = clf.explain(NEW.iloc[0]), clf.explain(NEW.iloc[0], y=1)
+    assert known.outcome == "sick <i>"
+    assert hidden.outcome is None
+    assert known.probabilities == hidden.probabilities
+    assert known.precedent == hidden.precedent
+    of = [sum(n.probability for n in clf.explain(NEW.iloc[0], y=y, top=60).neighbors if n.outcome == "sick <i>")
+          for y in (0, 1)]  # fmt: skip
+    assert of[1] > of[0]
+
+
+def test_a_past_case_does_not_speak_on_itself():
+    clf = fitted()
+    for known in (True, False):
+        why = clf.explain_past(5, known=known, top=60)
+        assert why.id == "patient-5"
+        assert 5 not in [neighbor.index for neighbor in why.neighbors]
+        assert (why.outcome is not None) == known
+    itself = clf.explain(table()[0].iloc[5], top=60)
+    assert 5 in [neighbor.index for neighbor in itself.neighbors]
+
+
+def test_a_past_case_as_if_it_were_new_is_that_of_the_review():
+    """Both are leave-one-out; 60 draws of a share leave a Monte Carlo error of at most .5/sqrt(60), twice."""
+    clf = fitted()
+    rows = range(0, 60, 6)
+    found = [list(clf.explain_past(row, known=False).votes.values())[1] for row in rows]
+    assert np.abs(np.array(found) - clf.review_.votes[list(rows), 1]).max() < 4 * np.sqrt(2) * 0.5 / np.sqrt(60)
+
+
+def test_reliance_is_the_effect_of_taking_a_case_away():
+    """A case that is hardly ever a neighbor cannot matter; and the effect is that on the predicted class."""
+    for model in ("I", "II", "III"):
+        why = fitted(model=model).explain(NEW.iloc[1], top=60)
+        seldom = [neighbor for neighbor in why.neighbors if neighbor.probability < 0.02]
+        assert seldom
+        assert max(abs(neighbor.reliance) for neighbor in seldom) < 0.1
+        strong = why.neighbors[:10]
+        sign = [-1 if neighbor.dissents else 1 for neighbor in strong]
+        assert np.dot(sign, [neighbor.reliance for neighbor in strong]) > 0
+
+
+def test_percentiles_of_like_cases_are_uniform():
+    rng = np.random.default_rng(0)
+    draws = [_past(rng.normal(size=99)).percentile(rng.normal(size=1))[0] for _ in range(400)]
+    assert min(draws) >= 0.01
+    assert max(draws) <= 1
+    assert kstest(draws, "uniform").pvalue > 0.001
+
+
+def _past(familiarity):
+    return Past(None, None, None, (), None, (), "", None, familiarity, {})
+
+
+def test_a_single_chain_has_nothing_to_be_compared_with():
+    assert explained(chains=1).stability.overlap is None
+    assert 0 <= explained().stability.overlap <= 1

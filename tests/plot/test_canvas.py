@@ -1,0 +1,47 @@
+import builtins
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+from bayespatch.plot import canvas
+
+
+def test_axes_are_those_given_or_new_ones():
+    _, given = pyplot.subplots()
+    assert canvas.axes_of(given, 1, 1) is given
+    new = canvas.axes_of(None, 3, 2)
+    assert new.figure.get_size_inches().tolist() == [3, 2]
+    pyplot.close("all")
+
+
+def test_texts_are_shortened():
+    assert canvas.shortened("abcdef", 6) == "abcdef"
+    assert canvas.shortened("abcdefg", 6) == "abcde…"
+
+
+def test_without_matplotlib_the_install_command_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"bayespatch\[plot\]"):
+        canvas.pyplot()
+
+
+def luminance(color):
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("color", [canvas.BLUE, canvas.INK, canvas.QUIET])
+def test_texts_have_enough_contrast(color):
+    """4.5 : 1 against white, as WCAG 2 AA wants; white on blue is the same pair."""
+    assert 1.05 / (luminance(color) + 0.05) >= 4.5
