@@ -94,6 +94,8 @@ class Hyperparameters:
     def paper(cls) -> Hyperparameters:
         """The constants of the paper's experiments, its list of them made consistent (errata, item 4).
 
+        Examples
+        --------
         >>> Hyperparameters.paper().lam0
         0.001
         """
@@ -102,6 +104,8 @@ class Hyperparameters:
     def mu_per_class(self, n_classes: int) -> NDArray[np.float64]:
         """μ_m, the weight of a vote for each class, as an (M,) array.
 
+        Examples
+        --------
         >>> Hyperparameters(mu=2.0).mu_per_class(3)
         array([2., 2., 2.])
         """
@@ -110,6 +114,8 @@ class Hyperparameters:
     def q_prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """γ_j and σ1_j, the shapes of the prior of each feature's importance, two (P,) arrays.
 
+        Examples
+        --------
         >>> Hyperparameters(gamma=(5.0, 1.0), sigma1=2.0).q_prior(2)
         (array([5., 1.]), array([2., 2.]))
         """

@@ -153,6 +153,8 @@ class Posterior:
 
         Needs ``sample(..., keep_votes=True)`` and takes about a millisecond per case and class.
 
+        Examples
+        --------
         >>> from bayespatch import sample
         >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
         >>> posterior = sample([[0], [1]], [0, 1], **past, keep_votes=True)
@@ -170,6 +172,8 @@ class Posterior:
         Of the `others`, those that are among the parents of this run (both in its order, each by a number of its own)
         keep their q_tilde; newcomers have q in its place. Only q and q_tilde of the result belong together.
 
+        Examples
+        --------
         >>> from bayespatch import sample
         >>> import numpy as np
         >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2)
@@ -251,6 +255,8 @@ class Posterior:
     def summary(self) -> str:
         """What was sampled and the quantities that mix worst, as text.
 
+        Examples
+        --------
         >>> from bayespatch import sample
         >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2)
         >>> print(posterior.summary().splitlines()[0])
