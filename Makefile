@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-statistical test-lowest lint format bench docs package-check clean
+.PHONY: help venv demo test test-statistical test-lowest lint format bench study docs package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ $(VENV)/.docs: $(STAMP)
 
 package-check: venv ## Build wheel and sdist; install them, and each extra alone, in empty environments (slow)
 	$(BIN)/python tests/packaging/installs.py
+
+study: venv ## Run the paper's experiments (finished parts are kept); READMISSION=path adds the third data set
+	$(BIN)/python -m bayespatch.study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
 
 clean: ## Remove what was built, .venv included
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from bayespatch import PatchworkClassifier, PatchworkRegressor, load
+from bayespatch import PatchworkClassifier, PatchworkRegressor, load, plot
 from bayespatch.explain import words
 from bayespatch.predict import UnseenValueWarning
-from bayespatch.report import case_page
+from bayespatch.report import case_page, model_page
 from tests.explain.fitted import BAD, SHORT, explained, fitted, table
 
 NEW, _ = table(20, seed=9)
@@ -125,11 +125,18 @@ def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
         why = regressor.explain(NEW.iloc[0])
         past = regressor.explain_past(3)
     assert why.mean == pytest.approx(regressor.predict(NEW.iloc[[0]])[0])
-    np.testing.assert_allclose(why.mean_interval, regressor.predict_interval(NEW.iloc[[0]])[0])
+    np.testing.assert_allclose(why.interval, regressor.predict_interval(NEW.iloc[[0]])[0])
     assert why.target == "cost"
     assert f"{why.mean:.4g}" in words.prediction(why)
     assert all(float(neighbor.outcome) == y.iloc[neighbor.index] for neighbor in why.neighbors)
     assert sum(why.to_dict()["vote_shares"].values()) == pytest.approx(1, abs=1e-6)
-    assert past.outcome in why.probabilities
-    assert f"{why.mean:.4g}" in case_page(why)
+    assert past.outcome == f"{y.iloc[3]:g}"
+    assert regressor.explain(NEW.iloc[0], y=91.5).outcome == "91.5"
+    assert f"cost {why.mean:.4g}" in case_page(why)
+    assert f"cost {why.mean:.4g}, 90% interval" in plot.patchwork(why).get_title(loc="left")
+    other = regressor.what_if(NEW.iloc[0], {"age": 70})
+    assert f"Mean of cost: {why.mean:.4g} before, {other.after.mean:.4g} after" in other.to_text()
+    page = model_page(regressor.overview())
+    assert "The outcome is a number" in page
+    assert "abstain" not in page
     assert fitted().explain(NEW.iloc[0]).mean is None

@@ -56,6 +56,21 @@ def test_subgroups_add_up(overview):
     assert accuracy == pytest.approx(overview.performance.scores["accuracy"])
 
 
+@pytest.mark.parametrize("windows", [{"age": 5.0, "pulse": 8.0}, "20%"])
+def test_numbers_that_are_not_binned_make_subgroups_by_thirds(windows):
+    X, y = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        overview = PatchworkClassifier(**SHORT, windows=windows).fit(X, y).overview()
+    ages = [group.n for group in overview.subgroups if group.feature == "age"]
+    assert len(ages) == 3
+    assert sum(ages) == 60
+    pulses = [group.n for group in overview.subgroups if group.feature == "pulse" and group.value != "missing"]
+    assert sum(pulses) == 60 - int(X["pulse"].isna().sum())
+    said = overview.features[0].values[0]
+    assert said.endswith("alike where at most 20% of the past cases lie between" if windows == "20%" else "within 5")
+
+
 def test_past_cases_worth_a_look(overview):
     clf = fitted()
     spoken = [case.n_cases for case in overview.influential]

@@ -95,6 +95,11 @@ class Column:
         return self.kind in ("binned", "ranked")
 
     @property
+    def rank_share(self) -> float:
+        """Ranked: which share of the past cases, in percent, may lie between two that agree."""
+        return 100.0 * math.floor(self.window) / (2 * len(self.knots))
+
+    @property
     def n_known(self) -> float:
         """How many values there are, "missing" aside."""
         if self.kind == "windowed":

@@ -149,9 +149,11 @@ class Explaining:
         codes = self.y_[[row]] if check_flag("known", known) else np.array([HIDDEN])
         case = past._replace(x=self.x_[[row]], y=codes, own_parent=np.array([-1]))
         values = [describe_values(self.schema_, self.values_[row])]
-        told = Told([self._told_past(parents).named(row)], values, np.zeros((1, self.x_.shape[1]), dtype=np.bool_))
+        told_past = self._told_past(parents)
+        unseen = np.zeros((1, self.x_.shape[1]), dtype=np.bool_)
+        told = Told([told_past.named(row)], values, unseen, [told_past.outcomes[row]])
         wishes: dict[str, Any] = {"top": top, "level": level, "quantile": quantile, "n_threads": self._n_threads()}
-        return next(explain_cases(posterior, case, told, self._told_past(parents), **wishes))
+        return next(explain_cases(posterior, case, told, told_past, **wishes))
 
     def what_if(
         self, row: Any, changes: Mapping[str, Any], top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
@@ -240,7 +242,8 @@ class Explaining:
     ) -> Iterator[Explanation]:
         _check_wishes(top, level, quantile)
         posterior, new, encoded = self._cases_of(X, y)
-        told = Told(encoded.ids, self.schema_.describe_rows(X), encoded.unseen)
+        outcomes = None if y is None else self._outcomes_of(new.y, y)
+        told = Told(encoded.ids, self.schema_.describe_rows(X), encoded.unseen, outcomes)
         wishes: dict[str, Any] = {"top": top, "level": level, "quantile": quantile, "n_threads": self._n_threads()}
         return explain_cases(posterior, new, told, self._told_past(self.parents_), **wishes)
 
@@ -266,7 +269,11 @@ class Explaining:
 
     def _outcomes(self) -> Sequence[str]:
         """What became of each row of the training table."""
-        return [self.class_names_[code] for code in self.y_.tolist()]
+        return self._outcomes_of(self.y_, None)
+
+    def _outcomes_of(self, codes: NDArray[np.int64], y: Any) -> Sequence[str]:
+        """Known outcomes in the user's words: their codes, and what the user has given."""
+        return [self.class_names_[code] for code in codes.tolist()]
 
     def _percentiles(self, parts: Sequence[Prediction]) -> NDArray[np.float64]:
         """How usual cases are among the past."""

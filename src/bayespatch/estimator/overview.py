@@ -15,7 +15,8 @@ from sklearn.inspection import permutation_importance
 from sklearn.metrics import roc_auc_score
 
 from bayespatch.container import package_version
-from bayespatch.encode import Column
+from bayespatch.encode import MISSING_NUMBER, Column
+from bayespatch.encode.column import bin_text
 from bayespatch.explain.build import Past
 from bayespatch.explain.overview import (
     FeatureSummary,
@@ -74,6 +75,7 @@ def _about(clf: Any, past: Past) -> dict[str, Any]:
         "features": len(clf.schema_.columns),
         "missing": clf.schema_.missing,
         "tuned": clf.tuning_ is not None,
+        "is_number": past.read_number is not None,
         "chains": posterior.n_chains,
         "draws": posterior.n_draws,
         "warmup": posterior.settings.warmup,
@@ -130,7 +132,8 @@ def _features(clf: Any, seed: int) -> tuple[FeatureSummary, ...]:
 
 def _other_measures(clf: Any, seed: int) -> dict[str, NDArray[np.float64]]:
     """What other methods hold important, on the same codes: one feature at a time, and a random forest."""
-    x, y = np.nan_to_num(clf.x_[clf.cases_], nan=-1.0), clf.y_[clf.cases_]
+    x, y = clf.x_[clf.cases_], clf.y_[clf.cases_]
+    x = np.where(np.isnan(x) | (x == MISSING_NUMBER), -1.0, x)
     if len(np.unique(y)) < 2:
         return {}
     discrete = np.array([not column.has_window for column in clf.schema_.columns])
@@ -150,7 +153,8 @@ def _values(column: Column) -> tuple[str, ...]:
     if column.kind == "windowed":
         return (f"{column.low:g} to {column.high:g}, alike within {column.window:g}",)
     if column.kind == "ranked":
-        return (f"{column.low:g} to {column.high:g}, alike where few past cases lie between",)
+        between = f"at most {column.rank_share:.2g}% of the past cases lie between"
+        return (f"{column.low:g} to {column.high:g}, alike where {between}",)
     return tuple(column.decode(code) for code in range(int(column.n_values)))
 
 
@@ -217,29 +221,37 @@ def _interval(values: list[float | None]) -> tuple[float, float] | None:
 def _subgroups(
     clf: Any, p: NDArray[np.float64], known: NDArray[np.int64], flagged: NDArray[np.bool_]
 ) -> tuple[Subgroup, ...]:
-    """By every value, or bin, of every feature that has few of them."""
-    x = clf.x_[clf.review_.rows]
-    found = []
-    for j, column in enumerate(clf.schema_.columns):
-        if column.has_window or column.n_values > _MAX_VALUES:
-            continue
-        for code in range(int(column.n_values)):
-            rows = x[:, j] == code
-            if rows.sum() < _MIN_GROUP:
-                continue
-            found.append(
-                Subgroup(
-                    feature=column.name,
-                    value=column.decode(code),
-                    n=int(rows.sum()),
-                    accuracy=_accuracy(p[rows], known[rows]),
-                    auc=_auc(p[rows], known[rows]),
-                    stated=float(p[rows, -1].mean()),
-                    actual=float((known[rows] == p.shape[1] - 1).mean()),
-                    flagged=float(flagged[rows].mean()),
-                )
-            )
-    return tuple(found)
+    """By every value, or bin, of every feature that has few of them, and by thirds of other numbers."""
+    return tuple(
+        Subgroup(
+            feature=column.name,
+            value=value,
+            n=int(rows.sum()),
+            accuracy=_accuracy(p[rows], known[rows]),
+            auc=_auc(p[rows], known[rows]),
+            stated=float(p[rows, -1].mean()),
+            actual=float((known[rows] == p.shape[1] - 1).mean()),
+            flagged=float(flagged[rows].mean()),
+        )
+        for j, column in enumerate(clf.schema_.columns)
+        for value, rows in _groups(clf, column, j).items()
+        if rows.sum() >= _MIN_GROUP
+    )
+
+
+def _groups(clf: Any, column: Column, j: int) -> dict[str, NDArray[np.bool_]]:
+    """Which of the reviewed cases have each value of a feature."""
+    codes = clf.x_[clf.review_.rows, j]
+    if not column.has_window:
+        n_values = int(column.n_values)
+        return {column.decode(code): codes == code for code in range(n_values)} if n_values <= _MAX_VALUES else {}
+    numbers = clf.values_[clf.review_.rows, j]
+    known = np.isfinite(numbers) & (numbers > MISSING_NUMBER)
+    if not known.any():
+        return {}
+    edges = tuple(np.unique(np.quantile(numbers[known], [1 / 3, 2 / 3])).tolist())
+    third = np.searchsorted(edges, numbers, side="right")
+    return {bin_text(edges, k): known & (third == k) for k in range(len(edges) + 1)} | {"missing": ~known}
 
 
 # Past cases

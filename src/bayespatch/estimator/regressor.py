@@ -307,7 +307,10 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         return len(self.edges_) + 1
 
     def _outcomes(self) -> list[str]:
-        return [number_text(outcome) for outcome in self.outcomes_.tolist()]
+        return self._outcomes_of(self.y_, self.outcomes_)
+
+    def _outcomes_of(self, codes: NDArray[np.int64], y: Any) -> list[str]:
+        return [number_text(outcome) for outcome in _read_outcomes(y).tolist()]
 
     def _told_past(self, parents: NDArray[np.int64]) -> Past:
         def read_number(share: NDArray[np.float32], level: float) -> NDArray[np.float64]:

@@ -81,6 +81,7 @@ class Told:
     ids: Sequence[str] | None
     values: Sequence[dict[str, str]]
     unseen: NDArray[np.bool_]  # (n, P)
+    outcomes: Sequence[str] | None = None
 
 
 def explain_cases(
@@ -214,14 +215,14 @@ class _One:
         draws = past.calibration.apply(self.plain.votes[:, self.i])
         low, high = np.quantile(draws, [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0], axis=0)
         share = company.share[self.i].astype(np.float64)
-        known = int(self.cases.y[self.row])
+        known = None if self.cases.y[self.row] == HIDDEN else self.told.outcomes
         named = [self.neighbor(b) for b in neighbors]
         by_index = {neighbor.index: neighbor for neighbor in named}
         others = [by_index.get(int(past.parents[b])) or self.neighbor(b) for b in dissenting]
         return Explanation(
             id=None if self.told.ids is None else self.told.ids[self.row],
             values=dict(self.told.values[self.row]),
-            outcome=None if known == HIDDEN else past.classes[known],
+            outcome=None if known is None else known[self.row],
             target=past.target,
             predicted=past.classes[int(self.probabilities.argmax())],
             probabilities=self.by_class(self.probabilities),
@@ -245,7 +246,7 @@ class _One:
             return {}
         assert self.plain.company is not None
         mean, low, high = self.past.read_number(self.plain.company.share[[self.i]], self.level)[0].tolist()
-        return {"mean": mean, "mean_interval": (low, high)}
+        return {"mean": mean, "interval": (low, high)}
 
     def by_class(self, numbers: NDArray[np.float64]) -> dict[str, float]:
         return dict(zip(self.past.classes, numbers.tolist(), strict=True))

@@ -42,7 +42,7 @@ class Explanation(Findings):
     vote_share_others, vote_share_base : float
         Shares of the votes of the past cases that are not among `neighbors`, and of the base rates. With those of the
         neighbors they sum to 1.
-    mean, mean_interval : float and pair of floats, or None
+    mean, interval : float and pair of floats, or None
         Where the outcome is a number: its mean, and the interval in which it lies with the probability `level`. Classes
         are then ranges of outcomes.
     about : dict
@@ -81,7 +81,7 @@ class Explanation(Findings):
                 "votes": dict(self.votes),
                 "level": self.level,
                 "mean": self.mean,
-                "mean_interval": None if self.mean_interval is None else list(self.mean_interval),
+                "interval": None if self.interval is None else list(self.interval),
             },
             "precedent": asdict(self.precedent),
             "neighbors": [asdict(neighbor) for neighbor in self.neighbors],

@@ -158,7 +158,7 @@ class Findings:
     vote_share_base: float
     about: dict[str, Any] = field(default_factory=dict)
     mean: float | None = None
-    mean_interval: tuple[float, float] | None = None
+    interval: tuple[float, float] | None = None
 
     @property
     def shown(self) -> tuple[Neighbor, ...]:

@@ -60,6 +60,9 @@ class WhatIf:
         before, after = self.before, self.after
         changed = ", ".join(f"{name} from {old} to {new}" for name, (old, new) in self.changes.items())
         said = [f"What if: {changed or 'nothing changed'}."]
+        if before.mean is not None and after.mean is not None:
+            change = f"{before.mean:.4g} before, {after.mean:.4g} after ({after.mean - before.mean:+.4g})"
+            said.append(f"Mean of {before.target or 'the outcome'}: {change}.")
         said += [
             f"Probability of {name}: {words.percent(p)} before, {words.percent(after.probabilities[name])} after "
             f"({words.points(self.shift[name])} points)."

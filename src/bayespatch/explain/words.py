@@ -44,18 +44,25 @@ def title(why: Findings) -> str:
     return "The case" if why.id is None else f"Case {why.id}"
 
 
+def answer(why: Findings) -> str:
+    """The predicted class, or the mean where the outcome is a number, and what it is called."""
+    if why.mean is not None:
+        return f"{why.target or 'outcome'} {why.mean:.4g}"
+    target = f"{why.target}: " if why.target.lower() not in why.predicted.lower() else ""
+    return f"{target}{why.predicted}"
+
+
 def prediction(why: Findings) -> str:
     """The prediction in one sentence."""
-    target = f"{why.target}: " if why.target.lower() not in why.predicted.lower() else ""
-    said = (
-        f"Predicted: {target}{why.predicted}, probability {percent(why.probabilities[why.predicted])} "
-        f"({why.level:.0%} credible interval {interval(why.intervals[why.predicted])})."
-    )
-    if why.mean is not None and why.mean_interval is not None:
-        low, high = why.mean_interval
+    p = percent(why.probabilities[why.predicted])
+    if why.interval is None:
+        within = f"{why.level:.0%} credible interval {interval(why.intervals[why.predicted])}"
+        said = f"Predicted: {answer(why)}, probability {p} ({within})."
+    else:
+        low, high = why.interval
         said = (
-            f"Predicted: {why.target or 'outcome'} {why.mean:.4g}, with probability {why.level:.0%} between {low:.4g} "
-            f"and {high:.4g}. Most probable range: {why.predicted}, {percent(why.probabilities[why.predicted])}."
+            f"Predicted: {answer(why)}, with probability {why.level:.0%} between {low:.4g} and {high:.4g}. "
+            f"Most probable range: {why.predicted}, {p}."
         )
     if why.outcome is None:
         return said
@@ -117,7 +124,7 @@ def unseen(why: Findings) -> str | None:
 
 
 def stance(neighbor: Neighbor) -> str:
-    """Whether a neighbor speaks for the predicted class."""
+    """Whether a neighbor speaks for the predicted class; of numbers, the most probable range."""
     return "against it" if neighbor.dissents else "for it"
 
 

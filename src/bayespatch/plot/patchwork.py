@@ -58,13 +58,13 @@ def patchwork(explanation: Explanation, ax: Axes | None = None) -> Axes:
 
 
 def _title(why: Explanation) -> str:
-    best = why.predicted
-    target = f"{why.target}: " if why.target.lower() not in best.lower() else ""
+    if why.interval is None:
+        p = words.percent(why.probabilities[why.predicted])
+        said, within = f"{words.answer(why)} {p}", words.interval(why.intervals[why.predicted])
+    else:
+        said, within = words.answer(why), "{:.4g} to {:.4g}".format(*why.interval)
     known = f"   (known outcome: {why.outcome})" if why.outcome is not None else ""
-    return (
-        f"{words.title(why)}   {target}{best} {words.percent(why.probabilities[best])}, "
-        f"{why.level:.0%} interval {words.interval(why.intervals[best])}{known}"
-    )
+    return f"{words.title(why)}   {said}, {why.level:.0%} interval {within}{known}"
 
 
 def _draw_case(ax: Axes, why: Explanation, top: float) -> None:

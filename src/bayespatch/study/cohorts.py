@@ -1,0 +1,186 @@
+"""The patients of the study: which rows of which table, and how they are split into folds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.check import check_count
+from bayespatch.datasets import load_breast, load_heart, load_readmission
+from bayespatch.encode import Schema
+
+Frame = Any  # a pandas data frame, which `datasets` makes
+Column = Any  # one of its columns
+READMISSION_SIZE = 500
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Patients and their outcomes.
+
+    Attributes
+    ----------
+    name, title : str
+        For files and for people.
+    X : DataFrame (n, P)
+    y : int array (n,)
+        1 where the condition is present.
+    condition : str
+        What 1 means.
+    n_parents : int
+        How many parents the paper has.
+    """
+
+    name: str
+    title: str
+    X: Frame
+    y: NDArray[np.int64]
+    condition: str
+    n_parents: int = 80
+
+    def folds(self, n_folds: int, seed: int) -> list[Fold]:
+        """Stratified folds; the same for every method, so that their differences can be paired."""
+        from sklearn.model_selection import StratifiedKFold
+
+        split = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(self.X, self.y)
+        return [Fold(self, k, train, test, seed) for k, (train, test) in enumerate(split)]
+
+    def only(self, features: list[str]) -> Cohort:
+        """The same patients with some of their features."""
+        return Cohort(self.name, self.title, self.X[features], self.y, self.condition, self.n_parents)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One split of a cohort, and its patients in the forms that methods want."""
+
+    cohort: Cohort
+    number: int
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    seed: int
+
+    @property
+    def X_train(self) -> Frame:
+        """The training table."""
+        return self.cohort.X.iloc[self.train]
+
+    @property
+    def X_test(self) -> Frame:
+        """The table to predict."""
+        return self.cohort.X.iloc[self.test]
+
+    @property
+    def y_train(self) -> NDArray[np.int64]:
+        """Outcomes of the training patients."""
+        return self.cohort.y[self.train]
+
+    @property
+    def y_test(self) -> NDArray[np.int64]:
+        """Outcomes that a method must not see."""
+        return self.cohort.y[self.test]
+
+    @property
+    def method_seed(self) -> int:
+        """For a method's own randomness: another number in each fold."""
+        return 1000 * self.seed + self.number
+
+    @cached_property
+    def schema(self) -> Schema:
+        """How the columns are coded, learned from the training table alone."""
+        return Schema.learn(self.X_train, self.y_train)
+
+    @cached_property
+    def codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Training and test table as codes; a value that training lacks has a code that nobody shares."""
+        return tuple(self.schema.encode(X).x.astype(np.int64) for X in (self.X_train, self.X_test))  # type: ignore[return-value]
+
+    @cached_property
+    def numbers(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Both tables for methods that add and multiply: categories one-hot, numbers standardised, gaps filled."""
+        transform = _numeric(self.X_train)
+        return np.asarray(transform.fit_transform(self.X_train)), np.asarray(transform.transform(self.X_test))
+
+
+def _numeric(X: Frame) -> Any:
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    amounts = [name for name in X.columns if X[name].dtype.kind in "iuf"]
+    kinds = [name for name in X.columns if name not in amounts]
+    return make_column_transformer(
+        (make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), amounts),
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), kinds),
+    )
+
+
+def heart() -> Cohort:
+    """Cleveland in the paper's bins: the 297 patients without a gap (the paper says 274).
+
+    >>> len(heart().y)
+    297
+    """
+    X, y = _complete(*load_heart(discretize="paper"))
+    return Cohort("heart", "Heart disease", X, y.to_numpy().astype(np.int64), "heart disease")
+
+
+def breast(seed: int) -> Cohort:
+    """Ljubljana in the paper's bins: all 81 complete patients with recurrence and 81 of the 196 without.
+
+    >>> int(breast(seed=0).y.sum()), len(breast(seed=0).y)
+    (81, 162)
+    """
+    X, y = _complete(*load_breast(discretize="paper"))
+    recurred = (y == "recurrence-events").to_numpy()
+    rows = _balanced(recurred, int(recurred.sum()), np.random.default_rng(seed))
+    return Cohort("breast", "Breast cancer", X.iloc[rows], recurred[rows].astype(np.int64), "recurrence")
+
+
+def full_heart() -> Cohort:
+    """All 303 patients of Cleveland, values as they are."""
+    X, y = load_heart()
+    return Cohort("heart-full", "Heart disease, all 303", X, y.to_numpy().astype(np.int64), "heart disease")
+
+
+def full_breast() -> Cohort:
+    """All 286 patients of Ljubljana, values as they are, classes as unequal as they are."""
+    X, y = load_breast()
+    recurred = (y == "recurrence-events").to_numpy().astype(np.int64)
+    return Cohort("breast-full", "Breast cancer, all 286", X, recurred, "recurrence")
+
+
+def readmission(path: str | os.PathLike[str], seed: int, size: int = READMISSION_SIZE) -> list[Cohort]:
+    """Two samples of the readmission table in the paper's bins, without a common patient.
+
+    The paper's accuracies are the means of its sensitivities and specificities, so its samples were balanced; these
+    are. A patient counts once, with the first stay; patients with a gap are left out.
+    """
+    check_count("size", size, at_least=20)
+    X, y = _complete(*load_readmission(path, discretize="paper"))
+    first = ~X.index.get_level_values("patient_nbr").duplicated()
+    X, readmitted = X[first].reset_index(drop=True), (y[first] == "readmitted").to_numpy()
+    chosen = _balanced(readmitted, size, np.random.default_rng(seed))  # of each class: enough for two samples
+    samples = []
+    for number, rows in enumerate((chosen[0::2], chosen[1::2]), start=1):
+        outcome = readmitted[rows].astype(np.int64)
+        title = f"Readmission, sample {number}"
+        samples.append(Cohort(f"readmission-{number}", title, X.iloc[rows], outcome, "readmission", n_parents=60))
+    return samples
+
+
+def _complete(X: Frame, y: Column) -> tuple[Frame, Column]:
+    there = X.notna().all(axis=1)
+    return X[there], y[there]
+
+
+def _balanced(positive: NDArray[np.bool_], n_each: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """`n_each` rows of each class; those of a class stand in random order, one class after the other."""
+    classes = (np.flatnonzero(~positive), np.flatnonzero(positive))
+    return np.concatenate([rng.permutation(rows)[:n_each] for rows in classes])

@@ -1,0 +1,76 @@
+"""How good predicted probabilities are, against what happened."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import roc_auc_score
+
+MEASURES = (
+    "accuracy",
+    "sensitivity",
+    "specificity",
+    "precision",
+    "recall",
+    "f_measure",
+    "auc",
+    "log_loss",
+    "calibration_error",
+)
+HIGHER_IS_BETTER = MEASURES[:7]
+N_CALIBRATION_BINS = 10
+FLOOR = 1e-6  # log loss takes no probability below this: one certain error must not decide a comparison
+
+
+def measures(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
+    """All measures of the study; NaN where a measure is not defined (no positive prediction: no precision).
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        1 where the condition is present.
+    probability : array of shape (n,)
+        Its predicted probability; a case is called positive above 0.5, as in the paper.
+
+    Returns
+    -------
+    dict
+        accuracy, sensitivity (recall), specificity, precision, F-measure; the area under the ROC curve; mean
+        log loss; and the expected calibration error: the mean distance, over ten equal bins of probability weighted by
+        their cases, between the mean probability and the share of positives.
+
+    Examples
+    --------
+    >>> found = measures([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9])
+    >>> found["accuracy"], found["sensitivity"], found["specificity"], found["auc"]
+    (0.75, 1.0, 0.5, 1.0)
+    """
+    truth = np.asarray(y) == 1
+    p = np.asarray(probability, dtype=np.float64)
+    if p.shape != truth.shape or not ((p >= 0.0) & (p <= 1.0)).all():
+        raise ValueError(
+            f"probability has shape {p.shape} and values from {p.min()} to {p.max()}; "
+            f"pass one probability for each of the {len(truth)} cases"
+        )
+    called = p > 0.5
+    hits = int((called & truth).sum())
+    sensitivity = _ratio(hits, truth.sum())
+    precision = _ratio(hits, called.sum())
+    inside = np.clip(p, FLOOR, 1.0 - FLOOR)
+    bins = np.minimum((p * N_CALIBRATION_BINS).astype(int), N_CALIBRATION_BINS - 1)
+    gaps = np.bincount(bins, weights=p - truth, minlength=N_CALIBRATION_BINS)
+    return {
+        "accuracy": float((called == truth).mean()),
+        "sensitivity": sensitivity,
+        "specificity": _ratio((~called & ~truth).sum(), (~truth).sum()),
+        "precision": precision,
+        "recall": sensitivity,
+        "f_measure": _ratio(2 * hits, called.sum() + truth.sum()),
+        "auc": float(roc_auc_score(truth, p)) if 0 < truth.sum() < len(truth) else float("nan"),
+        "log_loss": float(-np.where(truth, np.log(inside), np.log1p(-inside)).mean()),
+        "calibration_error": float(np.abs(gaps).sum() / len(p)),
+    }
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else float("nan")

@@ -1,0 +1,154 @@
+"""Results as tables: written as CSV for programs and as Markdown for people, and read back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns and rows of plain values.
+
+    Examples
+    --------
+    >>> table = Table("votes", "Who won", ("who", "share"), [("ann", 0.51234), ("ben", None)])
+    >>> print(table.to_markdown())
+    | who | share |
+    |---|---|
+    | ann | 0.512 |
+    | ben |  |
+    >>> Table.from_csv("votes", table.to_csv()).column("share")
+    [0.51234, None]
+    """
+
+    name: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+
+    def __post_init__(self) -> None:
+        wrong = [row for row in self.rows if len(row) != len(self.columns)]
+        if wrong:
+            raise ValueError(f"table {self.name!r}: the row {wrong[0]!r} does not have the columns {self.columns}")
+
+    @classmethod
+    def of_records(cls, name: str, caption: str, records: Sequence[dict[str, Any]]) -> Table:
+        """A table of dictionaries with the same keys."""
+        columns = tuple(records[0]) if records else ()
+        return cls(name, caption, columns, [tuple(_plain(record[key]) for key in columns) for record in records])
+
+    @classmethod
+    def from_csv(cls, name: str, text: str) -> Table:
+        """What `to_csv` wrote; words that look like numbers come back as numbers."""
+        lines = list(csv.reader(io.StringIO(text)))
+        return cls(name, "", tuple(lines[0]), [tuple(_read(cell) for cell in line) for line in lines[1:]])
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def column(self, name: str) -> list[Any]:
+        """One column."""
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def where(self, **values: Any) -> Table:
+        """The rows that have these values."""
+        wanted = {self.columns.index(name): value for name, value in values.items()}
+        rows = [row for row in self.rows if all(row[place] == value for place, value in wanted.items())]
+        return Table(self.name, self.caption, self.columns, rows)
+
+    def to_csv(self) -> str:
+        """All digits, so that nothing is lost on the way back."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_exact(cell) for cell in row] for row in self.rows)
+        return file.getvalue()
+
+    def to_markdown(self, digits: int = 3) -> str:
+        """As people read it."""
+        lines = ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
+        lines += ["| " + " | ".join(_short(cell, digits) for cell in row) + " |" for row in self.rows]
+        return "\n".join(lines)
+
+
+def summary(
+    table: Table,
+    by: Sequence[str],
+    over: Iterable[str],
+    name: str,
+    caption: str,
+    paper: Callable[..., Mapping[str, float]] | None = None,
+) -> Table:
+    """Mean and SD over folds of several measures, one row for each combination of `by`, in order of appearance.
+
+    `paper` may say, from the values of `by`, which means the paper has; they and the difference in accuracy are added.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in table.records():
+        groups.setdefault(tuple(row[key] for key in by), []).append(row)
+    printed = {key: paper(*key) for key in groups} if paper is not None else {}
+    in_paper = list(dict.fromkeys(measure for found in printed.values() for measure in found))
+    records = []
+    for key, members in groups.items():
+        record: dict[str, Any] = dict(zip(by, key, strict=True))
+        for measure in over:
+            values = np.array([member[measure] for member in members if member[measure] is not None], dtype=float)
+            record[measure] = float(values.mean()) if values.size else None
+            record[f"{measure} SD"] = float(values.std(ddof=1)) if values.size > 1 else None
+        for measure in in_paper:
+            record[f"paper's {measure}"] = printed[key].get(measure)
+        if "accuracy" in in_paper:
+            theirs = printed[key].get("accuracy")
+            record["difference"] = None if theirs is None else record["accuracy"] - theirs
+        records.append(record)
+    return Table.of_records(name, caption, records)
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """A file that is there entirely or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    temporary.replace(path)
+
+
+def _plain(value: Any) -> Cell:
+    """NumPy's numbers as Python's; what is not a number is nothing."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _exact(cell: Cell) -> str:
+    return "" if cell is None else repr(cell) if isinstance(cell, float) else str(cell)
+
+
+def _read(cell: str) -> Cell:
+    if cell in ("", "True", "False"):
+        return {"": None, "True": True, "False": False}[cell]
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell
+
+
+def _short(cell: Cell, digits: int) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.{digits}f}" if abs(cell) >= 10.0**-digits or cell == 0.0 else f"{cell:.2g}"
+    return str(cell).replace("|", "\\|")
