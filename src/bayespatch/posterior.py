@@ -73,8 +73,6 @@ class Posterior:
     ((4, 200, 1), (2, 3))
     >>> bool(posterior.votes_mean[1, 1] > 0.5)  # the second case is of the second class, as are its likes
     True
-    >>> type(posterior).__name__
-    'Posterior'
     """
 
     q: NDArray[np.float64]

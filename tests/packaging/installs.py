@@ -102,11 +102,11 @@ def without(packages: tuple[str, ...]) -> str:
 def check(home: Path, package: Path, extra: str, code: str) -> None:
     """Install the package in an empty environment and run the code there."""
     place = home / "environment"
-    run([sys.executable, "-m", "venv", "--clear", str(place)], home)
+    run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(place)], home)
     python = str(place / "bin" / "python")
-    what = f"{package}[{extra}]" if extra else str(package)
-    run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", what], home)
-    run([python, "-m", "pip", "check"], home)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
+    run([*pip, "install", "--quiet", "--no-compile", f"{package}[{extra}]" if extra else str(package)], home)
+    run([*pip, "check"], home)
     run([python, "-c", code], home)
     print(f"{package.name} with {f'[{extra}]' if extra else 'nothing else'}: in order", flush=True)
 

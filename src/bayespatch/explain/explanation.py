@@ -108,8 +108,8 @@ class Explanation(Findings):
         >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
         >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> table = clf.explain(["yes", 60], top=2).to_frame()
-        >>> table[["outcome", "feature", "case_value", "agrees"]].iloc[0].tolist()
-        ['sick', 'x0', 'yes', True]
+        >>> table[["outcome", "feature", "case_value"]].iloc[0].tolist()
+        ['sick', 'x0', 'yes']
         """
         try:
             import pandas
