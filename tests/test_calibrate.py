@@ -47,3 +47,31 @@ def test_one_class_and_votes_of_zero():
     p = Calibration(2.0, (0.0, 0.0)).apply([0.0, 1.0])
     assert np.isfinite(p).all()
     assert p[0] < 1e-6
+
+
+def test_intervals_narrow_with_the_number_of_voters_and_hold_the_probability():
+    rng = np.random.default_rng(3)
+    for n_classes in (2, 3):
+        calibration = Calibration(2.0, tuple(np.linspace(-0.5, 0.5, n_classes)))
+        votes = rng.dirichlet(np.ones(n_classes), size=20)
+        p = calibration.apply(votes)
+        width = []
+        for n_voters in (2, 10, 200):
+            found = calibration.interval(votes, np.full((20, n_voters), 1.0 / n_voters), 0.9)
+            assert found.shape == (20, n_classes, 2)
+            assert (found[..., 0] <= p + 1e-9).all()
+            assert (p <= found[..., 1] + 1e-9).all()
+            width.append((found[..., 1] - found[..., 0]).mean())
+        assert width[0] > width[1] > width[2]
+
+
+def test_intervals_hold_the_share_of_a_class_as_often_as_they_say():
+    """Cases of which 10 voters are a sample: Jeffreys' interval covers a share near its level, on average over shares."""
+    rng = np.random.default_rng(4)
+    truth = rng.random(20_000)
+    counts = rng.binomial(10, truth)
+    votes = np.column_stack([1 - counts / 10, counts / 10])
+    found = Calibration.none(2).interval(votes, np.full((len(truth), 10), 0.1), 0.9)[:, 1]
+    covered = ((found[:, 0] <= truth) & (truth <= found[:, 1])).mean()
+    # Under uniform shares Jeffreys' intervals for n = 10 cover 89 to 92 %; the Monte Carlo error is 0.2 points.
+    assert 0.88 < covered < 0.93

@@ -273,7 +273,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         return classes
 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
-        """Credible intervals of the class probabilities: how far the draws differ.
+        """Credible intervals of the class probabilities: what so few voters leave open (`Calibration.interval`).
 
         Returns
         -------
@@ -291,9 +291,14 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         """
         if isinstance(level, str) or not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
-        ends = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
-        parts = [np.quantile(self.calibration_.apply(part.votes), ends, axis=0) for part in self._predictions(X)]
-        return np.moveaxis(np.concatenate(parts, axis=1), 0, -1).astype(np.float64)
+        parts = self._predictions(X, detail="shares")
+        return np.concatenate(
+            [
+                self.calibration_.interval(part.mean_votes(), part.company.share, level)
+                for part in parts
+                if part.company is not None
+            ]
+        )
 
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
         """Share of the neighbors' votes for each class, before calibration.
@@ -338,7 +343,7 @@ def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     labels = column_or_1d(y, warn=True)
     check_classification_targets(labels)
     encoder = LabelEncoder()
-    return encoder.fit(labels).classes_, encoder.transform(labels)
+    return encoder.fit(labels).classes_, encoder.transform(labels).astype(np.int64)
 
 
 def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:

@@ -212,8 +212,8 @@ class _One:
     def explanation(self, neighbors: list[int], dissenting: list[int], precedent: Precedent) -> Explanation:
         past, company = self.past, self.seen.company
         assert company is not None
-        draws = past.calibration.apply(self.plain.votes[:, self.i])
-        low, high = np.quantile(draws, [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0], axis=0)
+        assert self.plain.company is not None
+        ends = past.calibration.interval(self.votes[None], self.plain.company.share[[self.i]], self.level)[0]
         share = company.share[self.i].astype(np.float64)
         known = None if self.cases.y[self.row] == HIDDEN else self.told.outcomes
         named = [self.neighbor(b) for b in neighbors]
@@ -226,7 +226,7 @@ class _One:
             target=past.target,
             predicted=past.classes[int(self.probabilities.argmax())],
             probabilities=self.by_class(self.probabilities),
-            intervals={name: (float(a), float(b)) for name, a, b in zip(past.classes, low, high, strict=True)},
+            intervals={name: (float(a), float(b)) for name, a, b in zip(past.classes, *ends.T, strict=True)},
             votes=self.by_class(self.votes),
             level=self.level,
             precedent=precedent,
