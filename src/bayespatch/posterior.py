@@ -137,7 +137,8 @@ class Posterior:
         Examples
         --------
         >>> from bayespatch import sample
-        >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2)
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
         >>> posterior.diagnostics().names
         ('q[0]', 'log_joint', 'mean_neighbors')
         """
@@ -174,7 +175,8 @@ class Posterior:
         --------
         >>> from bayespatch import sample
         >>> import numpy as np
-        >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2)
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
         >>> posterior.last_draws(np.array([3, 5, 8]), np.array([5, 9])).q_tilde.shape  # 5 was there, 9 is new
         (4, 1, 2, 1)
         """
@@ -197,9 +199,10 @@ class Posterior:
         Examples
         --------
         >>> from bayespatch import sample
-        >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2)
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
         >>> dict(posterior.to_arviz()["posterior"]["q"].sizes)
-        {'chain': 4, 'draw': 500, 'feature': 1}
+        {'chain': 4, 'draw': 50, 'feature': 1}
         """
         try:
             import xarray
@@ -256,9 +259,10 @@ class Posterior:
         Examples
         --------
         >>> from bayespatch import sample
-        >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2)
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
         >>> print(posterior.summary().splitlines()[0])
-        Posterior of Model I, exact likelihood: 4 chains x 500 draws
+        Posterior of Model I, exact likelihood: 4 chains x 50 draws
         """
         table = self.diagnostics()
         verdict = "The chains have mixed." if table.converged else "The chains have not mixed."
