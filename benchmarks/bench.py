@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import explaining
+import fitting
 import memory
 import mixing
 import plots
@@ -32,9 +33,10 @@ BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
     "speed": speed.main,
     "prediction": prediction.main,
     "explaining": explaining.main,
+    "fitting": fitting.main,
     "mixing": mixing.main,
 }
-ORDER = ("speed", "prediction", "explaining", "mixing", "memory", "scale", "startup")  # on the page
+ORDER = ("speed", "fitting", "prediction", "explaining", "mixing", "memory", "scale", "startup")  # on the page
 
 
 def main() -> None:

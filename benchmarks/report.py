@@ -56,6 +56,10 @@ after the other.""",
 New cases under a fitted model, one thread, beside as many updates of the sampler as parents x features x draws used ask
 for.""",
     "prediction_seconds": "Seconds by the clock, default settings of `PatchworkClassifier`, heart data, 2 threads:",
+    "fitting_growth": """## Fits
+
+`PatchworkClassifier()` with its default settings, tuning and review included, two threads; columns of numbers, all cases
+are parents.""",
     "explaining_seconds": """## Explanations
 
 `explain_all` by the clock, default settings, heart data, 2 threads; reliance is a prediction of its own for each past
