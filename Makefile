@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: venv ## Fit the bundled heart data, show one patient's patchwork, write a page about the patient and the model
-	$(BIN)/python examples/demo.py
+	$(BIN)/bayespatch demo --out build/demo --force
 
 test: venv ## Run the tests, but for the slow statistical ones
 	$(BIN)/python -m pytest tests --ignore=tests/statistical

@@ -34,6 +34,8 @@ ROOMS = (
     "storage",
     "estimator",
     "datasets",
+    "source",
+    "compare",
     "study",
     "cli",
 )
@@ -43,13 +45,16 @@ ARRAY_ROOMS = (
     *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
     *("container", "memory", "chains", "checkpoint", "sample"),
 )
-TABLE_ROOMS = ("encode", "parents", "datasets")
+TABLE_ROOMS = ("encode", "parents", "datasets", "source")
 
 # Package -> the only modules (or rooms) that may import it.
 KEEPERS = {
-    "pandas": ("encode", "datasets"),
-    "polars": ("encode", "datasets"),
-    "pyarrow": ("encode", "datasets"),
+    "pandas": ("encode", "datasets", "source"),
+    "polars": ("encode", "datasets", "source"),
+    "pyarrow": ("encode", "datasets", "source"),
+    "duckdb": ("source",),
+    "psycopg": ("source",),
+    "sqlite3": ("source",),
     "narwhals": ("encode",),
     "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
     "matplotlib": ("plot", "study.figures"),
@@ -60,7 +65,7 @@ KEEPERS = {
     "arviz_stats": ("diagnostics", "posterior"),
     "arviz_base": ("posterior",),
     "xarray": ("posterior",),
-    "sklearn": ("encode", "parents", "tune", "estimator", "datasets", "study"),
+    "sklearn": ("encode", "parents", "tune", "estimator", "datasets", "compare", "study"),
 }
 WITHOUT_NUMBA = ("engine.base", "engine.paper")  # the contract, and the oracle that is to be read
 HANDS_OUT = {
@@ -68,7 +73,10 @@ HANDS_OUT = {
 }  # a function of this name may import the package anywhere: it gives, and takes nothing
 
 # Not among the core dependencies: imported inside a function, or in a try that names the install command.
-OPTIONAL = ("pandas", "polars", "pyarrow", "matplotlib", "jinja2", "typer", "rich", "arviz_base", "xarray")
+OPTIONAL = (
+    *("pandas", "polars", "pyarrow", "duckdb", "psycopg", "matplotlib", "jinja2"),
+    *("typer", "rich", "arviz_base", "xarray"),
+)
 
 MAX_LINES = 400
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")
@@ -257,7 +265,7 @@ def build(root: Path, files: dict[str, str]) -> Path:
         ({"engine/paper.py": "from numba import njit"}, "engine.paper is without Numba"),
         ({"explain.py": "def f():\n    from matplotlib import pyplot"}, "matplotlib is for plot, study.figures alone"),
         ({"plot.py": "import matplotlib.pyplot as plt"}, "matplotlib is optional"),
-        ({"sample.py": "def f():\n    import pandas"}, "pandas is for encode, datasets alone"),
+        ({"sample.py": "def f():\n    import pandas"}, "pandas is for encode, datasets, source alone"),
         ({"explain.py": "import narwhals as nw"}, "narwhals is for encode alone"),
         ({"predict.py": "from sklearn.base import BaseEstimator"}, "sklearn is for"),
         ({"attic.py": ""}, "'attic' is not a room of the house"),

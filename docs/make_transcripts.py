@@ -1,0 +1,150 @@
+"""Writes docs/cli-transcripts.md: sessions at a terminal, every one of them run while the page is written.
+
+``python docs/make_transcripts.py`` runs all of them, with titles behind it only those. It needs a PostgreSQL server's
+programs, psycopg and pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+HOME = Path(__file__).parents[1]
+sys.path.insert(0, str(HOME))
+
+from tests.cli.clinic import write_csv
+from tests.source.server import postgresql_server, why_no_server
+
+PAGE = Path(__file__).with_name("cli-transcripts.md")
+PROGRAM = f"""#!{sys.executable}
+import sys
+sys.argv[0] = "bayespatch"
+from bayespatch.cli import main
+main()
+"""
+SHORT = "--chains 2 --draws 100 --warmup 50"
+FIT = f"--target outcome --id 'patient no.' --drop 'admitted on' {SHORT}"
+
+BEFORE = """# Sessions at a terminal
+
+<!-- Written by docs/make_transcripts.py, which runs every command. -->
+
+Chains are short here, to be quick; a model that is to be relied on takes the defaults.
+"""
+SERVER = "A PostgreSQL server"
+
+# Title -> what is typed.
+SESSIONS: dict[str, list[str]] = {
+    "The bundled data": ["bayespatch demo --draws 50 --warmup 50"],
+    "A CSV file with spaces, accents, missing values and dates": [
+        "head -4 patients.csv",
+        "bayespatch fit patients.csv --target outcom",
+        f"bayespatch fit patients.csv --target outcome --id 'patient no.' {SHORT}",
+        f"bayespatch fit patients.csv {FIT}",
+        "bayespatch info model.bpatch",
+        "bayespatch predict model.bpatch new.csv --id 'patient no.' --out predictions.csv --intervals",
+        "cat predictions.csv",
+        "bayespatch explain model.bpatch new.csv --row 2 --top 3",
+        "bayespatch explain model.bpatch --id P-003 --out P-003.html",
+        'bayespatch explain model.bpatch --json-row \'{"âge": 70, "douleur thoracique": "au repos", '
+        '"blood pressure": null}\' --json | python -c \'import json, sys; print(json.load(sys.stdin)["prediction"])\'',
+        "bayespatch report model.bpatch --out model.html",
+        f'bayespatch fit patients.csv {FIT}; echo "exit code $?"',
+    ],
+    "A Parquet file": [f"bayespatch fit patients.parquet {FIT} --out parquet.bpatch"],
+    "A SQLite file": [
+        f"bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' {FIT} --out sqlite.bpatch",
+        "bayespatch predict sqlite.bpatch sqlite:///clinic.db --query 'SELECT * FROM patients LIMIT 3'",
+    ],
+    SERVER: [
+        f"bayespatch fit \"$CLINIC\" --query 'SELECT * FROM patients' {FIT} --out postgresql.bpatch",
+        "bayespatch predict postgresql.bpatch \"$CLINIC\" --query 'SELECT * FROM patients LIMIT 3'",
+    ],
+    "Beside the usual methods": [
+        f"bayespatch compare patients.csv {FIT} --hyper default --folds 3",
+    ],
+    "Files that are none": [
+        "bayespatch fit nothing.csv --target outcome --out none.bpatch",
+        ": > empty.csv; bayespatch fit empty.csv --target outcome --out none.bpatch",
+        "bayespatch fit /bin/sh --target outcome --out none.bpatch",
+        "printf 'a,b,outcome\\n1,2,yes\\n3,no\\n' > ragged.csv; "
+        "bayespatch fit ragged.csv --target outcome --out none.bpatch",
+        "printf 'a:b:outcome\\n1:2:yes\\n' > odd.csv; bayespatch fit odd.csv --target outcome --out none.bpatch",
+    ],
+}
+
+
+def main(only: list[str]) -> None:
+    """Make the tables, run the sessions, all of them or those named, and write the page."""
+    sections = (
+        {part.partition("\n")[0]: part for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]} if only else {}
+    )
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        room = Path(folder)
+        make_tables(room)
+        for title, lines in SESSIONS.items():
+            if only and title not in only:
+                continue
+            more = {}
+            if title == SERVER:
+                if (missing := why_no_server()) is not None:
+                    sys.exit(f"{title} cannot be shown: {missing}")
+                more["CLINIC"] = stack.enter_context(postgresql_server())
+                fill(more["CLINIC"], room / "patients.csv")
+            sections[title] = session(title, lines, room, more)
+    PAGE.write_text("\n## ".join([BEFORE, *(sections[title] for title in SESSIONS)]), encoding="utf-8")
+
+
+def session(title: str, lines: list[str], room: Path, more: dict[str, str]) -> str:
+    """Commands and what they print, both streams as a terminal shows them."""
+    said = []
+    places = {"PATH": f"{room / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {**os.environ, **places, "PYTHONPATH": str(HOME / "src"), "COLUMNS": "118", **more}
+    for line in lines:
+        print(line, file=sys.stderr)
+        result = subprocess.run(
+            line, shell=True, cwd=room, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        said.append(f"$ {line}\n{result.stdout}".rstrip())
+    return f"{title}\n\n```console\n" + "\n\n".join(said) + "\n```\n"
+
+
+def make_tables(room: Path) -> None:
+    """The tables, and the program on the path."""
+    import sqlite3
+
+    from bayespatch.source import read
+
+    write_csv(room / "patients.csv", 60)
+    write_csv(room / "new.csv", 5, seed=9)
+    frame = read(str(room / "patients.csv"))
+    frame.to_parquet(room / "patients.parquet", index=False)
+    connection = sqlite3.connect(room / "clinic.db")
+    frame.to_sql("patients", connection, index=False)
+    connection.close()
+    (room / "bin").mkdir()
+    (room / "bin" / "bayespatch").write_text(PROGRAM)
+    (room / "bin" / "bayespatch").chmod(0o755)
+
+
+def fill(url: str, table: Path) -> None:
+    """Put a table into the server."""
+    import psycopg
+
+    from bayespatch.source import read
+
+    frame = read(str(table))
+    names = ", ".join(f'"{name}" {"integer" if frame[name].dtype.kind in "if" else "text"}' for name in frame.columns)
+    rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    with psycopg.connect(url) as connection:
+        connection.execute(f"CREATE TABLE patients ({names})".encode())
+        places = ", ".join(["%s"] * frame.shape[1])
+        connection.cursor().executemany(f"INSERT INTO patients VALUES ({places})".encode(), rows)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

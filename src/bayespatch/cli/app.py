@@ -1,0 +1,102 @@
+"""What every command has in common: how it is registered, how it fails, how it is stopped."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from bayespatch.cli.terminal import say
+
+try:
+    import typer
+except ImportError as error:
+    raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
+
+_EXAMPLES = "\n\nExamples\n--------\n"
+_FAILURES = (ValueError, ImportError, OSError, MemoryError)  # of what was given, and told in one sentence
+
+
+@dataclass
+class _Wishes:
+    """What was asked for before the name of the command."""
+
+    traceback: bool = False
+
+
+def new_app(commands: Sequence[Callable[..., Any]], about: str, version: str) -> typer.Typer:
+    """The program with its commands, in their order; a docstring's examples stand below its options."""
+    wishes = _Wishes()
+    app = typer.Typer(
+        name="bayespatch",
+        help=about,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,  # it would show the values of variables, and these are patients
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    def tell_version(wanted: bool) -> None:
+        if wanted:
+            print(version)
+            raise typer.Exit()
+
+    @app.callback()
+    def program(
+        traceback: bool = typer.Option(False, "--traceback", help="Show where an error comes from, for a bug report."),
+        _: bool = typer.Option(False, "--version", callback=tell_version, is_eager=True, help="Show the version."),
+    ) -> None:
+        wishes.traceback = traceback
+
+    for command in commands:
+        text, examples = told(command)
+        app.command(help=text, epilog="\n\n".join(["Examples:", *examples]))(_plainly(command, wishes))
+    return app
+
+
+def told(command: Callable[..., Any]) -> tuple[str, list[str]]:
+    """What a command's docstring says, and its examples."""
+    text, _, examples = (inspect.getdoc(command) or "").partition(_EXAMPLES)
+    return text, examples.splitlines()
+
+
+def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]:
+    """The command, whose failures are one sentence and a code."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        with _notes():
+            try:
+                command(*args, **kwargs)
+            except KeyboardInterrupt:
+                say("bayespatch: interrupted; nothing was written")
+                raise typer.Exit(130) from None
+            except _FAILURES as error:
+                if wishes.traceback:
+                    raise
+                say(f"bayespatch: {' '.join(str(error).split())}")
+                raise typer.Exit(1) from None
+
+    return run
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Warnings as lines on stderr."""
+
+    def note(message: Warning | str, *_: Any, **__: Any) -> None:
+        say(f"note: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.showwarning = note
+        yield
+
+
+def usage_error(text: str) -> Exception:
+    """A call that makes no sense."""
+    return typer.BadParameter(text)

@@ -1,0 +1,202 @@
+"""Commands that ask a model: predict, explain."""
+
+from __future__ import annotations
+
+import json as json_text
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from bayespatch.cli.app import usage_error
+from bayespatch.cli.files import check_new, write
+from bayespatch.cli.options import (
+    Cases,
+    Data,
+    Delimiter,
+    Force,
+    Form,
+    Format,
+    IdColumn,
+    Identifier,
+    IdentifierColumn,
+    Intervals,
+    Json,
+    JsonRow,
+    Level,
+    MaybeData,
+    MaybeOut,
+    ModelFile,
+    Query,
+    Row,
+    Top,
+    Votes,
+)
+from bayespatch.cli.predictions import as_csv, predictions
+from bayespatch.cli.terminal import as_json, say, show, width, working
+from bayespatch.source import features_of, read
+
+
+def predict(
+    model: ModelFile,
+    data: Data,
+    out: MaybeOut = None,
+    intervals: Intervals = False,
+    votes: Votes = False,
+    level: Level = 0.9,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    id_column: IdColumn = None,
+    cases: Cases = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Predict the cases of a table, which may have other columns beside those that the model knows.
+
+    Examples
+    --------
+    $ bayespatch predict model.bpatch new.csv --out predictions.csv --intervals
+    $ bayespatch predict model.bpatch new.csv --id patient --json
+    """
+    check_new(force, out)
+    loaded = load_model(model, cases)
+    X = _read(loaded, data, query, delimiter, id_column)
+    with working(f"Predicting {len(X)} cases"):
+        found = predictions(loaded, X, intervals=intervals, votes=votes, level=level)
+    if json:
+        write(as_json({"model": str(model), "level": level, "predictions": found}), None)
+    if out is not None or not json:
+        write(as_csv(found, named=id_column), out)
+    if out is not None:
+        say(f"{len(found)} predictions are in {out}")
+
+
+def explain(
+    model: ModelFile,
+    data: MaybeData = None,
+    row: Row = None,
+    identifier: Identifier = None,
+    json_row: JsonRow = None,
+    form: Form = None,
+    out: MaybeOut = None,
+    top: Top = 4,
+    level: Level = 0.9,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    id_column: IdentifierColumn = None,
+    cases: Cases = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Show the patchwork of one case: which past cases speak on it, through which features, and how far to trust it.
+
+    Examples
+    --------
+    $ bayespatch explain model.bpatch new.csv --row 0
+    $ bayespatch explain model.bpatch new.csv --id-column patient --id P-17 --out P-17.html
+    $ bayespatch explain model.bpatch --id P-03 --format json
+    $ bayespatch explain model.bpatch --json-row '{"age": 61, "pain": "none"}' --out case.png
+    """
+    chosen = _format(form, out, json)
+    if sum(one is not None for one in (row, identifier, json_row)) != 1:
+        raise usage_error("name the case by one of --row, --id and --json-row")
+    check_new(force, out)
+    loaded = load_model(model, cases)
+    wishes: dict[str, Any] = {"top": top, "level": level}
+    if json_row is not None:
+        why = loaded.explain(_object(json_row), **wishes)
+    elif data is not None:
+        X = _read(loaded, data, query, delimiter, id_column)
+        why = loaded.explain(X.iloc[[_place(X, row, identifier, id_column)]], **wishes)
+    else:
+        why = loaded.explain_past(_past_row(loaded, row, identifier), known=False, **wishes)
+    write(_rendered(why, chosen), out)
+    if out is not None:
+        show({"explanation": str(out)}, json, f"the explanation is in {out}")
+
+
+def load_model(path: Path, cases: Path | None) -> Any:
+    """A model that has its past cases."""
+    from bayespatch.storage import LeftOut, load
+
+    with working(f"Loading {path}"):
+        model = load(path, cases=cases)
+    if isinstance(model.x_, LeftOut):
+        raise ValueError(
+            f"{str(path)!r} was written without its past cases; pass the file that holds them: --cases FILE"
+        )
+    return model
+
+
+def _read(model: Any, data: str, query: str | None, delimiter: str | None, id_column: str | None) -> Any:
+    """The features of the cases of a table, texts as texts where the model has learned them as such."""
+    schema = model.schema_
+    texts = [column.name for column in schema.columns if column.family == "text"]
+    frame = read(data, query, delimiter=delimiter, texts=[*texts, *([id_column] if id_column else [])])
+    return features_of(frame, schema.names if schema.named else list(frame.columns), id_column=id_column)
+
+
+def _format(form: Format | None, out: Path | None, json: bool) -> Format:
+    endings = {".json": Format.json, ".html": Format.html, ".htm": Format.html, ".png": Format.png}
+    chosen = form or (endings.get(out.suffix.lower(), Format.text) if out else Format.json if json else Format.text)
+    if chosen is Format.png and out is None:
+        raise usage_error("a picture needs a file: --out case.png")
+    return chosen
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json_text.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--json-row is not JSON ({error}); pass an object such as '{{\"age\": 61}}'") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"--json-row is {text[:40]}, which is no object; pass one such as '{{\"age\": 61}}'")
+    return found
+
+
+def _place(X: Any, row: int | None, identifier: str | None, id_column: str | None) -> int:
+    """The row of a table that was asked for."""
+    if identifier is not None:
+        if id_column is None:
+            raise usage_error("--id with DATA needs --id-column: the column that has the identifiers")
+        return _found([str(name) for name in X.index], identifier)
+    return _in_range(row, len(X), "the table")
+
+
+def _past_row(model: Any, row: int | None, identifier: str | None) -> int:
+    """The row of the training table that was asked for."""
+    if identifier is None:
+        return _in_range(row, len(model.x_), "the training table")
+    if model.ids_ is None:
+        raise ValueError("the past cases have no identifiers; pass --row, or name the column with --id when you fit")
+    return _found(list(model.ids_), identifier)
+
+
+def _found(ids: list[str], identifier: str) -> int:
+    if identifier not in ids:
+        raise ValueError(f"--id {identifier!r} is none of the {len(ids)} identifiers, such as {ids[0]!r}; correct it")
+    return ids.index(identifier)
+
+
+def _in_range(row: int | None, n_rows: int, where: str) -> int:
+    assert row is not None
+    if row >= n_rows:
+        raise ValueError(f"--row {row} is beyond the {n_rows} rows of {where}; pass a number from 0 to {n_rows - 1}")
+    return row
+
+
+def _rendered(why: Any, form: Format) -> str | bytes:
+    """An explanation in one of its forms."""
+    if form is Format.text:
+        return str(why.to_text(width()))
+    if form is Format.json:
+        return as_json(why.to_dict())
+    if form is Format.html:
+        from bayespatch.report import case_page
+
+        return case_page(why)
+    from bayespatch.plot import patchwork
+
+    picture = BytesIO()
+    figure: Any = patchwork(why).figure
+    figure.savefig(picture, format="png", dpi=150, bbox_inches="tight")
+    return picture.getvalue()

@@ -1,0 +1,18 @@
+"""The program: its commands, in the order in which someone new meets them."""
+
+from __future__ import annotations
+
+from bayespatch.cli.app import new_app
+from bayespatch.cli.asking import explain, predict
+from bayespatch.cli.learning import compare, fit
+from bayespatch.cli.showing import demo, info, report, study
+from bayespatch.container import package_version
+
+ABOUT = (
+    "Bayesian Patchworks: predictions pieced together from past cases, and from those of their features that matter. "
+    "Try 'bayespatch demo' first."
+)
+
+COMMANDS = (demo, fit, predict, explain, report, info, compare, study)
+
+app = new_app(COMMANDS, ABOUT, package_version())

@@ -1,0 +1,28 @@
+"""Files that commands write: never over another one unless asked to, and all or nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from bayespatch.container import check_writable, replacing
+
+
+def check_new(force: bool, *paths: Path | None) -> None:
+    """Refuse a path that cannot be written to, or that is taken, before any work is done."""
+    for path in paths:
+        if path is None:
+            continue
+        check_writable(path)
+        if path.exists() and not force:
+            raise ValueError(f"{str(path)!r} is there already; pass --force to replace it, or choose another name")
+
+
+def write(content: str | bytes, path: Path | None) -> None:
+    """To the file, once it is complete, or to stdout."""
+    if path is None and isinstance(content, str):
+        sys.stdout.write(content if content.endswith("\n") else content + "\n")
+        return
+    assert path is not None
+    with replacing(path) as file:
+        file.write(content if isinstance(content, bytes) else content.encode())

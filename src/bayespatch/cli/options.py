@@ -1,0 +1,178 @@
+"""What commands take: each option described once, whichever commands have it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+try:
+    import typer
+except ImportError as error:
+    raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
+
+
+class Model(StrEnum):
+    """How much a neighbor influences a case."""
+
+    I = "I"  # noqa: E741
+    II = "II"
+    III = "III"
+
+
+class Parents(StrEnum):
+    """Which past cases may be neighbors."""
+
+    all = "all"
+    random = "random"
+    balanced = "balanced"
+    medoids = "medoids"
+
+
+class Hyper(StrEnum):
+    """Where the constants of the model come from."""
+
+    auto = "auto"
+    default = "default"
+    paper = "paper"
+
+
+class Missing(StrEnum):
+    """What becomes of missing values."""
+
+    category = "category"
+    ignore = "ignore"
+    error = "error"
+
+
+class Format(StrEnum):
+    """How an explanation is shown."""
+
+    text = "text"
+    json = "json"
+    html = "html"
+    png = "png"
+
+
+_TABLE, _MODEL, _RUN, _OUTPUT = "The table", "The model", "The run", "Output"
+
+DATA_HELP = "A CSV, Parquet or Arrow file, or sqlite:///FILE, postgresql://..., duckdb:///FILE with --query."
+Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
+MaybeData = Annotated[str | None, typer.Argument(metavar="[DATA]", help=DATA_HELP, show_default=False)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fit has written.", show_default=False)]
+
+Target = Annotated[str, typer.Option(help="The column to predict.", rich_help_panel=_TABLE, show_default=False)]
+Query = Annotated[
+    str | None,
+    typer.Option(help="What to ask the database: a SELECT.", rich_help_panel=_TABLE),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(help="The character between the values of a CSV file; found if left out.", rich_help_panel=_TABLE),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", metavar="COLUMN", help="A column of identifiers: no feature.", rich_help_panel=_TABLE),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.", rich_help_panel=_TABLE),
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column whose numbers are names of categories; may be repeated.",
+        rich_help_panel=_TABLE,
+    ),
+]
+MissingRule = Annotated[
+    Missing,
+    typer.Option(
+        help="Missing values: one more value (category), left out of comparisons (ignore), or refused (error).",
+        rich_help_panel=_TABLE,
+    ),
+]
+
+Regression = Annotated[
+    bool, typer.Option("--regression", help="Predict a number instead of a class.", rich_help_panel=_MODEL)
+]
+Kind = Annotated[
+    Model,
+    typer.Option(
+        "--model",
+        help="How much a neighbor influences a case: all alike (I), by the features that matter (II), freely (III).",
+        rich_help_panel=_MODEL,
+    ),
+]
+ParentsRule = Annotated[
+    Parents, typer.Option("--parents", help="Which past cases may be neighbors.", rich_help_panel=_MODEL)
+]
+NParents = Annotated[
+    float | None,
+    typer.Option(help="How many of them, or below 1 which share.", rich_help_panel=_MODEL, min=0.0),
+]
+HyperRule = Annotated[
+    Hyper,
+    typer.Option(
+        "--hyper",
+        help="The model's constants: learned from the table (auto), the usual ones (default), or the paper's.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Engine = Annotated[
+    str, typer.Option(help="What samples: auto, cpu, paper or another engine.", rich_help_panel=_RUN, metavar="NAME")
+]
+Chains = Annotated[int, typer.Option(help="Independent chains.", rich_help_panel=_RUN, min=1)]
+Draws = Annotated[int, typer.Option(help="Draws kept of each chain.", rich_help_panel=_RUN, min=1)]
+Warmup = Annotated[int, typer.Option(help="Sweeps of each chain before the first draw.", rich_help_panel=_RUN, min=0)]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same results.", rich_help_panel=_RUN, min=0)]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="Threads; all cores if left out.", rich_help_panel=_RUN),
+]
+Folds = Annotated[int, typer.Option(help="Folds of the cross-validation.", rich_help_panel=_RUN, min=2)]
+
+Cases = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The file of the past cases, where it is not the model's.", show_default=False),
+]
+Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
+Top = Annotated[int, typer.Option(help="How many neighbors to show.", min=1)]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.", rich_help_panel=_OUTPUT)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.", rich_help_panel=_OUTPUT)]
+
+ModelOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the model goes.")]
+PageOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the page goes.")]
+FolderOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the results go.")]
+MaybeOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Where it goes; to stdout if left out.", show_default=False),
+]
+
+Intervals = Annotated[bool, typer.Option("--intervals", help="Add intervals of the predictions.")]
+Votes = Annotated[bool, typer.Option("--votes", help="Add the neighbors' votes, before calibration.")]
+Row = Annotated[
+    int | None,
+    typer.Option(min=0, help="The case by its row, the first is 0: of DATA, or of the past cases without DATA."),
+]
+Identifier = Annotated[
+    str | None,
+    typer.Option("--id", help="The case by its identifier: in DATA (with --id-column), or among the past cases."),
+]
+IdentifierColumn = Annotated[
+    str | None, typer.Option("--id-column", metavar="COLUMN", help="The column of DATA that has the identifiers.")
+]
+JsonRow = Annotated[
+    str | None, typer.Option(metavar="JSON", help="The case itself: a JSON object with a value for each feature.")
+]
+Form = Annotated[
+    Format | None, typer.Option("--format", help="What comes out; by the ending of --out if left out, else text.")
+]
+
+Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]
+IntendedUse = Annotated[str, typer.Option(metavar="TEXT", help="For whom and for what the model is meant.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Everything at a size that takes minutes.")]
+Only = Annotated[list[str] | None, typer.Option(metavar="PART", help="Only this part; may be repeated.")]
+Readmission = Annotated[Path | None, typer.Option(metavar="FILE", help="UCI's diabetic_data.csv, also compressed.")]
+Again = Annotated[bool, typer.Option("--again", help="Run finished parts again.")]

@@ -1,0 +1,72 @@
+"""Predictions as plain data, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+
+def predictions(
+    model: Any, X: Any, *, intervals: bool = False, votes: bool = False, level: float = 0.9
+) -> list[dict[str, Any]]:
+    """A record for each row, ready for JSON; its keys are those of an explanation's "prediction"."""
+    ids = [{"id": str(name)} if X.index.name is not None else {"row": int(name)} for name in X.index]
+    found: list[dict[str, Any]]
+    if not hasattr(model, "classes_"):
+        if votes:
+            raise ValueError("--votes are for classes, and this model predicts a number; leave it out")
+        found = [{"predicted": float(value)} for value in model.predict(X)]
+        if intervals:
+            ends = model.predict_interval(X, level).tolist()
+            found = [{**one, "interval": pair} for one, pair in zip(found, ends, strict=True)]
+        return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+    names = [str(label) for label in model.classes_]
+    probabilities = model.predict_proba(X)
+    found = [
+        {"class": names[row.argmax()], "probabilities": dict(zip(names, row.tolist(), strict=True))}
+        for row in probabilities
+    ]
+    more: dict[str, Any] = {}
+    if intervals:
+        more["intervals"] = model.predict_interval(X, level).tolist()
+    if votes:
+        more["votes"] = model.predict_votes(X).tolist()
+    for i, one in enumerate(found):
+        one |= {name: dict(zip(names, rows[i], strict=True)) for name, rows in more.items()}
+    return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+
+
+def as_csv(found: Sequence[dict[str, Any]], named: str | None = None) -> str:
+    """The records as lines; a column of identifiers keeps its name.
+
+    >>> print(as_csv([{"row": 0, "class": "yes", "probabilities": {"no": 0.25, "yes": 0.75}}]), end="")
+    row,predicted,probability_no,probability_yes
+    0,yes,0.25,0.75
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    rows = [dict(_flat(one)) for one in found]
+    writer.writerow([named if named and name == "id" else name for name in rows[0]])
+    for row in rows:
+        writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in row.values()])
+    return text.getvalue()
+
+
+def _flat(one: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A record as the cells of a line."""
+    for name, value in one.items():
+        if name == "class":
+            yield "predicted", value
+        elif name == "interval":
+            yield from zip(("low", "high"), value, strict=True)
+        elif name == "intervals":
+            for label, (low, high) in value.items():
+                yield f"low_{label}", low
+                yield f"high_{label}", high
+        elif name in ("probabilities", "votes"):
+            word = "probability" if name == "probabilities" else name
+            yield from ((f"{word}_{label}", share) for label, share in value.items())
+        else:
+            yield name, value

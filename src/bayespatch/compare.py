@@ -1,0 +1,182 @@
+"""Beside the usual methods: how well a patchwork predicts a table, cross-validated, all methods on the same folds."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import metrics
+from sklearn.base import clone
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from bayespatch.check import check_count
+from bayespatch.diagnostics import MixingWarning
+from bayespatch.predict import UnseenValueWarning
+
+Tell = Callable[[int, int, str], object]  # (fits done, fits in all, the method that is fitted)
+
+# What is measured of classes, and of numbers.
+MORE_IS_BETTER = {
+    "AUC": True,
+    "log loss": False,
+    "Brier": False,
+    "accuracy": True,
+    "R2": True,
+    "MAE": False,
+    "RMSE": False,
+}
+
+
+class Standing(NamedTuple):
+    """How one method fared: each measure in each fold, and the seconds that its fits and predictions took."""
+
+    method: str
+    scores: dict[str, list[float]]
+    seconds: float
+
+    def mean(self, measure: str) -> float:
+        """The mean over the folds."""
+        return float(np.mean(self.scores[measure]))
+
+    def deviation(self, measure: str) -> float:
+        """The standard deviation over the folds."""
+        return float(np.std(self.scores[measure], ddof=1))
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Mean and standard deviation of each measure, ready for JSON."""
+        return {name: {"mean": self.mean(name), "sd": self.deviation(name)} for name in self.scores}
+
+
+def compare(
+    X: Any,
+    y: Any,
+    patchwork: Any,
+    *,
+    regression: bool = False,
+    folds: int = 5,
+    seed: int = 0,
+    tell: Tell | None = None,
+) -> list[Standing]:
+    """Cross-validate a patchwork beside logistic regression, nearest neighbors, a random forest and the base rate.
+
+    Parameters
+    ----------
+    X : pandas data frame
+        The features.
+    y : sequence
+        Outcomes: classes, or numbers where `regression` is True.
+    patchwork : PatchworkClassifier or PatchworkRegressor
+        Not fitted.
+    regression : bool
+        Whether outcomes are numbers.
+    folds : int
+        The same for every method; in each the classes have the shares that they have in the table.
+    seed : int
+        Of the folds and of the methods that draw.
+    tell : function, optional
+        Told how far it is.
+
+    Returns
+    -------
+    list of Standing
+        The patchwork first.
+    """
+    folds = check_count("folds", folds, at_least=2)
+    outcomes = np.asarray(y)
+    counts = [len(outcomes)] if regression else np.unique(outcomes, return_counts=True)[1].tolist()
+    if folds > min(counts):
+        raise ValueError(f"folds={folds} is more than the {min(counts)} cases of the rarest outcome; pass fewer")
+    rivals = _number_methods(seed) if regression else _class_methods(seed)
+    methods = {"patchwork": patchwork} | {name: make_pipeline(_numbers(), rival) for name, rival in rivals.items()}
+    splitter = (KFold if regression else StratifiedKFold)(folds, shuffle=True, random_state=seed)
+    parts = list(splitter.split(X, outcomes))
+    measures = _number_measures if regression else _class_measures
+    found = []
+    for place, (name, method) in enumerate(methods.items()):
+        scores, begun = [], time.perf_counter()
+        for number, (train, test) in enumerate(parts):
+            if tell is not None:
+                tell(place * folds + number, len(methods) * folds, name)
+            scores.append(_fold(method, X, outcomes, train, test, measures))
+        table = {measure: [fold[measure] for fold in scores] for measure in scores[0]}
+        found.append(Standing(name, table, time.perf_counter() - begun))
+    if tell is not None:
+        tell(len(methods) * folds, len(methods) * folds, "done")
+    return found
+
+
+def _fold(
+    method: Any,
+    X: Any,
+    y: NDArray[Any],
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+    measures: Callable[[Any, Any, NDArray[Any]], dict[str, float]],
+) -> dict[str, float]:
+    with warnings.catch_warnings():
+        # A rare value may lie in the test fold alone; and predictions settle before all importances have.
+        warnings.simplefilter("ignore", UnseenValueWarning)
+        warnings.simplefilter("ignore", MixingWarning)
+        fitted = clone(method).fit(X.iloc[train], y[train])
+        return measures(fitted, X.iloc[test], y[test])
+
+
+def _class_measures(fitted: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
+    probabilities = fitted.predict_proba(X)
+    classes = fitted.classes_
+    truth = y[:, None] == classes
+    per_class = [metrics.roc_auc_score(truth[:, k], probabilities[:, k]) for k in range(len(classes))]
+    return {
+        "AUC": float(np.mean(per_class)),  # each class against the rest; of two both have the same
+        "log loss": float(metrics.log_loss(y, probabilities, labels=classes)),
+        "Brier": float(((probabilities - truth) ** 2).sum(axis=1).mean() / 2.0),
+        "accuracy": float((classes[probabilities.argmax(axis=1)] == y).mean()),
+    }
+
+
+def _number_measures(fitted: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
+    predicted = fitted.predict(X)
+    return {
+        "R2": float(metrics.r2_score(y, predicted)),
+        "MAE": float(metrics.mean_absolute_error(y, predicted)),
+        "RMSE": float(np.sqrt(metrics.mean_squared_error(y, predicted))),
+    }
+
+
+def _class_methods(seed: int) -> dict[str, Any]:
+    return {
+        "logistic regression": LogisticRegression(max_iter=2000),
+        "nearest neighbors (15)": KNeighborsClassifier(15),
+        "random forest": RandomForestClassifier(100, random_state=seed),
+        "base rates": DummyClassifier(strategy="prior"),
+    }
+
+
+def _number_methods(seed: int) -> dict[str, Any]:
+    return {
+        "linear regression": Ridge(),
+        "nearest neighbors (15)": KNeighborsRegressor(15),
+        "random forest": RandomForestRegressor(100, random_state=seed),
+        "the mean": DummyRegressor(),
+    }
+
+
+def _numbers() -> Any:
+    """Columns as the usual methods need them: numbers filled in and scaled, everything else one-hot."""
+    scaled = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    return make_column_transformer(
+        (scaled, make_column_selector(dtype_include="number")),
+        (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
+    )

@@ -1,0 +1,156 @@
+"""Text with a delimiter: CSV and its relatives, with the errors a person makes found by their line.
+
+Blank, NA, N/A, NaN, null and ? are missing. A column is numbers where all its known values are, true and false are
+booleans, everything else is text; a comma may be the decimal point where it does not separate the values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from bayespatch.source.frame import check_names, import_pandas, refuse
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MISSING = frozenset(("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "?"))
+DELIMITERS = (",", ";", "\t", "|")
+_LINES = 50  # that are looked at to find the delimiter
+_SUSPECT = re.compile(r"[,;:|^~\t]")  # in the name of an only column: the delimiter has not been found
+_COMMA_NUMBER = re.compile(r"[-+]?\d+(,\d+)?")
+_KNOWN_FILES = {
+    b"PK\x03\x04": "is a zip archive or an Excel workbook; save the sheet as CSV and pass that",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook; save the sheet as CSV and pass that",
+    b"\x1f\x8b": "is compressed; unpack it and pass the CSV file inside",
+    b"SQLite format 3\x00": "is a SQLite database; pass it as sqlite:///PATH, with --query 'SELECT ...'",
+    b"\x89bayespatch\n": "is a model of bayespatch; pass a table of cases",
+}
+
+
+def read_delimited(source: str, data: bytes, *, delimiter: str | None = None, texts: Collection[str] = ()) -> DataFrame:
+    r"""A table from the bytes of a text file.
+
+    Parameters
+    ----------
+    source : str
+        What it is called in messages.
+    data : bytes
+        UTF-8, UTF-16 with its mark, or Windows-1252.
+    delimiter : str, optional
+        The character between the values; None finds it: comma, semicolon, tab or |.
+    texts : names
+        Columns that stay text even where all values look like numbers.
+
+    Examples
+    --------
+    >>> read_delimited("a.csv", b"age;sex\n61;f\n58;m\n").to_dict("list")
+    {'age': [61, 58], 'sex': ['f', 'm']}
+    """
+    text = _decoded(source, data)
+    if delimiter is not None and len(delimiter) != 1:
+        raise ValueError(f"--delimiter {delimiter!r} is not one character; pass one, such as ';'")
+    if not text.strip():
+        raise refuse(source, "the file is empty; pass a table with a first line of column names")
+    separator = delimiter or _delimiter_of(text)
+    lines = _lines(source, text, separator)
+    names = next(lines)[1]
+    _check_header(source, names)
+    columns: list[list[str | None]] = [[] for _ in names]
+    for number, values in lines:
+        if len(values) != len(names):
+            raise refuse(
+                source,
+                f"line {number} has {len(values)} values and the first line names {len(names)} columns; "
+                f"correct the line (a value with {separator!r} in it needs quotation marks), or name the --delimiter",
+            )
+        for column, value in zip(columns, values, strict=True):
+            column.append(None if value in MISSING else value)
+    if not columns[0]:
+        raise refuse(source, "there is a line of column names and nothing below; pass at least two cases")
+    table = dict(zip(names, columns, strict=True))
+    typed = {name: values if name in texts else _typed(values, separator) for name, values in table.items()}
+    frame: DataFrame = import_pandas().DataFrame(typed)
+    return frame
+
+
+def _decoded(source: str, data: bytes) -> str:
+    for beginning, wrong in _KNOWN_FILES.items():
+        if data.startswith(beginning):
+            raise refuse(source, wrong)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    if b"\x00" in data:
+        raise refuse(source, "is a binary file and no table; pass CSV, Parquet or Arrow")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", errors="replace")  # what spreadsheets on Windows write
+    strange = sum(not (character.isprintable() or character in "\r\n\t") for character in text[:10_000])
+    if strange > len(text[:10_000]) / 50:
+        raise refuse(source, "is a binary file and no table; pass CSV, Parquet or Arrow")
+    return text
+
+
+def _delimiter_of(text: str) -> str:
+    """The delimiter with which the first lines have the same number of values, the more the better."""
+    head = list(islice(io.StringIO(text, newline=""), _LINES))
+
+    def score(delimiter: str) -> tuple[bool, int]:
+        try:
+            widths = [len(values) for values in csv.reader(head, delimiter=delimiter) if values]
+        except csv.Error:  # a line without this delimiter may be one value that is too long
+            return False, 0
+        return len(set(widths)) == 1 and widths[0] > 1, widths[0]
+
+    return max(DELIMITERS, key=score)
+
+
+def _lines(source: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The values of each line that is not blank, with its number."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        for values in reader:
+            if len(values) > 1 or any(value.strip() for value in values):
+                yield reader.line_num, [value.strip() for value in values]
+    except csv.Error as error:
+        raise refuse(
+            source, f"line {reader.line_num} cannot be read ({error}); look for a quotation mark that is not closed"
+        ) from error
+
+
+def _check_header(source: str, names: Sequence[str]) -> None:
+    if len(names) == 1 and _SUSPECT.search(names[0]):
+        raise refuse(
+            source,
+            f"was read as a single column, {names[0]!r}; name what separates the values, such as --delimiter ':'",
+        )
+    check_names(source, names)
+    if all(_is_number(name) for name in names):
+        raise refuse(source, f"the first line holds numbers ({names[0]}, ...); put a line of column names before it")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _typed(values: list[str | None], delimiter: str) -> Any:
+    """Numbers or booleans where all known values are, else the texts."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return values
+    if {value.lower() for value in known} <= {"true", "false"}:
+        return [None if value is None else value.lower() == "true" for value in values]
+    if delimiter != "," and any("," in value for value in known) and all(map(_COMMA_NUMBER.fullmatch, known)):
+        values = [value and value.replace(",", ".") for value in values]
+    pandas = import_pandas()
+    numbers = pandas.to_numeric(pandas.Series(values, dtype=object), errors="coerce")
+    return numbers if int(numbers.notna().sum()) == len(known) else values

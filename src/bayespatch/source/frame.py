@@ -1,0 +1,65 @@
+"""What a table must be, whatever it came from; a refusal is one sentence that names the source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST_COLUMNS = 10_000  # a wider table is one that lies on its side, or not a table of cases
+
+
+def import_pandas() -> ModuleType:
+    """pandas, or an ImportError that says how to get it."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError('reading tables needs pandas: pip install "bayespatch[cli]"') from error
+    return pandas
+
+
+def refuse(source: str, wrong: str) -> ValueError:
+    """The error that names the source, what is wrong with it and the remedy."""
+    return ValueError(f"{source}: {wrong}")
+
+
+def check_names(source: str, names: Sequence[str]) -> None:
+    """The columns have names, each its own, and there are not too many."""
+    if not names:
+        raise refuse(source, "there are no columns; pass a table with a name for each column")
+    if len(names) > MOST_COLUMNS:
+        raise refuse(
+            source, f"there are {len(names)} columns, more than {MOST_COLUMNS}; pass one row per case, or fewer columns"
+        )
+    blank = [number for number, name in enumerate(names, start=1) if not name]
+    if blank:
+        raise refuse(
+            source, f"column {blank[0]} has no name; give it one (a column of row numbers can then be named with --id)"
+        )
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise refuse(source, f"more than one column is named {listed(repeated)}; give every column a name of its own")
+
+
+def frame_of(source: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
+    """A data frame of rows of Python values, as a database answers."""
+    check_names(source, names)
+    if not rows:
+        raise refuse(source, "there are columns and no rows; pass at least two cases")
+    frame: DataFrame = import_pandas().DataFrame.from_records(rows, columns=list(names), coerce_float=True)
+    return frame
+
+
+def listed(names: Iterable[object], most: int = 6) -> str:
+    """Names for a sentence.
+
+    >>> listed(["age", "sex", "chol"], most=2)
+    "'age', 'sex' and 1 more"
+    """
+    known = list(names)
+    shown = ", ".join(repr(str(name)) for name in known[:most])
+    return shown + (f" and {len(known) - most} more" if len(known) > most else "")

@@ -1,0 +1,67 @@
+"""Reads a table from wherever it is; what kind of file it is says its beginning and not its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from bayespatch.source.columnar import BEGINNINGS, read_columnar
+from bayespatch.source.database import read_query
+from bayespatch.source.delimited import read_delimited
+from bayespatch.source.frame import refuse
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def read(
+    where: str, query: str | None = None, *, delimiter: str | None = None, texts: Collection[str] = ()
+) -> DataFrame:
+    r"""Read a table.
+
+    Parameters
+    ----------
+    where : str
+        A file of delimited text, Parquet or Arrow, or the URL of a database.
+    query : str, optional
+        What to ask the database.
+    delimiter : str, optional
+        Of text; None finds it.
+    texts : names
+        Columns of delimited text that stay text even where all values look like numbers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With at least one row, and a name of its own for every column.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "cases.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("age,sex\n61,f\n58,m\n")
+    ...     read(path).shape
+    (2, 2)
+    """
+    if "://" in where:
+        return read_query(where, query)
+    source = repr(where)
+    if query is not None:
+        raise refuse(source, "a --query is for a database; pass a URL such as sqlite:///cases.db, or leave it out")
+    if os.path.isdir(where):
+        raise refuse(source, "is a folder; pass a file in it")
+    try:
+        with open(where, "rb") as file:
+            beginning = file.read(8)
+            layouts = [layout for magic, layout in BEGINNINGS.items() if beginning.startswith(magic)]
+            data = b"" if layouts else beginning + file.read()
+    except FileNotFoundError as error:
+        raise refuse(source, "there is no such file; correct the path") from error
+    except (OSError, ValueError) as error:
+        raise refuse(source, f"cannot be read ({error}); correct the path") from error
+    if layouts:
+        return read_columnar(source, where, layouts[0])
+    return read_delimited(source, data, delimiter=delimiter, texts=texts)

@@ -1,0 +1,152 @@
+"""Which column of a table is what: the outcome, the identifiers, the features."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from bayespatch.source.frame import import_pandas, listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+MOST_NUMBERED_CLASSES = 20  # more different numbers than these are a quantity and not names of classes
+_TIMES = (datetime.date, datetime.time, datetime.timedelta)
+_DATE = re.compile(r"(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./]\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
+
+
+class Training(NamedTuple):
+    """A table to learn from: the features, with the identifiers as their index where there are any, and outcomes."""
+
+    X: DataFrame
+    y: Series
+
+
+def training_table(
+    frame: DataFrame, target: str, *, regression: bool = False, id_column: str | None = None, drop: Iterable[str] = ()
+) -> Training:
+    """Split a table into features and outcomes; what nothing can be learned from is refused in one sentence.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"who": ["a", "b"], "age": [61, 40], "sick": ["yes", "no"]})
+    >>> X, y = training_table(frame, "sick", id_column="who")
+    >>> list(X.columns), list(X.index), list(y)
+    (['age'], ['a', 'b'], ['yes', 'no'])
+    """
+    left_out = list(drop)
+    for option, names in {"--target": [target], "--drop": left_out}.items():
+        for name in names:
+            _check_column(frame, name, option)
+    if target in (id_column, *left_out):
+        raise ValueError(f"--target {target!r} is also named by --id or --drop; name another column there")
+    frame = _identified(frame, id_column)
+    y = _numbers(frame[target]) if regression else _classes(frame[target])
+    X = frame.drop(columns=[target, *left_out])
+    if X.shape[1] == 0:
+        raise ValueError("no column is left to learn from; pass a table with features beside the --target")
+    dates = [str(name) for name in X.columns if _holds_dates(X[name])]
+    if dates:
+        drops = " ".join(f"--drop {name!r}" for name in dates)
+        raise ValueError(
+            f"column {listed(dates)} holds dates or times, of which no two cases need share one; turn them into what "
+            f"matters, such as an age in years, or leave them out: {drops}"
+        )
+    return Training(X, y)
+
+
+def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | None = None) -> DataFrame:
+    """The features that a model knows, in its order, whatever else the table has."""
+    frame = _identified(frame, id_column)
+    absent = [name for name in features if name not in frame.columns]
+    if absent:
+        raise ValueError(
+            f"the table has no column {listed(absent)}, which the model needs; its columns are {listed(frame.columns)}"
+        )
+    return frame[list(features)]
+
+
+def nearly_unique(X: DataFrame) -> list[str]:
+    """Columns of texts that hardly any two cases share: names, notes, identifiers."""
+    texts = [name for name in X.columns if X[name].dtype.kind not in "biuf" and X[name].dtype.name != "category"]
+    return [str(name) for name in texts if len(X) >= 20 and X[name].nunique() > len(X) / 2]
+
+
+def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
+    """The table with this column as its index."""
+    if id_column is None:
+        return frame.reset_index(drop=True)
+    _check_column(frame, id_column, "--id")
+    ids = frame[id_column]
+    if ids.isna().any():
+        raise ValueError(f"--id {id_column!r}: {int(ids.isna().sum())} cases have no identifier; fill them in")
+    repeated = ids[ids.duplicated()]
+    if len(repeated):
+        raise ValueError(
+            f"--id {id_column!r}: {listed(dict.fromkeys(repeated), 3)} stands in more than one row; "
+            f"name a column whose values are all different"
+        )
+    return frame.set_index(id_column)
+
+
+def _check_column(frame: DataFrame, name: str, option: str) -> None:
+    if name not in frame.columns:
+        near = get_close_matches(name, [str(column) for column in frame.columns], n=1)
+        meant = f"did you mean {near[0]!r}?" if near else f"the columns are {listed(frame.columns)}"
+        raise ValueError(f"{option} {name!r} is not a column of the table; {meant}")
+
+
+def _known(y: Series) -> Series:
+    n_missing = int(y.isna().sum())
+    if n_missing:
+        raise ValueError(
+            f"--target {y.name!r} has {n_missing} missing values among {len(y)}; remove these rows: nothing can be "
+            f"learned from a case whose outcome is not known"
+        )
+    return y
+
+
+def _classes(y: Series) -> Series:
+    """Outcomes as classes."""
+    y = _known(y)
+    n_classes = int(y.nunique())
+    if n_classes < 2:
+        raise ValueError(f"--target {y.name!r} is {y.iloc[0]!s} in every row; pass cases of at least two classes")
+    if y.dtype.kind == "f" and (y == y.round()).all():
+        y = y.astype("int64")
+    if y.dtype.kind in "iuf" and (y.dtype.kind == "f" or n_classes > MOST_NUMBERED_CLASSES):
+        raise ValueError(
+            f"--target {y.name!r} holds {n_classes} different numbers; pass --regression to predict a number, or name "
+            f"a column of classes"
+        )
+    if y.dtype.kind not in "biuf" and 2 * n_classes > len(y) > 4:
+        raise ValueError(
+            f"--target {y.name!r} has {n_classes} classes in {len(y)} rows; name a column whose classes recur"
+        )
+    return y.astype(object) if y.dtype.kind not in "biu" else y
+
+
+def _numbers(y: Series) -> Series:
+    """Outcomes as numbers."""
+    y = _known(y)
+    if y.dtype.kind not in "iuf":
+        raise ValueError(
+            f"--target {y.name!r} holds values such as {str(y.iloc[0])!r}, which are no numbers; "
+            f"leave --regression out to predict a class"
+        )
+    return y.astype("float64")
+
+
+def _holds_dates(column: Series) -> bool:
+    if column.dtype.kind in "Mm":
+        return True
+    if column.dtype.kind in "biufc":
+        return False
+    known = column.dropna().tolist()
+    if import_pandas().api.types.is_string_dtype(column):
+        return bool(known) and all(_DATE.fullmatch(str(value)) for value in known)
+    return any(isinstance(value, _TIMES) for value in known[:1])

@@ -1,0 +1,109 @@
+import sqlite3
+from contextlib import closing
+
+import polars as pl
+import pytest
+
+import bayespatch
+from tests.cli.clinic import COLUMNS, SHORT, cases, write_csv
+from tests.cli.program import FIT, call, complaint, document
+
+
+def test_a_model_of_a_table_with_spaces_accents_missing_values_and_dates(clinic):
+    model = bayespatch.load(clinic / "model.bpatch")
+    assert model.schema_.names == ("âge", "douleur thoracique", "blood pressure")
+    assert model.classes_.tolist() == ["en bonne santé", "malade"]
+    assert model.ids_[3] == "P-003"
+    assert model.target_ == "outcome"
+    assert model.schema_.column("blood pressure").missing_is_value
+    assert (model.posterior_.n_chains, model.posterior_.n_draws, model.progress) == (2, 10, False)
+
+
+def test_what_a_fit_says(clinic, tmp_path):
+    found = document("fit", clinic / "patients.csv", *FIT, "--out", tmp_path / "m.bpatch", "--json")
+    assert found["model"] == str(tmp_path / "m.bpatch")
+    assert (found["cases"], found["features"], found["outcome"]) == (40, 3, "outcome")
+    assert sorted(found["most_important"]) == sorted(["âge", "douleur thoracique", "blood pressure"])
+
+
+def test_the_same_model_from_other_sources(clinic, tmp_path):
+    bytes_of = {}
+    frame = pl.read_csv(clinic / "patients.csv")
+    frame.write_parquet(tmp_path / "p.parquet")
+    frame.write_ipc(tmp_path / "p.arrow")
+    write_csv(tmp_path / "p.txt", delimiter=";", encoding="cp1252")
+    with closing(sqlite3.connect(tmp_path / "p.db")) as connection:
+        names = ", ".join(f'"{name}"' for name in COLUMNS)
+        connection.execute(f"CREATE TABLE p ({names})")
+        typed = [[c or None if j != 1 and j != 3 else int(c) if c else None for j, c in enumerate(r)] for r in cases()]
+        connection.executemany(f"INSERT INTO p VALUES ({', '.join('?' * len(COLUMNS))})", typed)
+        connection.commit()
+    sources = {"p.parquet": (), "p.arrow": (), "p.txt": (), "p.db": ("--query", "SELECT * FROM p")}
+    for name, more in sources.items():
+        where = f"sqlite:///{tmp_path}/p.db" if more else tmp_path / name
+        result = call("fit", where, *more, *FIT, "--out", tmp_path / f"{name}.bpatch")
+        assert result.exit_code == 0, result.stderr
+        bytes_of[name] = bayespatch.load(tmp_path / f"{name}.bpatch")
+    wanted = bayespatch.load(clinic / "model.bpatch")
+    for model in bytes_of.values():
+        assert model.schema_ == wanted.schema_
+        assert (model.posterior_.q == wanted.posterior_.q).all()
+
+
+def test_a_regression_with_cases_apart(clinic, tmp_path):
+    words = ["fit", clinic / "patients.csv", "--target", "âge", "--drop", "admitted on", "--id", "patient no.", *SHORT]
+    words += ["--regression", "--model", "II", "--parents", "random", "--n-parents", "12", "--missing", "ignore"]
+    found = document(*words, "--out", tmp_path / "m.bpatch", "--cases", tmp_path / "m.cases", "--json")
+    assert found["classes"] is None
+    model = bayespatch.load(tmp_path / "m.bpatch", cases=tmp_path / "m.cases")
+    assert (model.model, model.n_parents, model.missing, len(model.parents_)) == ("II", 12, "ignore", 12)
+    assert "--cases FILE" in complaint("predict", tmp_path / "m.bpatch", clinic / "new.csv")
+    words = ["predict", tmp_path / "m.bpatch", clinic / "new.csv", "--cases", tmp_path / "m.cases", "--intervals"]
+    assert len(document(*words, "--json")["predictions"][0]["interval"]) == 2
+
+
+def test_nothing_is_overwritten_without_force(clinic):
+    before = (clinic / "model.bpatch").read_bytes()
+    said = complaint("fit", clinic / "patients.csv", *FIT, "--out", clinic / "model.bpatch")
+    assert "is there already; pass --force" in said
+    assert (clinic / "model.bpatch").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        (None, (), "there is no such file"),
+        ("", (), "the file is empty"),
+        ("a,b,outcome\n1,2\n", (), "line 2 has 2 values"),
+        ("a:b:outcome\n1:2:x\n", (), "--delimiter"),
+        ("a,b,outcome\n1,2,x\n3,4,x\n", (), "'outcome' is x in every row"),
+        ("a,b,outcome\n1,2,x\n3,4,\n", (), "'outcome' has 1 missing values"),
+        ("a,b,outcom\n1,2,x\n3,4,y\n", (), "did you mean 'outcom'?"),
+        ("a,a,outcome\n1,2,x\n3,4,y\n", (), "more than one column is named 'a'"),
+        ("a,b,outcome\n1,,x\n3,,y\n", (), "column 'b' has nothing but missing values"),
+        ("a,b,outcome\n1,2,x\n3,4,y\n", ("--engine", "steam"), "engine='steam' is not known"),
+        ("a,b,outcome\n1,,x\n3,4,y\n", ("--missing", "error"), "column 'b' has 1 missing values"),
+        ("a,b,outcome\n1,2,x\n3,4,y\n", ("--query", "SELECT 1"), "a --query is for a database"),
+    ],
+)
+def test_bad_tables_get_one_sentence(tmp_path, text, words, said):
+    if text is not None:
+        (tmp_path / "t.csv").write_text(text)
+    out = tmp_path / "m.bpatch"
+    assert said in complaint("fit", tmp_path / "t.csv", "--target", "outcome", *words, *SHORT, "--out", out)
+    assert not out.exists()
+
+
+def test_columns_that_will_not_help_are_mentioned(clinic, tmp_path):
+    words = ["--target", "outcome", "--drop", "admitted on", *SHORT, "--out", tmp_path / "m.bpatch"]
+    result = call("fit", clinic / "patients.csv", *words)
+    assert "note: the chains have not mixed; pass more --draws" in result.stderr
+    assert "note: hardly any two cases share a value of 'patient no.'" in result.stderr
+
+
+def test_a_comparison(clinic):
+    words = ["compare", clinic / "patients.csv", *FIT, "--folds", "2"]
+    found = document(*words, "--json")
+    assert found["methods"][0]["method"] == "patchwork"
+    assert all(0 <= one["scores"]["AUC"]["mean"] <= 1 for one in found["methods"])
+    assert found["methods"][-1]["scores"]["AUC"]["mean"] == 0.5

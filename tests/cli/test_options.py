@@ -1,0 +1,31 @@
+import inspect
+from typing import Annotated, get_origin
+
+import pytest
+
+from bayespatch.cli import options
+from bayespatch.encode.schema import MISSING_RULES
+from bayespatch.estimator import PatchworkClassifier
+from bayespatch.model import KINDS
+from bayespatch.parents import WAYS
+
+TYPES = {name: kind for name, kind in vars(options).items() if get_origin(kind) is Annotated}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_option_says_what_it_is(name):
+    assert TYPES[name].__metadata__[0].help.endswith(".")
+
+
+def test_choices_are_those_of_the_rooms():
+    assert [kind.value for kind in options.Model] == list(KINDS)
+    assert {rule.value for rule in options.Missing} == set(MISSING_RULES)
+    assert {rule.value for rule in options.Parents} == set(WAYS)
+
+
+def test_defaults_are_those_of_the_classifier():
+    from bayespatch.cli.learning import fit
+
+    ours, theirs = inspect.signature(fit).parameters, inspect.signature(PatchworkClassifier).parameters
+    for name in ("model", "parents", "n_parents", "hyper", "missing", "engine", "chains", "draws", "warmup"):
+        assert ours[name].default == theirs[name].default

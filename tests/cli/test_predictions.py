@@ -1,0 +1,65 @@
+import csv
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayespatch.cli.predictions import as_csv, predictions
+
+
+class Two:
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, X):
+        return np.array([[0.25, 0.75], [0.9, 0.1]])
+
+    def predict_votes(self, X):
+        return np.array([[0.5, 0.5], [1.0, 0.0]])
+
+    def predict_interval(self, X, level):
+        return np.full((2, 2, 2), level)
+
+
+class Number:
+    def predict(self, X):
+        return np.array([1.5, 2.0])
+
+    def predict_interval(self, X, level):
+        return np.array([[1.0, 2.0], [1.5, 2.5]])
+
+
+X = pd.DataFrame({"age": [61, 40]})
+
+
+def lines(found, **wishes):
+    return list(csv.reader(io.StringIO(as_csv(found, **wishes))))
+
+
+def test_classes():
+    found = predictions(Two(), X)
+    assert found[0] == {"row": 0, "class": "yes", "probabilities": {"no": 0.25, "yes": 0.75}}
+    assert lines(found) == [
+        ["row", "predicted", "probability_no", "probability_yes"],
+        ["0", "yes", "0.25", "0.75"],
+        ["1", "no", "0.9", "0.1"],
+    ]
+
+
+def test_classes_with_everything_by_identifier():
+    named = X.set_axis(pd.Index(["a,b", "c"], name="who"))
+    found = predictions(Two(), named, intervals=True, votes=True, level=0.5)
+    assert found[1]["votes"] == {"no": 1.0, "yes": 0.0}
+    table = lines(found, named="who")
+    assert table[0][0] == "who"
+    assert table[0][4:] == ["low_no", "high_no", "low_yes", "high_yes", "votes_no", "votes_yes"]
+    assert table[1][0] == "a,b"
+    assert table[1][4:] == ["0.5", "0.5", "0.5", "0.5", "0.5", "0.5"]
+
+
+def test_numbers():
+    found = predictions(Number(), X, intervals=True)
+    assert found[1] == {"row": 1, "predicted": 2.0, "interval": [1.5, 2.5]}
+    assert lines(found)[:2] == [["row", "predicted", "low", "high"], ["0", "1.5", "1", "2"]]
+    with pytest.raises(ValueError, match="leave it out"):
+        predictions(Number(), X, votes=True)

@@ -1,0 +1,56 @@
+"""A PostgreSQL server of one's own, which nobody else can reach."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+
+def why_no_server() -> str | None:
+    """What is missing to start one; None where nothing is."""
+    if find_spec("psycopg") is None:
+        return "psycopg is not installed"
+    if not shutil.which("initdb") or not shutil.which("pg_ctl"):
+        return "initdb and pg_ctl of PostgreSQL are not on the path"
+    if os.geteuid() == 0 and _someone() is None:
+        return "PostgreSQL does not run as root, and there is no user postgres or nobody"
+    return None
+
+
+def _someone() -> str | None:
+    known = {user.pw_name for user in pwd.getpwall()}
+    return next((name for name in ("postgres", "nobody") if name in known), None)
+
+
+@contextmanager
+def postgresql_server() -> Iterator[str]:
+    """Starts it, gives its URL, and removes all of it."""
+    folder = tempfile.mkdtemp(dir="/tmp")  # the path of a socket may not be long
+    user: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        someone = _someone()
+        assert someone is not None
+        os.chown(folder, pwd.getpwnam(someone).pw_uid, -1)
+        user = {"user": someone, "cwd": folder}
+
+    def run(*command: str) -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user)
+
+    data = os.path.join(folder, "data")
+    try:
+        run("initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync")
+        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
+        run("pg_ctl", "-D", data, "-w", "-o", options, "-l", os.path.join(folder, "log"), "start")
+        try:
+            yield f"postgresql://tester@/postgres?host={folder}"
+        finally:
+            run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

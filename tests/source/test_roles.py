@@ -1,0 +1,90 @@
+import datetime
+
+import pandas as pd
+import pytest
+
+from bayespatch.source.roles import features_of, nearly_unique, training_table
+
+
+def table(**columns):
+    n = 6
+    base = {
+        "who": [f"P{i}" for i in range(n)],
+        "age": [61, 40, 52, 70, 33, 48],
+        "pain": ["no", "yes", None, "no", "yes", "no"],
+        "sick": ["yes", "no", "yes", "no", "yes", "no"],
+    }
+    return pd.DataFrame({**base, **columns})
+
+
+def test_a_table_is_split():
+    X, y = training_table(table(), "sick", id_column="who", drop=["pain"])
+    assert list(X.columns) == ["age"]
+    assert list(X.index) == ["P0", "P1", "P2", "P3", "P4", "P5"]
+    assert y.name == "sick"
+    assert y.tolist() == ["yes", "no"] * 3
+
+
+def test_without_identifiers_rows_are_counted():
+    frame = table()
+    frame.index = [9, 8, 7, 6, 5, 4]
+    assert list(training_table(frame, "sick", drop=["who"]).X.index) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("wishes", "columns", "complaint"),
+    [
+        ({"target": "sik"}, {}, "--target 'sik' is not a column of the table; did you mean 'sick'?"),
+        ({"target": "xyzw"}, {}, "the columns are 'who', 'age', 'pain', 'sick'"),
+        ({"drop": ["pian"]}, {}, "--drop 'pian' is not a column of the table; did you mean 'pain'?"),
+        ({"id_column": "nobody"}, {}, "--id 'nobody' is not a column"),
+        ({"drop": ["sick"]}, {}, "is also named by --id or --drop"),
+        ({"drop": ["who", "age", "pain"]}, {}, "no column is left to learn from"),
+        ({"id_column": "pain"}, {}, "1 cases have no identifier"),
+        ({"id_column": "age"}, {"age": [1, 2, 3, 3, 4, 5]}, "'3' stands in more than one row"),
+        ({}, {"sick": ["yes", None, "no", None, "no", "yes"]}, "'sick' has 2 missing values among 6"),
+        ({}, {"sick": ["yes"] * 6}, "'sick' is yes in every row"),
+        ({}, {"sick": [0.5, 1.5, 0.5, 1.5, 2.5, 2.5]}, "3 different numbers; pass --regression"),
+        ({}, {"sick": list("abcdef")}, "6 classes in 6 rows"),
+        ({"regression": True}, {}, "'yes', which are no numbers; leave --regression out"),
+        ({}, {"day": ["2024-01-05"] * 5 + [None]}, "'day' holds dates or times"),
+        ({}, {"day": ["5.1.2024 10:30", *["31.12.2023"] * 5]}, "--drop 'day'"),
+        ({}, {"day": pd.to_datetime(["2024-01-05"] * 6)}, "'day' holds dates"),
+        ({}, {"day": [datetime.date(2024, 1, 5)] * 6}, "'day' holds dates"),
+    ],
+)
+def test_what_nothing_can_be_learned_from_gets_one_sentence(wishes, columns, complaint):
+    with pytest.raises(ValueError) as refused:
+        training_table(table(**columns), **{"target": "sick", **wishes})
+    assert complaint in str(refused.value)
+
+
+def test_many_numbers_are_no_classes():
+    frame = pd.DataFrame({"a": range(60), "n": [i % 30 for i in range(60)]})
+    with pytest.raises(ValueError, match="30 different numbers; pass --regression"):
+        training_table(frame, "n")
+    assert training_table(frame, "n", regression=True).y.dtype == "float64"
+
+
+def test_whole_numbers_are_classes_however_they_are_stored():
+    assert training_table(table(sick=[0.0, 1.0] * 3), "sick").y.tolist() == [0, 1] * 3
+    assert training_table(table(sick=[False, True] * 3), "sick").y.dtype.kind == "b"
+
+
+def test_dates_may_be_dropped_and_versions_are_no_dates():
+    frame = table(day=["2024-01-05"] * 6, version=["1.2", "1.3", "1.2", "2.0", "1.2", "1.3"])
+    assert "version" in training_table(frame, "sick", drop=["day"]).X.columns
+
+
+def test_features_are_found_by_name_among_others():
+    X = features_of(table(), ["pain", "age"], id_column="who")
+    assert list(X.columns) == ["pain", "age"]
+    assert X.index[2] == "P2"
+    with pytest.raises(ValueError, match="the table has no column 'weight', which the model needs"):
+        features_of(table(), ["age", "weight"])
+
+
+def test_texts_that_nobody_shares_are_found():
+    frame = pd.DataFrame({"name": [f"n{i}" for i in range(20)], "sex": ["f", "m"] * 10, "age": range(20)})
+    assert nearly_unique(frame) == ["name"]
+    assert nearly_unique(frame.head(10)) == []
