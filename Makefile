@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-statistical lint format bench study clean
+.PHONY: help venv demo test test-statistical test-lowest lint format bench study docs package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,13 @@ test: venv ## Run the tests, but for the slow statistical ones
 test-statistical: venv ## Run the slow truth checks: exactness, Geweke, calibration, planted bugs
 	$(BIN)/python -m pytest tests/statistical
 
+test-lowest: ## Run the tests with the oldest versions of everything that pyproject.toml allows (Python 3.11)
+	$(PYTHON) -m venv --clear build/lowest
+	$(PYTHON) tests/packaging/lowest.py > build/lowest/constraints.txt
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint build/lowest/constraints.txt '.[test]'
+	build/lowest/bin/python -m pytest tests --ignore=tests/statistical
+
 lint: venv ## Check style (ruff) and types (mypy)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,9 +48,19 @@ format: venv ## Put the code into the house style
 bench: venv ## Measure speed and mixing, as ratios within one run
 	$(BIN)/python benchmarks/bench.py
 
+docs: $(VENV)/.docs ## Build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+package-check: venv ## Build wheel and sdist; install them, and each extra alone, in empty environments (slow)
+	$(BIN)/python tests/packaging/installs.py
+
 study: venv ## Run the paper's experiments (finished parts are kept); READMISSION=path adds the third data set
 	$(BIN)/python -m bayespatch.study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
 
 clean: ## Remove what was built, .venv included
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,7 @@
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,15 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_importing_loads_nothing_slow_and_nothing_optional():
     loaded = set(python("import sys, bayespatch; print(*{name.split('.')[0] for name in sys.modules})"))
     assert not loaded & {*OPTIONAL, *SLOW}
+
+
+def test_importing_takes_less_than_half_a_second():
+    code = "import time; began = time.perf_counter(); import bayespatch; print(time.perf_counter() - began)"
+    assert min(float(python(code)[0]) for _ in range(3)) < 0.5  # the quickest: other programs may be in the way
+
+
+def test_type_information_is_shipped():
+    assert (Path(bayespatch.__file__).parent / "py.typed").exists()
 
 
 def test_the_core_does_without_optional_packages():

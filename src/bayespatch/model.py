@@ -92,15 +92,33 @@ class Hyperparameters:
 
     @classmethod
     def paper(cls) -> Hyperparameters:
-        """The constants of the paper's experiments, its list of them made consistent (errata, item 4)."""
+        """The constants of the paper's experiments, its list of them made consistent (errata, item 4).
+
+        Examples
+        --------
+        >>> Hyperparameters.paper().lam0
+        0.001
+        """
         return cls(alpha=0.5, gamma=0.5, sigma1=0.5, sigma2=5.0, mu0=0.001, mu=1.0, lam0=0.001, lam=2.0)
 
     def mu_per_class(self, n_classes: int) -> NDArray[np.float64]:
-        """μ_m, the weight of a vote for each class, as an (M,) array."""
+        """μ_m, the weight of a vote for each class, as an (M,) array.
+
+        Examples
+        --------
+        >>> Hyperparameters(mu=2.0).mu_per_class(3)
+        array([2., 2., 2.])
+        """
         return self._each("mu", n_classes, "classes")
 
     def q_prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """γ_j and σ1_j, the shapes of the prior of each feature's importance, two (P,) arrays."""
+        """γ_j and σ1_j, the shapes of the prior of each feature's importance, two (P,) arrays.
+
+        Examples
+        --------
+        >>> Hyperparameters(gamma=(5.0, 1.0), sigma1=2.0).q_prior(2)
+        (array([5., 1.]), array([2., 2.]))
+        """
         return self._each("gamma", n_features, "features"), self._each("sigma1", n_features, "features")
 
     def _each(self, name: str, n: int, what: str) -> NDArray[np.float64]:

@@ -64,6 +64,15 @@ class Posterior:
         The votes of each draw; only where ``sample(..., keep_votes=True)`` asked for them.
     model, settings, timing
         What was sampled, how, and at what cost.
+
+    Examples
+    --------
+    >>> from bayespatch import sample
+    >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2, draws=200)
+    >>> posterior.q.shape, posterior.z_mean.shape
+    ((4, 200, 1), (2, 3))
+    >>> bool(posterior.votes_mean[1, 1] > 0.5)  # the second case is of the second class, as are its likes
+    True
     """
 
     q: NDArray[np.float64]
@@ -124,6 +133,14 @@ class Posterior:
         -------
         Diagnostics
             One row per quantity: ``q[0]``, ``q[1]``, ..., ``log_joint``, ``mean_neighbors``.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+        >>> posterior.diagnostics().names
+        ('q[0]', 'log_joint', 'mean_neighbors')
         """
         names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
         mean_neighbors = self.n_neighbors.mean(axis=2)
@@ -134,6 +151,14 @@ class Posterior:
         """R-hat of the votes on each case (N,), the largest over the classes; nan where the votes never change.
 
         Needs ``sample(..., keep_votes=True)`` and takes about a millisecond per case and class.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, keep_votes=True)
+        >>> bool(posterior.votes_rhat().max() < 1.05)
+        True
         """
         n_chains, n_draws, n_cases, n_classes = self.votes.shape
         flat = self.votes.reshape(n_chains, n_draws, n_cases * n_classes)
@@ -145,6 +170,15 @@ class Posterior:
 
         Of the `others`, those that are among the parents of this run (both in its order, each by a number of its own)
         keep their q_tilde; newcomers have q in its place. Only q and q_tilde of the result belong together.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> import numpy as np
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+        >>> posterior.last_draws(np.array([3, 5, 8]), np.array([5, 9])).q_tilde.shape  # 5 was there, 9 is new
+        (4, 1, 2, 1)
         """
         _, here, there = np.intersect1d(parents, others, return_indices=True)
         q = self.q[:, -1:]
@@ -161,6 +195,14 @@ class Posterior:
             Groups ``posterior`` (q, q_tilde, n_neighbors, votes where kept), ``sample_stats`` (lp, which is log_joint)
             and ``means`` (z_mean, votes_mean, w_mean where kept), with the dimensions chain, draw, feature, parent,
             case and class.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+        >>> dict(posterior.to_arviz()["posterior"]["q"].sizes)
+        {'chain': 4, 'draw': 50, 'feature': 1}
         """
         try:
             import xarray
@@ -212,7 +254,16 @@ class Posterior:
         )
 
     def summary(self) -> str:
-        """What was sampled and the quantities that mix worst, as text."""
+        """What was sampled and the quantities that mix worst, as text.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+        >>> print(posterior.summary().splitlines()[0])
+        Posterior of Model I, exact likelihood: 4 chains x 50 draws
+        """
         table = self.diagnostics()
         verdict = "The chains have mixed." if table.converged else "The chains have not mixed."
         return f"{self!r}\n{verdict} The slowest quantities:\n{table.worst()}"

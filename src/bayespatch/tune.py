@@ -136,9 +136,11 @@ def tune(
     >>> x = rng.integers(3, size=(60, 2)).astype(float)
     >>> past = Data(x, (x[:, 0] > 0).astype(int), x, (x[:, 0] > 0).astype(int), np.array([3.0, 3.0]), 2,
     ...             np.zeros(2), np.arange(60))
-    >>> gamma = tune({"codes": past}, Model()).hyper.gamma
-    >>> gamma[0] > 2 * gamma[1]
-    True
+    >>> tuning = tune({"codes": past}, Model())
+    >>> [trial.judge for trial in tuning.trials]
+    ['stand-in', 'first look', 'first look', 'first look', 'first look', 'last look', 'last look']
+    >>> len(tuning.hyper.gamma)  # a prior for each feature
+    2
     """
     tell = report or (lambda done: None)
     rng = np.random.default_rng(seed)

@@ -115,6 +115,10 @@ def load_readmission(
     >>> X, y = load_readmission("diabetic_data.csv.gz", discretize="paper")  # doctest: +SKIP
     >>> X.shape  # doctest: +SKIP
     (101766, 19)
+    >>> load_readmission("mistyped.csv")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: there is no file 'mistyped.csv': get diabetic_data.csv from https://doi.org/10.24432/C5230J...
     """
     check_discretize(discretize)
     table = fetch() if path is None else read(path)

@@ -96,6 +96,15 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         Returns
         -------
         Neighborhood
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> who = clf.neighbors([["yes", 60]], top=3)
+        >>> who.rows.shape, [y[row] for row in who.rows[0]]
+        ((1, 3), ['sick', 'sick', 'sick'])
         """
         check_is_fitted(self)
         top = check_count("top", top, at_least=1)

@@ -163,6 +163,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     def paper(cls, model: str = "I", n_parents: int | float = 80, **parameters: Any) -> PatchworkClassifier:
         """The paper's settings: parents at random, its hyperparameters; other parameters may be given.
 
+        Examples
+        --------
         >>> PatchworkClassifier.paper("II", n_parents=60, missing="ignore").hyper.alpha
         0.5
         """
@@ -188,6 +190,14 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         -------
         PatchworkClassifier
             Itself.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> clf.classes_, clf.schema_.names
+        (array(['sick', 'well'], dtype='<U4'), ('x0', 'x1'))
         """
         self._check_parameters()
         check_flag("calibrate", self.calibrate)
@@ -213,6 +223,15 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         -------
         array of shape (n, M)
             Classes in the order of `classes_`.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> p = clf.predict_proba([["yes", 60], ["no", 41]])
+        >>> bool(p[0, 0] > 0.8), bool(p[1, 0] < 0.2)
+        (True, True)
         """
         votes = self.predict_votes(X)
         return self.calibration_.apply(votes)
@@ -232,6 +251,16 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         -------
         array of shape (n,)
             With `abstain`, an array of objects with None where the model refuses: nothing can mistake it for a class.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> clf.predict([["yes", 60], ["no", 41]])
+        array(['sick', 'well'], dtype='<U4')
+        >>> clf.predict([["perhaps", 99]], abstain=True)
+        array([None], dtype=object)
         """
         quantile = check_abstain(abstain)
         parts = list(self._predictions(X))
@@ -250,6 +279,15 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         -------
         array of shape (n, M, 2)
             Lower and upper end.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> low, high = clf.predict_interval([["yes", 60]], level=0.8)[0, 0]
+        >>> bool(0 <= low <= high <= 1)
+        True
         """
         if isinstance(level, str) or not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
@@ -268,6 +306,15 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         Returns
         -------
         array of shape (n, M)
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> votes = clf.predict_votes([["yes", 60]])
+        >>> bool(0.5 < votes[0, 0] <= 1)
+        True
         """
         return np.concatenate([part.mean_votes() for part in self._predictions(X)])
 

@@ -97,6 +97,14 @@ class Explaining:
         Returns
         -------
         list of Explanation
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> [why.predicted for why in clf.explain_all([["yes", 60], ["no", 41]])]
+        ['sick', 'well']
         """
         return list(self._explanations(X, y, top, level, quantile))
 
@@ -117,6 +125,15 @@ class Explaining:
         Returns
         -------
         Explanation
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> why = clf.explain_past(0)
+        >>> why.outcome, 0 in [neighbor.index for neighbor in why.neighbors]
+        ('sick', False)
         """
         check_is_fitted(self)
         row = check_count("row", row, at_least=0)
@@ -185,6 +202,14 @@ class Explaining:
         Returns
         -------
         Overview
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> sorted(clf.overview().performance.scores)
+        ['AUC', 'Brier score', 'accuracy', 'log loss']
         """
         check_is_fitted(self)
         return look_over(self, self._told_past(self.parents_), _check_share("quantile", quantile))
@@ -196,6 +221,17 @@ class Explaining:
         ----------
         path : path
             Of the HTML file, which needs nothing else: no network, no scripts.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.report(os.path.join(folder, "model.html"))
+        ...     os.listdir(folder)
+        ['model.html']
         """
         from bayespatch.report import model_report
 

@@ -171,6 +171,14 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         -------
         PatchworkRegressor
             Itself.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkRegressor
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
+        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> len(regressor.outcomes_), len(regressor.edges_) + 1
+        (20, 4)
         """
         self._check_parameters()
         n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
@@ -192,6 +200,14 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         Returns
         -------
         array of shape (n,)
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkRegressor
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
+        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> bool(regressor.predict([["yes", 60]])[0] > 4)
+        True
         """
         return self._read(X, lambda weights, outcomes: self.dressing_.mean(weights, outcomes))
 
@@ -208,6 +224,15 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         Returns
         -------
         array of shape (n, L)
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkRegressor
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
+        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> low, middle, high = regressor.predict_quantiles([["yes", 60]], [0.1, 0.5, 0.9])[0]
+        >>> bool(low < middle < high)
+        True
         """
         asked = _read_levels(levels)
         return self._read(X, lambda weights, outcomes: self.dressing_.quantiles(weights, outcomes, asked))
@@ -219,6 +244,15 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         -------
         array of shape (n, 2)
             Lower and upper end.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkRegressor
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
+        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> low, high = regressor.predict_interval([["yes", 60]], level=0.8)[0]
+        >>> bool(low < 6.5 < high)
+        True
         """
         if isinstance(level, str) or not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")

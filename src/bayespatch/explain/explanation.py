@@ -62,7 +62,16 @@ class Explanation(Findings):
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Plain data, ready for JSON.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> clf.explain(["yes", 60]).to_dict()["prediction"]["class"]
+        'sick'
+        """
         return {
             "case": {"id": self.id, "values": dict(self.values), "outcome": self.outcome, "target": self.target},
             "prediction": {
@@ -91,7 +100,17 @@ class Explanation(Findings):
         }
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame with a row for each neighbor and feature: both values, do they agree, does it matter."""
+        """A pandas DataFrame with a row for each neighbor and feature: both values, do they agree, does it matter.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> table = clf.explain(["yes", 60], top=2).to_frame()
+        >>> table[["outcome", "feature", "case_value"]].iloc[0].tolist()
+        ['sick', 'x0', 'yes']
+        """
         try:
             import pandas
         except ImportError as error:
@@ -118,6 +137,14 @@ class Explanation(Findings):
         ----------
         width : int
             Columns of the terminal; neighbors that do not fit beside each other go below.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> "sick" in clf.explain(["yes", 60]).to_text(width=80)
+        True
         """
         return as_text(self, width)
 

@@ -187,6 +187,8 @@ def most_influential(z_mean: NDArray[np.float32], top: int) -> NDArray[np.int64]
 def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int) -> tuple[CalibrationBin, ...]:
     """Cases in the order of their stated probability, in bins of about the same number of cases.
 
+    Examples
+    --------
     >>> calibration_curve(np.array([.1, .1, .9, .9]), np.array([False, False, True, True]), 2)[1].observed
     1.0
     """

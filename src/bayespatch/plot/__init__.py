@@ -2,6 +2,8 @@
 
 Colors are those of Okabe and Ito, which color-blind readers can tell apart, and nothing is said by color alone.
 
+Examples
+--------
 >>> from bayespatch import PatchworkClassifier, plot
 >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
 >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)

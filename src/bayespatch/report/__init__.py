@@ -1,5 +1,7 @@
 """Pages about a case and about a model: one HTML file each, which needs no network, no scripts and no other file.
 
+Examples
+--------
 >>> import os, tempfile
 >>> from bayespatch import PatchworkClassifier
 >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5

@@ -110,6 +110,18 @@ class Storable:
             False leaves the values of the past cases out: the model can be loaded, but not predict.
         cases_path : path, optional
             A file of their own for the past cases; ``load(path, cases=cases_path)`` brings them together again.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> import os, tempfile, bayespatch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model, cases = os.path.join(folder, "model.bpatch"), os.path.join(folder, "cases.bpatch")
+        ...     clf.save(model, cases_path=cases)
+        ...     bayespatch.load(model, cases=cases).predict([["yes", 60]])
+        array(['sick'], dtype='<U4')
         """
         save(self, path, with_cases=with_cases, cases_path=cases_path)
 
@@ -243,6 +255,17 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
     ------
     StorageError
         Where the file is not what `save` wrote: damaged, cut short, changed, or written by a newer version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bayespatch import PatchworkClassifier, load
+    >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit([[0], [1]] * 9, [0, 1] * 9)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.bpatch")
+    ...     clf.save(path)
+    ...     load(path).predict([[1]])
+    array([1])
     """
     file = read(path)
     manifest, parts = file.manifest, dict(file.parts)

@@ -1,0 +1,65 @@
+"""What mkdocs.yml cannot say: pages that live elsewhere in the repository, and pages that are not there yet."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+# Page of the site -> where it is in the repository.
+ELSEWHERE = {
+    "benchmarks.md": "benchmarks/README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+}
+_LINK = re.compile(r"(\]\()(?!https?:|#)([^)#]+)")
+
+log = logging.getLogger("mkdocs.hooks.pages")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Leave out of the navigation what is not there."""
+    config.nav = _there(config.nav, Path(config.docs_dir))
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Bring in the pages from elsewhere, with the pictures that they show."""
+    homes = {source: page for page, source in ELSEWHERE.items()}
+    for page, source in ELSEWHERE.items():
+        folder = (ROOT / source).parent
+
+        def moved(link: re.Match[str], folder: Path = folder) -> str:
+            target = (folder / link[2]).resolve()
+            name = target.relative_to(ROOT).as_posix()
+            if name in homes:
+                return link[1] + homes[name]
+            if target.is_relative_to(config.docs_dir):
+                return link[1] + target.relative_to(config.docs_dir).as_posix()
+            if target.suffix == ".png" and files.get_file_from_path(name) is None:
+                files.append(File.generated(config, name, abs_src_path=str(target)))
+            return link[1] + name
+
+        text = _LINK.sub(moved, (ROOT / source).read_text(encoding="utf-8"))
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def _there(nav: list[Any], docs: Path) -> list[Any]:
+    """The entries whose pages exist; a section without any goes as well."""
+    kept = []
+    for entry in nav:
+        ((title, target),) = entry.items()
+        if isinstance(target, list):
+            inside = _there(target, docs)
+            kept += [{title: inside}] if inside else []
+        elif target in ELSEWHERE or (docs / target).exists():
+            kept.append(entry)
+        else:
+            log.info("no page %s yet: left out", target)
+    return kept

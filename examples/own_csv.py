@@ -1,0 +1,76 @@
+"""Your own CSV file: read it, say what its columns are, fit, explain a row, save the model.
+
+``python examples/own_csv.py patients.csv --target outcome --id patient``; without a file a small one is made up, with
+spaces, accents and missing values in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import bayespatch
+
+
+def main() -> None:
+    options = parse_options()
+    settings = {"chains": 1, "draws": 20, "warmup": 20} if options.quick else {}
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.csv is None:
+        options.csv, options.target, options.id = options.out / "patients.csv", "état à la sortie", "patient"
+        made_up().to_csv(options.csv, index=False)
+
+    table = pd.read_csv(options.csv)
+    if options.id:
+        table = table.set_index(options.id)  # the index is what a case is called; it is not a feature
+    table = table[table[options.target].notna()]
+    X, y = table.drop(columns=options.target), table[options.target]
+
+    # Numbers are binned or compared by rank, texts are categories, and missing is left out of the comparison here.
+    # bins={"age": [40, 60]} or windows={"weight (kg)": 10} would say so for single columns.
+    clf = bayespatch.PatchworkClassifier(missing="ignore", random_state=0, **settings)
+    clf.fit(X.iloc[:-1], y.iloc[:-1])
+    for column in clf.schema_.columns:
+        print(f"{column.name}: {column.kind}, {column.n_values:g} values")
+
+    print(f"\n{clf.explain(X.iloc[-1])}\n\nIn truth: {y.iloc[-1]}.")
+    model = options.out / "model.bpatch"
+    clf.save(model)
+    assert (bayespatch.load(model).predict_proba(X) == clf.predict_proba(X)).all()
+    print(f"\nSaved, past cases included: {model}")
+
+
+def made_up(n: int = 80) -> pd.DataFrame:
+    """Patients who do not exist."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 90, n)
+    fever = rng.choice(["oui", "non"], n)
+    ill = rng.random(n) < np.where(fever == "oui", 0.75, 0.2)
+    weight = pd.Series(rng.normal(72, 12, n).round(1)).mask(rng.random(n) < 0.1)
+    return pd.DataFrame(
+        {
+            "patient": [f"P{k:03d}" for k in range(n)],
+            "age": age,
+            "fièvre": fever,
+            "weight (kg)": weight,
+            "service d'entrée": rng.choice(["médecine", "chirurgie", None], n, p=[0.5, 0.4, 0.1]),
+            "état à la sortie": np.where(ill, "malade", "guéri"),
+        }
+    )
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("csv", type=Path, nargs="?", help="the file; the first row has names (default: one is made up)")
+    parser.add_argument("--target", default="outcome", help="the column to predict (default: outcome)")
+    parser.add_argument("--id", help="the column that names the cases")
+    parser.add_argument("--out", type=Path, default=Path("build/own_csv"), help="folder (default: build/own_csv)")
+    parser.add_argument("--quick", action="store_true", help="short chains: to see that it runs")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

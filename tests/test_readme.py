@@ -1,0 +1,113 @@
+"""README.md and the pages of docs/: their Python runs, their links lead somewhere, their figures are measured."""
+
+import importlib.util
+import json
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+import bayespatch
+from bayespatch import PatchworkClassifier, PatchworkRegressor
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
+RUN = ["README.md", "docs/guide.md", "docs/explanations.md"]  # from their first line on
+CONTINUE = ["docs/chains.md", "docs/privacy.md"]  # with a fitted clf at hand
+SHORT = {"chains": 2, "draws": 8, "warmup": 8}
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_CONSOLE = re.compile(r"^\$ make ([a-z-]+)", re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)")
+
+
+@pytest.fixture
+def short_chains(monkeypatch, tmp_path):
+    """Estimators whose chains are short unless a page says otherwise, and a folder to write to."""
+    monkeypatch.chdir(tmp_path)
+    for kind in (PatchworkClassifier, PatchworkRegressor):
+        for name, value in SHORT.items():
+            monkeypatch.setitem(kind.__init__.__kwdefaults__, name, value)
+    pytest.importorskip("matplotlib").use("Agg")
+
+
+def run(page, names):
+    """Run the blocks of a page one after the other, as a reader would."""
+    blocks = _BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert blocks
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few draws cannot have mixed
+        for k, block in enumerate(blocks):
+            exec(compile(block, f"{page}, block {k}", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_python_of_a_page_runs(page, short_chains):
+    names = run(page, {})
+    assert names["clf"].posterior_.n_draws in (8, 50)
+
+
+@pytest.mark.parametrize("page", CONTINUE)
+def test_the_python_of_a_page_runs_with_a_model(page, short_chains):
+    clf = PatchworkClassifier(random_state=0).fit([["yes", 61], ["no", 40]] * 8, ["sick", "well"] * 8)
+    run(page, {"bayespatch": bayespatch, "clf": clf})
+
+
+def test_every_page_with_python_is_run():
+    with_python = {page for page in PAGES if _BLOCK.search((ROOT / page).read_text(encoding="utf-8"))}
+    assert with_python <= {*RUN, *CONTINUE}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    generated = {"benchmarks.md", "contributing.md", "changelog.md"} if page != "README.md" else set()
+    targets = [target for target, _ in _LINK.findall(path.read_text(encoding="utf-8")) if target]
+    assert not [target for target in targets if target not in generated and not (path.parent / target).exists()]
+
+
+def test_the_commands_are_there():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    said = _CONSOLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert said[:2] == ["demo", "test"]
+    assert not [target for target in said if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
+
+
+# The figures
+
+
+def filler():
+    spec = importlib.util.spec_from_file_location("fill_readme", ROOT / "docs" / "fill_readme.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_figures_are_those_measured():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    again = filler().filled(readme, ROOT / "benchmarks" / "results")
+    assert readme == again, "README.md is stale: run python docs/fill_readme.py"
+
+
+def test_figures_come_from_the_results(tmp_path):
+    rows = [{"model": "SVM", "AUC": "0.801"}, {"model": "patchwork", "AUC": "0.812"}]
+    tables = {"mean over the tables": rows, "AUC of others less ours": [{"model": "SVM", "heart": "-.01", "mean": ""}]}
+    (tmp_path / "quality.json").write_text(json.dumps({"tables": tables}))
+    finding = ["predict_proba of 1000 cases", 0.1234, 10, True, " s"]
+    (tmp_path / "prediction.json").write_text(json.dumps({"findings": [finding, ["another", 1, 1, True, ""]]}))
+    fill = filler()
+    text = fill.filled(f"before {fill.BEGIN} yesterday {fill.END} after", tmp_path)
+    assert text.startswith("before ")
+    assert text.endswith(" after")
+    assert "yesterday" not in text
+    assert "over 1 tables (heart)" in text
+    assert text.index("| patchwork | 0.812 | past cases") < text.index("| SVM | 0.801 | none of its own |")
+    assert "- predict_proba of 1000 cases: 0.123 s" in text
+    assert "another" not in text
+
+
+def test_a_readme_without_marks_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="once each"):
+        filler().filled("no marks", tmp_path)
