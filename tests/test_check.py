@@ -172,7 +172,7 @@ def test_windows_are_distances():
 @pytest.mark.parametrize(
     ("name", "value", "choices"),
     [
-        ("engine", "gpu", "'cpu', 'paper'"),
+        ("engine", "gpu", "'auto', "),
         ("model", "IV", "'I', 'II', 'III'"),
         ("model", 1, "'I', 'II', 'III'"),
         ("likelihood", "approximate", "'exact', 'paper'"),

@@ -23,7 +23,7 @@ SHIPPED = (
     "report/templates/case.html",
     "report/templates/style.css",
 )
-IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_house.py", "examples/demo.py")
+IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_house.py", "examples/heart.py")
 
 # With the core alone a model is fitted, saved, loaded and explained.
 CORE = """
