@@ -13,7 +13,6 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # Example -> its arguments, {} being a folder, and words in what it prints.
 RUNS = {
-    "demo": (["--draws", "10", "--out", "{}"], ["in truth", "patient-20.html", "model.html"]),
     "heart": (["--quick", "--out", "{}"], ["auc", "patient.html", "model.html", "patchwork.png", "heart.bpatch"]),
     "own_csv": (["--quick", "--out", "{}"], ["fièvre: categorical", "in truth", "saved"]),
     "pipeline": (["--quick"], ["log_loss", "auto", "ignore"]),
