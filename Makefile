@@ -26,8 +26,9 @@ demo: venv ## Fit the bundled heart data, show one patient's patchwork, write a 
 test: venv ## Run the tests, but for the slow statistical ones
 	$(BIN)/python -m pytest tests --ignore=tests/statistical
 
-test-statistical: venv ## Run the slow truth checks: exactness, Geweke, calibration, planted bugs
-	$(BIN)/python -m pytest tests/statistical
+STATISTICAL ?= tests/statistical
+test-statistical: venv ## Run the slow truth checks: exactness, Geweke, calibration, planted bugs (STATISTICAL: some of them)
+	$(BIN)/python -m pytest $(STATISTICAL)
 
 test-lowest: ## Run the tests with the oldest versions of everything that pyproject.toml allows (Python 3.11)
 	$(PYTHON) -m venv --clear build/lowest
