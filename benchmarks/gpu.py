@@ -24,12 +24,12 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
-np.vstack = np.vstack  # numba-cuda 0.30 asks for it, NumPy 2.5 has dropped it; and loading numba-cuda undoes this
+
+vars(np)["row_stack"] = np.vstack  # numba-cuda 0.30 asks for it when it first compiles; NumPy 2.5 has dropped it
 
 from numba import cuda  # noqa: E402
 from numba.core.errors import NumbaPerformanceWarning  # noqa: E402
 
-np.vstack = np.vstack
 warnings.simplefilter("ignore", NumbaPerformanceWarning)  # small grids: the problems that can be enumerated are tiny
 
 from bayespatch.check import check_data  # noqa: E402
