@@ -296,7 +296,8 @@ def plant(bug: Bug, healthy: Path, folder: Path) -> None:
     """
     shutil.copytree(healthy, folder)
     engine = folder / "bayespatch/engine"
-    sources = [path for path in engine.glob("*.py") if bug.old in path.read_text()]
+    of_threads = [path for path in engine.glob("*.py") if not path.name.startswith("cuda")]
+    sources = [path for path in of_threads if bug.old in path.read_text()]
     assert len(sources) == 1, f"{bug.old!r} stands in {[path.name for path in sources]}, not in one file"
     (source,) = sources
     text = source.read_text()
