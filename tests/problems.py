@@ -170,3 +170,14 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
         crowd,
     )
 }
+
+
+# Arguments of `sample`, for tests that do not ask whether it is right.
+TO_SAMPLE = {
+    "x": [[0, 1], [1, 2], [0, 0]],
+    "y": [0, 1, 1],
+    "x_parents": [[0, 1], [1, 0], [1, 1], [0, 2]],
+    "y_parents": [0, 1, 1, 0],
+    "n_values": [2, 3],
+    "n_classes": 2,
+}

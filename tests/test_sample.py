@@ -10,26 +10,17 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass, field
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 from bayespatch.diagnostics import MixingWarning
-from bayespatch.engine.auto import gpu_is_present
 from bayespatch.engine.base import Engine, Observation
 from bayespatch.model import Hyperparameters
 from bayespatch.sample import ENGINES, load_engine, sample
+from tests.interruption import ctrl_c_interrupts, no_thread_left  # noqa: F401  # the fixture serves every test here
+from tests.problems import TO_SAMPLE
 
-PROBLEM = {
-    "x": [[0, 1], [1, 2], [0, 0]],
-    "y": [0, 1, 1],
-    "x_parents": [[0, 1], [1, 0], [1, 1], [0, 2]],
-    "y_parents": [0, 1, 1, 0],
-    "n_values": [2, 3],
-    "n_classes": 2,
-}
-REAL_ENGINES = [name for name in ENGINES if name != "cuda" or gpu_is_present()]
 N, S, P, M = 3, 4, 2, 2
 
 
@@ -45,14 +36,6 @@ class CountingState:
     @property
     def n_sweeps(self) -> int:
         return len(self.adapted)
-
-
-@pytest.fixture(autouse=True)
-def ctrl_c_interrupts():
-    """Also where the tests run in the background of a shell, which ignores Ctrl-C there."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 class CountingEngine(Engine):
@@ -131,11 +114,7 @@ def run(**changes):
     settings = {"engine": "counting", "chains": 3, "draws": 6, "warmup": 4, "n_threads": 2}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
-        return sample(**{**PROBLEM, **settings, **changes})
-
-
-def no_thread_left() -> bool:
-    return not [thread for thread in threading.enumerate() if thread.name.startswith("bayespatch")]
+        return sample(**{**TO_SAMPLE, **settings, **changes})
 
 
 # The order of things
@@ -157,7 +136,7 @@ def test_shapes_and_types(counting):
 
 
 def test_the_four_arrays_may_be_positional(counting):
-    four = [PROBLEM[name] for name in ("x", "y", "x_parents", "y_parents")]
+    four = [TO_SAMPLE[name] for name in ("x", "y", "x_parents", "y_parents")]
     with pytest.warns(MixingWarning):
         posterior = sample(*four, n_values=[2, 3], n_classes=2, engine="counting", draws=5, warmup=0)
     assert posterior.q.shape == (4, 5, P)
@@ -349,14 +328,14 @@ def test_a_bar_without_rich_names_the_extra_before_any_work(counting, monkeypatc
 
 def test_unmixed_chains_are_named(counting):
     with pytest.warns(MixingWarning, match=r"the chains have not mixed: q\[0\] \(R-hat ") as caught:
-        sample(**PROBLEM, engine="counting", draws=50, warmup=0, n_threads=1)
+        sample(**TO_SAMPLE, engine="counting", draws=50, warmup=0, n_threads=1)
     assert caught[0].filename == __file__
     assert "at least 400 (100 per chain)" in str(caught[0].message)
 
 
 def test_too_few_draws_are_named(counting):
     with pytest.warns(MixingWarning, match="draws=2 per chain are too few"):
-        sample(**PROBLEM, engine="counting", draws=2, warmup=0, n_threads=1)
+        sample(**TO_SAMPLE, engine="counting", draws=2, warmup=0, n_threads=1)
 
 
 def test_mixed_chains_are_not_warned_about(counting, monkeypatch):
@@ -368,16 +347,11 @@ def test_mixed_chains_are_not_warned_about(counting, monkeypatch):
     monkeypatch.setattr(counting, "observe", mixed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        posterior = sample(**PROBLEM, engine="counting", draws=1000, warmup=0, seed=1)
+        posterior = sample(**TO_SAMPLE, engine="counting", draws=1000, warmup=0, seed=1)
     assert posterior.diagnostics().converged
 
 
 # The registry
-
-
-def test_every_registered_engine_obeys_the_contract():
-    for name in REAL_ENGINES:
-        assert issubclass(load_engine(name), Engine)
 
 
 def test_an_unknown_engine_is_answered_with_the_known_ones():
@@ -390,105 +364,6 @@ def test_importing_sample_loads_no_heavy_package():
     code = f"import bayespatch.sample, sys; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-# Real engines
-
-
-def small(**changes):
-    settings = {"chains": 2, "draws": 5, "warmup": 3, "seed": 3, "hyper": Hyperparameters(alpha=0.3)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MixingWarning)
-        return sample(**{**PROBLEM, **settings, **changes})
-
-
-def assert_sound(posterior) -> None:
-    """Every number is finite and where it may be."""
-    assert ((posterior.q >= 0) & (posterior.q <= 1)).all()
-    assert ((posterior.q_tilde >= 0) & (posterior.q_tilde <= 1)).all()
-    assert ((posterior.z_mean >= 0) & (posterior.z_mean <= 1)).all()
-    assert np.isfinite(posterior.log_joint).all()
-    np.testing.assert_allclose(posterior.votes_mean.sum(axis=1), 1)
-    np.testing.assert_allclose(
-        posterior.z_mean.sum(axis=1), posterior.n_neighbors.mean(axis=(0, 1)), rtol=1e-5, atol=1e-6
-    )
-
-
-@pytest.mark.parametrize("engine", REAL_ENGINES)
-@pytest.mark.parametrize("model", ["I", "II", "III"])
-@pytest.mark.parametrize("likelihood", ["exact", "paper"])
-def test_every_engine_samples_every_model(engine, model, likelihood):
-    posterior = small(engine=engine, model=model, likelihood=likelihood, keep_w=True)
-    assert_sound(posterior)
-    assert (posterior.w_mean <= posterior.z_mean[:, :, None] + 1e-6).all()
-
-
-@pytest.mark.parametrize("engine", REAL_ENGINES)
-@pytest.mark.parametrize("model", ["I", "II", "III"])
-def test_real_draws_do_not_depend_on_threads(engine, model):
-    runs = [small(engine=engine, model=model, n_threads=n_threads, keep_votes=True) for n_threads in (1, 2, 3, 6)]
-    for other in runs[1:]:
-        for name in ("q", "q_tilde", "z_mean", "votes_mean", "n_neighbors", "log_joint", "votes"):
-            np.testing.assert_array_equal(getattr(runs[0], name), getattr(other, name))
-
-
-@pytest.mark.parametrize("engine", REAL_ENGINES)
-def test_seeds_and_chains_differ(engine):
-    one, other = small(engine=engine, seed=0), small(engine=engine, seed=1)
-    assert (one.q != other.q).any()
-    assert (one.q[0] != one.q[1]).any()
-
-
-@pytest.mark.parametrize("engine", REAL_ENGINES)
-@pytest.mark.parametrize("model", ["I", "II", "III"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"x": [[0, 1]], "y": [1]},
-        {"x_parents": [[1, 2]], "y_parents": [0]},
-        {"x": [[0, 1]], "y": [1], "x_parents": [[0, 1]], "y_parents": [1], "exclude_self": True},
-        {"x": [[0], [1], [0]], "x_parents": [[0], [1], [1], [0]], "n_values": [2]},
-        {"y": [0, 0, 0], "y_parents": [0, 0, 0, 0], "n_classes": 1},
-        {"x": [[0, 1]] * 3, "x_parents": [[0, 1]] * 4},
-        {"x": [[0, 0]] * 3, "x_parents": [[0, 0]] * 4, "n_values": [1, 1]},
-        {"x": np.full((3, 2), np.nan), "missing": "ignore"},
-        {"x_parents": np.full((4, 2), np.nan), "missing": "ignore"},
-        {"supervised": False},
-        {"hyper": Hyperparameters(mu=(0.5, 2.0))},
-        {"windows": [0, 0.75], "n_values": [2, 2.5]},
-    ],
-    ids=[
-        "one case", "one parent", "alone with itself", "one feature", "one class", "constant features", "one value",
-        "cases all missing", "parents all missing", "unsupervised", "mu per class", "window",
-    ],
-)  # fmt: skip
-def test_the_smallest_problems_work(engine, model, changes):
-    assert_sound(small(engine=engine, model=model, **changes))
-
-
-@pytest.mark.parametrize("engine", REAL_ENGINES)
-def test_a_case_is_never_its_own_neighbor(engine):
-    x, y = PROBLEM["x_parents"], PROBLEM["y_parents"]
-    posterior = small(engine=engine, x=x, y=y, exclude_self=True, draws=30, hyper=Hyperparameters(alpha=0.9))
-    assert (np.diag(posterior.z_mean) == 0).all()
-    assert posterior.z_mean.sum() > 0
-
-
-@pytest.mark.parametrize("engine", REAL_ENGINES)
-def test_a_real_engine_can_be_interrupted(engine):
-    load_engine(engine)
-    small(engine=engine)  # compiled before the clock starts
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.warns(UserWarning, match="interrupted"):
-        posterior = small(engine=engine, chains=3, draws=200_000, warmup=1, n_threads=2)
-    assert_sound(posterior)
-    assert no_thread_left()
-    timer.join()
-
-
-def test_bayespatch_sample_is_this_function():
-    assert import_module("bayespatch").sample is sample
 
 
 def test_begins_with_the_importances_of_an_earlier_run(counting):

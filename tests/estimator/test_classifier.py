@@ -4,7 +4,6 @@ import pickle
 import subprocess
 import sys
 import warnings
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -21,30 +20,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.datasets import load_breast, load_heart
 from bayespatch.predict import UnseenValueWarning
+from tests.estimator.tables import SHORT, TINY, X, Y, fit, heart, quietly
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
-
-SHORT = dict(chains=2, draws=30, warmup=30)
-TINY = dict(chains=1, draws=5, warmup=5, random_state=0)
-
-X = pd.DataFrame({"pain": ["yes", "yes", "no", "no"] * 6, "age": [61, 58, 40, 44] * 6, "smokes": [True, False] * 12})
-Y = np.array(["sick", "sick", "well", "well"] * 6)
-
-
-def heart(n=None):
-    table, y = load_heart()
-    order = np.random.default_rng(0).permutation(len(table))[:n]
-    return table.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy()
-
-
-def quietly(task):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return task()
-
-
-def fit(table=X, y=Y, **settings):
-    return quietly(lambda: PatchworkClassifier(**{**SHORT, "random_state": 0, **settings}).fit(table, y))
 
 
 @pytest.fixture(scope="module")
@@ -350,120 +328,3 @@ def test_importances_are_those_of_the_posterior(on_heart):
     np.testing.assert_allclose(clf.feature_importances_, clf.posterior_.q.mean(axis=(0, 1)))
     assert len(clf.feature_importances_) == clf.n_features_in_
     assert "log_joint" in str(clf.diagnostics_)
-
-
-# Parameters
-
-
-def test_class_weights_are_weights_of_votes():
-    y = np.array(["rare"] * 4 + ["usual"] * 20)
-    balanced = fit(y=y, class_weight="balanced").hyper_.mu
-    np.testing.assert_allclose(balanced, (3.0, 0.6))
-    np.testing.assert_allclose(fit(y=y, class_weight={"rare": 2.0, "usual": 1.0}).hyper_.mu, (2.0, 1.0))
-    hyper = Hyperparameters(mu=(1.0, 4.0))
-    np.testing.assert_allclose(fit(y=y, hyper=hyper, class_weight="balanced").hyper_.mu, (3.0, 2.4))
-    plain, weighted = (fit(y=y, class_weight=w).predict_proba(X)[:, 0].mean() for w in (None, "balanced"))
-    assert weighted > plain
-    with pytest.raises(ValueError, match="mu must be finite and greater than 0"):
-        fit(y=y, class_weight={"rare": 0.0, "usual": 1.0})
-
-
-def test_the_paper():
-    clf = PatchworkClassifier.paper("III", n_parents=60, draws=7)
-    assert (clf.model, clf.parents, clf.n_parents, clf.draws) == ("III", "random", 60, 7)
-    assert clf.hyper == Hyperparameters.paper()
-    assert PatchworkClassifier.paper(parents="balanced").parents == "balanced"
-    short = PatchworkClassifier.paper(n_parents=10, **TINY).fit(X, Y)
-    assert len(short.parents_) == 10
-    assert len(short.cases_) == 14
-    assert not set(short.parents_) & set(short.cases_)
-
-
-def test_bins_and_levels_are_passed_on():
-    table = pd.DataFrame({"age": np.arange(24.0), "stage": np.arange(24) % 6})
-    assert fit(table, n_bins=3).schema_.n_values.tolist() == [3, 6]
-    assert fit(table, max_levels=2).schema_.n_values.tolist() == [4, 4]
-    assert fit(table, windows={"age": 2.0}).schema_.windows.tolist() == [2, 0]
-    assert fit(table, bins={"age": [5, 9]}, categorical=["stage"]).schema_.n_values.tolist() == [3, 6]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"model": "IV"},
-        {"likelihood": "exakt"},
-        {"supervised": "yes"},
-        {"transductive": 1},
-        {"warm_start": None},
-        {"parents": "some"},
-        {"parents": "random"},
-        {"n_parents": 5},
-        {"parents": "random", "n_parents": 24},
-        {"hyper": "paper"},
-        {"hyper": {"alpha": 0.1}},
-        {"class_weight": "heavy"},
-        {"class_weight": {"ill": 2.0}},
-        {"bins": "deciles"},
-        {"n_bins": 1},
-        {"max_levels": -1},
-        {"windows": {"weight": 3}},
-        {"categorical": "age"},
-        {"missing": "drop"},
-        {"engine": "gpu"},
-        {"chains": 0},
-        {"draws": 2.5},
-        {"warmup": -1},
-        {"thin": 0},
-        {"n_jobs": 0},
-        {"n_jobs": "all"},
-        {"progress": "bar"},
-        {"random_state": "seed"},
-    ],
-    ids=str,
-)
-def test_wrong_parameters_are_refused_before_the_work(wrong, monkeypatch):
-    def never(*args, **kwargs):
-        raise AssertionError("sampling began")
-
-    monkeypatch.setattr(import_module("bayespatch.sample"), "run_chains", never)  # the name is the function's, too
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))}|{next(iter(wrong.values()))}"):
-        PatchworkClassifier(**wrong).fit(X, Y)
-
-
-# A refit with more cases
-
-
-@pytest.mark.parametrize("parents", ["all", [2, 5, 11, 17]])
-def test_a_warm_start_begins_where_the_last_fit_ended(parents):
-    given = Hyperparameters(alpha=0.2)
-    clf = fit(X[:20], Y[:20], warm_start=True, parents=parents, random_state=3, hyper=given)
-    old, old_parents = clf.posterior_, clf.parents_
-    clf.set_params(warmup=0, draws=1)
-    begun = {}
-
-    def watch(engine, state, q, q_tilde):
-        begun.setdefault(state.chain, (q, q_tilde))  # the first time; later the review of the past cases does the same
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayespatch.engine.cpu.CpuEngine.set_importance", watch)
-        quietly(lambda: clf.fit(X, Y))
-    assert sorted(begun) == [0, 1]
-    for chain, (q, q_tilde) in begun.items():
-        np.testing.assert_array_equal(q, old.q[chain, -1])
-        np.testing.assert_array_equal(q_tilde[: len(old_parents)], old.q_tilde[chain, -1])
-        newcomers = q_tilde[len(old_parents) :]
-        assert len(newcomers) == len(clf.parents_) - len(old_parents)
-        np.testing.assert_allclose(newcomers, np.broadcast_to(q, newcomers.shape), rtol=1e-6)
-    assert clf.posterior_.seed != old.seed
-
-
-def test_a_warm_start_with_other_parents_or_other_columns():
-    clf = fit(warm_start=True, parents=[1, 4, 9])
-    old = clf.posterior_
-    begin = clf._beginning(clf.schema_, np.array([0, 4, 9, 12]))
-    np.testing.assert_array_equal(begin.q_tilde[:, 0, [1, 2]], old.q_tilde[:, -1, [1, 2]])
-    np.testing.assert_allclose(begin.q_tilde[:, 0, 3], old.q[:, -1], rtol=1e-6)
-    quietly(lambda: clf.set_params(parents="all").fit(X[["age", "pain"]], Y))
-    assert clf.n_features_in_ == 2
-    cold = fit(warm_start=False)
-    assert cold._beginning(cold.schema_, cold.parents_) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -24,7 +25,6 @@ from bayespatch.predict import (
     Detail,
     Neighborhood,
     Prediction,
-    Review,
     UnseenValueWarning,
     predict_batches,
     review_cases,
@@ -66,20 +66,11 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     n_jobs: int | None
     warm_start: bool
     progress: Any
-    schema_: Schema
-    posterior_: Posterior
-    hyper_: Hyperparameters
-    parents_: NDArray[np.int64]
-    cases_: NDArray[np.int64]
-    x_: NDArray[np.float64]
-    y_: NDArray[np.int64]
-    values_: NDArray[np.float64]
-    ids_: tuple[str, ...] | None
-    review_: Review
-    tuning_: Tuning | None
     supervised: bool
     bins: Any
     windows: Any
+    hyper_: Hyperparameters
+    tuning_: Tuning | None
 
     def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
         """The past cases that matter most to each row, how strongly, and through which features.
@@ -307,12 +298,13 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """The cases that the model has learned from, and their parents."""
         return _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
 
+    @abstractmethod
     def _n_classes(self) -> int:
-        raise NotImplementedError
+        """How many classes the outcome has, or was cut into."""
 
+    @abstractmethod
     def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         """The codes of n known outcomes."""
-        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

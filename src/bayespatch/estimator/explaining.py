@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
@@ -25,7 +26,7 @@ from bayespatch.predict import Prediction, Review, without_parent
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 
-class Explaining:
+class Explaining(ABC):
     """Gives an estimator its methods `explain`, `explain_all`, `explain_past` and `what_if`."""
 
     schema_: Schema
@@ -42,9 +43,9 @@ class Explaining:
     target_: str
 
     @property
+    @abstractmethod
     def diagnostics_(self) -> Diagnostics:
         """Whether the chains have mixed."""
-        raise NotImplementedError
 
     def explain(
         self, row: Any, y: Any = None, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
@@ -282,14 +283,17 @@ class Explaining:
 
     # What the estimator has to bring
 
+    @abstractmethod
     def _cases_of(self, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
-        raise NotImplementedError
+        """Rows of a table as cases beside the parents, and the posterior to judge them by."""
 
+    @abstractmethod
     def _past(self) -> Data:
-        raise NotImplementedError
+        """The cases that the model has learned from, and their parents."""
 
+    @abstractmethod
     def _n_threads(self) -> int:
-        raise NotImplementedError
+        """How many threads may be used."""
 
 
 def check_abstain(abstain: bool | float) -> float | None:

@@ -1,0 +1,31 @@
+"""Small tables to fit, and short fits."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+
+from bayespatch import PatchworkClassifier
+from bayespatch.datasets import load_heart
+
+SHORT = dict(chains=2, draws=30, warmup=30)
+TINY = dict(chains=1, draws=5, warmup=5, random_state=0)
+
+X = pd.DataFrame({"pain": ["yes", "yes", "no", "no"] * 6, "age": [61, 58, 40, 44] * 6, "smokes": [True, False] * 12})
+Y = np.array(["sick", "sick", "well", "well"] * 6)
+
+
+def heart(n=None):
+    table, y = load_heart()
+    order = np.random.default_rng(0).permutation(len(table))[:n]
+    return table.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy()
+
+
+def quietly(task):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return task()
+
+
+def fit(table=X, y=Y, **settings):
+    return quietly(lambda: PatchworkClassifier(**{**SHORT, "random_state": 0, **settings}).fit(table, y))
