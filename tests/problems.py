@@ -153,6 +153,15 @@ def crowd() -> Problem:
     return data, hyper
 
 
+def rare_influence() -> Problem:
+    """Few kappa are large, and those that are matter much: most candidates for kappa are poor."""
+    data = make_data([[0, 1], [0, 2]], [0, 1], [[0, 1], [1, 2]], [0, 1], [2, 3])
+    hyper = Hyperparameters(
+        alpha=0.3, lam0=0.05, lam=4, mu0=0.1, mu=2, gamma=2, sigma1=1, sigma2=2, tau=0.25, sigma3=1.5
+    )
+    return data, hyper
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     problem.__name__: problem
     for problem in (
@@ -168,6 +177,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
         equal_cases,
         small_shapes,
         crowd,
+        rare_influence,
     )
 }
 

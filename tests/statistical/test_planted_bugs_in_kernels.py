@@ -114,7 +114,7 @@ BUGS = {
         Check("binary", "III"),
     ),
     "Model III: the current kappa is no candidate": Bug(
-        "current if r == 0 and current >= 0.0 else beta", "beta", Check("crowd", "III")
+        "current if r == 0 and current >= 0.0 else beta", "beta", Check("rare_influence", "III")
     ),
     "Model III: one candidate is not counted": Bug(
         "c.prior_odds * total / N_CANDIDATES",
