@@ -44,7 +44,7 @@ class Tight(CpuEngine):
 
 
 SETTINGS = [(likelihood, supervised) for likelihood in LIKELIHOODS for supervised in (True, False)]
-ONCE = ("equal_cases", "small_shapes", "crowd")  # about the sampler more than about the likelihood
+ONCE = ("equal_cases", "small_shapes", "crowd", "rare_influence")  # about the sampler more than about the likelihood
 CPU_PROBLEMS = {
     setting: [name for name in PROBLEMS if name not in ONCE or setting == ("exact", True)] for setting in SETTINGS
 }
@@ -59,6 +59,7 @@ PAPER_PROBLEMS = {
         "hidden_label",
         "one_case",
         "crowd",
+        "rare_influence",
     ],
     ("exact", False): ["many_values", "missing", "one_parent", "small_shapes"],
     ("paper", True): ["binary", "windows", "one_class", "hidden_label"],
