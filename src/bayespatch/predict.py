@@ -27,7 +27,7 @@ from bayespatch.sample import chosen_engine, load_engine, run_chains
 N_DRAWS = 200  # of q-tilde, evenly from all chains
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 16  # fewer are not worth a thread
-MAX_REVIEWED = 2000  # past cases that are looked at as if they were new
+MAX_REVIEWED = 5000  # past cases that are looked at as if they were new
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
 BATCH = 4096  # cases at a time, at most;
 BATCH_ON_GPU = 2**16  # many, to keep it busy; and
@@ -261,7 +261,6 @@ def predict_cases(
 def review_cases(
     posterior: Importances,
     past: Data,
-    rows: NDArray[np.int64],
     *,
     most: int = MAX_REVIEWED,
     n_draws: int = N_DRAWS,
@@ -275,13 +274,11 @@ def review_cases(
     posterior : Posterior
         The fit.
     past : Data
-        Its cases and parents; `past.own_parent` says which parent a case is.
-    rows : int array of shape (N,)
-        Where the cases stand in the training table.
+        The rows of the training table and its parents; `past.own_parent` says which parent a row is.
     """
     chosen, hidden = cases_to_review(past, most)
     seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads, engine=engine)
-    return Review(rows[chosen], seen.mean_votes(), seen.familiarity)
+    return Review(chosen, seen.mean_votes(), seen.familiarity)
 
 
 def cases_to_review(past: Data, most: int = MAX_REVIEWED) -> tuple[NDArray[np.int64], Data]:

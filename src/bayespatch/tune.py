@@ -263,7 +263,7 @@ def score_of(data: Data, model: Model, seed: int, n_draws: int, n_threads: int) 
     fixed = _Fixed(
         model, np.broadcast_to(q, shape), np.broadcast_to(q, (1, n_draws, n_parents, n_features)), seed, 1, n_draws
     )
-    review = review_cases(fixed, data, np.arange(len(data.x)), most=MAX_REVIEWED, n_draws=n_draws, n_threads=n_threads)
+    review = review_cases(fixed, data, most=MAX_REVIEWED, n_draws=n_draws, n_threads=n_threads)
     y = data.y[review.rows]
     p = Calibration.learn(review.votes, y).apply(review.votes)
     return float(np.log(p[np.arange(len(y)), y]).mean())

@@ -328,3 +328,15 @@ def test_importances_are_those_of_the_posterior(on_heart):
     np.testing.assert_allclose(clf.feature_importances_, clf.posterior_.q.mean(axis=(0, 1)))
     assert len(clf.feature_importances_) == clf.n_features_in_
     assert "log_joint" in str(clf.diagnostics_)
+
+
+def test_probabilities_keep_the_frequency_of_a_class_that_has_more_than_its_share_of_parents():
+    """Balanced parents take half of a rare class out of the cases: the calibration must know about them."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(600, 4))
+    y = rng.random(600) < np.where(X[:, 0] == 0, 0.3, 0.05)
+    clf = PatchworkClassifier(parents="balanced", n_parents=80, draws=50, warmup=50, random_state=0).fit(X, y)
+    assert y[clf.cases_].mean() < 0.75 * y.mean()
+    assert set(clf.parents_) <= set(clf.review_.rows)
+    # Logistic maps with a constant meet the frequency where they are learned; the votes on new cases have other noise.
+    assert clf.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), rel=0.1)

@@ -216,7 +216,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "y_": y,
             "values_": encoded.values,
             "ids_": None if encoded.ids == tuple(map(str, range(len(x)))) else encoded.ids,
-            **self._look_back(posterior, past, parents, cases, outcomes, n_threads),
+            # All rows, the parents as well: what was chosen to be a parent need not be like the rest.
+            **self._look_back(
+                posterior, _past(x, y, parents, np.arange(len(x)), schema, n_classes), parents, outcomes, n_threads
+            ),
         }
 
     def _look_back(
@@ -224,12 +227,11 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         posterior: Posterior,
         past: Data,
         parents: NDArray[np.int64],
-        cases: NDArray[np.int64],
         outcomes: NDArray[np.float64] | None,
         n_threads: int,
     ) -> dict[str, Any]:
-        """What the model makes of its past: fitted attributes."""
-        return {"review_": review_cases(posterior, past, cases, n_threads=n_threads, engine=self._predicting())}
+        """What the model makes of the training table: fitted attributes."""
+        return {"review_": review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())}
 
     def _coded(
         self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None

@@ -279,7 +279,6 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         posterior: Posterior,
         past: Data,
         parents: NDArray[np.int64],
-        cases: NDArray[np.int64],
         outcomes: NDArray[np.float64] | None,
         n_threads: int,
     ) -> dict[str, Any]:
@@ -295,13 +294,13 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             votes.append(part.mean_votes())
             familiarity.append(part.familiarity)
             done += len(share)
-        rows, plain = cases[chosen], np.concatenate(weights)
+        plain = np.concatenate(weights)
         calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen])
         calibrated = calibrated_weights(plain, groups.classes, calibration)
         return {
-            "review_": Review(rows, np.concatenate(votes), np.concatenate(familiarity)),
+            "review_": Review(chosen, np.concatenate(votes), np.concatenate(familiarity)),
             "calibration_": calibration,
-            "dressing_": Dressing.learn(calibrated, groups.outcomes, outcomes[rows]),
+            "dressing_": Dressing.learn(calibrated, groups.outcomes, outcomes[chosen]),
         }
 
     def _n_classes(self) -> int:

@@ -1,0 +1,128 @@
+"""The whole readmission file: how well readmission within 30 days is foretold, beside the usual classifiers.
+
+    python benchmarks/readmission.py FILE --out FOLDER
+
+The paper's 19 features (tab:read), twice: the first stay of every patient, and all stays, of which no patient has some
+in training and others in test. A fifth of the patients is held out. Results go to ``readmission.json`` in --out (the
+variable OUT, or benchmarks/results) after every model, so that nothing is lost where time runs out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "src")]
+vars(np)["row_stack"] = np.vstack  # numba-cuda 0.30 asks for it when it first compiles; NumPy 2.5 has dropped it
+
+import pandas as pd  # noqa: E402
+from baselines import MODELS, OURS  # noqa: E402
+from scores import calibration_errors, fold_scores  # noqa: E402
+
+from bayespatch import PatchworkClassifier  # noqa: E402
+from bayespatch.datasets import load_readmission  # noqa: E402
+from bayespatch.posterior import Posterior  # noqa: E402
+
+OTHERS = ("logistic regression", "random forest", "gradient boosting")
+HELD_OUT = 0.2  # of the patients
+
+
+class Cohort(NamedTuple):
+    """Stays, who came back, and whose stay it was."""
+
+    name: str
+    X: pd.DataFrame
+    y: np.ndarray
+    patient: np.ndarray
+
+
+def cohorts(path: Path) -> list[Cohort]:
+    """The first stay of every patient, and all stays."""
+    X, outcome = load_readmission(path, discretize="paper")
+    stay, patient = (X.index.get_level_values(name).to_numpy() for name in ("encounter_id", "patient_nbr"))
+    X, y = X.reset_index(drop=True), (outcome == "readmitted").to_numpy().astype(int)
+    _, first = np.unique(patient[np.argsort(stay, kind="stable")], return_index=True)
+    rows = np.argsort(stay, kind="stable")[first]
+    return [
+        Cohort("one stay a patient", X.iloc[rows].reset_index(drop=True), y[rows], patient[rows]),
+        Cohort("all stays", X, y, patient),
+    ]
+
+
+def split(cohort: Cohort, n_cases: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to learn from and rows to foretell, no patient in both; of `n_cases` stays where not of all."""
+    rng = np.random.default_rng(0)
+    _, number = np.unique(cohort.patient, return_inverse=True)
+    place = rng.permutation(number.max() + 1)[number]  # of the patient, in a random order
+    rows = np.argsort(place, kind="stable")[:n_cases]
+    held = place[rows] < np.quantile(place[rows], HELD_OUT)
+    return rows[~held], rows[held]
+
+
+def on_all_cores(model: Any) -> Any:
+    """The same model, with as many processes or threads as there are."""
+    own = {name: -1 for name in model.get_params() if name == "n_jobs" or name.endswith("randomforestclassifier__n_jobs")}
+    return model.set_params(**own)
+
+
+def run(cohort: Cohort, options: argparse.Namespace) -> Any:
+    """The scores of one model after another."""
+    train, test = split(cohort, options.cases)
+    X, y = cohort.X.iloc[train].reset_index(drop=True), cohort.y[train]
+    for name in (OURS, *OTHERS):
+        if name == OURS:
+            size = {name: getattr(options, name) for name in ("n_parents", "chains", "draws", "warmup")}
+            model = PatchworkClassifier(parents="balanced", random_state=0, **size)
+        else:
+            model = on_all_cores(MODELS[name](X, 0))
+        began = time.perf_counter()
+        model.fit(X, y)
+        fitted = time.perf_counter()
+        p = model.predict_proba(cohort.X.iloc[test].reset_index(drop=True))
+        ended = time.perf_counter()
+        error, debiased = calibration_errors(cohort.y[test], p)
+        row = {"cohort": cohort.name, "model": name, "training": len(train), "held out": len(test)}
+        row |= fold_scores(cohort.y[test], p) | {"calibration error": error, "debiased": debiased}
+        row |= {"fit, s": fitted - began, "predict, s": ended - fitted}
+        if name == OURS:
+            row |= {"engine": model.posterior_.settings.engine, **size}
+        yield row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, help="UCI's diabetic_data.csv")
+    parser.add_argument("--n-parents", type=int, default=1000)
+    parser.add_argument("--chains", type=int, default=4)
+    parser.add_argument("--draws", type=int, default=250)
+    parser.add_argument("--warmup", type=int, default=250)
+    parser.add_argument("--cases", type=int, help="only so many stays")
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if importlib.util.find_spec("arviz_stats") is None:  # then the run goes without its diagnostics
+        Posterior.diagnostics = lambda self: SimpleNamespace(warning=lambda: None)
+    rows: list[dict[str, Any]] = []
+    options.out.mkdir(parents=True, exist_ok=True)
+    for cohort in cohorts(options.file):
+        for row in run(cohort, options):
+            print("  ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()), flush=True)
+            rows.append(row)
+            fresh = options.out / "readmission.json.new"
+            fresh.write_text(json.dumps(rows, indent=1) + "\n")
+            fresh.replace(options.out / "readmission.json")
+
+
+if __name__ == "__main__":
+    main()
