@@ -72,7 +72,9 @@ def split(cohort: Cohort, n_cases: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 def on_all_cores(model: Any) -> Any:
     """The same model, with as many processes or threads as there are."""
-    own = {name: -1 for name in model.get_params() if name == "n_jobs" or name.endswith("randomforestclassifier__n_jobs")}
+    own = {
+        name: -1 for name in model.get_params() if name == "n_jobs" or name.endswith("randomforestclassifier__n_jobs")
+    }
     return model.set_params(**own)
 
 

@@ -110,3 +110,14 @@ def test_large_tables_are_compared_in_part(monkeypatch):
     assert len(cases) * len(parents) * 5 <= 50 * 50 * 5
     theta, _ = learn_relevance(data, np.random.default_rng(0))
     assert theta[0] == theta.max()
+
+
+def test_balanced_parents_are_heard_as_often_as_their_class_comes():
+    """Features that tell nothing, half of the parents of a class that few cases have: no better, no worse than chance."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(2, size=(400, 2)).astype(float)
+    y, y_parents = (np.arange(360) % 10 == 0).astype(int), (np.arange(40) % 2).astype(int)
+    data = Data(x[:360], y, x[360:], y_parents, np.array([2.0, 2.0]), 2, np.zeros(2), np.full(360, -1))
+    _, score = learn_relevance(data, rng)
+    chance = 0.1 * np.log(0.1) + 0.9 * np.log(0.9)
+    assert abs(score - chance) < 0.02  # two coefficients gain about 2 / 2N = 0.003; heard equally, it is log(1/2)
