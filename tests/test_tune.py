@@ -113,7 +113,7 @@ def test_large_tables_are_compared_in_part(monkeypatch):
 
 
 def test_balanced_parents_are_heard_as_often_as_their_class_comes():
-    """Features that tell nothing, half of the parents of a class that few cases have: no better, no worse than chance."""
+    """Features that tell nothing, half of the parents of a class that few cases have: as good as chance."""
     rng = np.random.default_rng(0)
     x = rng.integers(2, size=(400, 2)).astype(float)
     y, y_parents = (np.arange(360) % 10 == 0).astype(int), (np.arange(40) % 2).astype(int)
