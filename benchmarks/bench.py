@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import card
 import explaining
 import fitting
 import memory
@@ -53,6 +54,8 @@ def main() -> None:
         section.write(results)
         (results / f"{name}.json").write_text(section.to_json())
     sections = [Section.from_json(path.read_text()) for name in ORDER if (path := results / f"{name}.json").exists()]
+    if (results / "gpu.json").exists():
+        sections.append(card.read(results / "gpu.json", scale.seconds_a_sweep(sections)))
     minutes = (time.perf_counter() - began) / 60
 
     plots.plot_all(sections, results)

@@ -76,6 +76,12 @@ The size of the readmission data, simulated; 5 neighbors expected, 2 threads; a 
 "Computed" is `bayespatch.memory.bytes_needed`, which `sample` holds against the memory that is available before it
 begins; "with 500 draws" adds what the draws of a complete run take to the peak that was measured.""",
     "scale_parents": "Choosing parents, and how far the cases are from the most similar one:",
+    "gpu_sizes": """## On a GPU
+
+`python benchmarks/gpu.py` on an H200 (see docs/gpu.md): Model I, 5 neighbors expected, complete sweeps. One core of the
+card's own host was timed in the same run, on 2,000 of the cases. The arithmetic limit is the time of one multiply-add
+and one product for each case, parent and feature on all lanes of the card, and of nothing else.""",
+    "gpu_models": "The models, at the first of these sizes:",
     "startup": """## First call
 
 Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",

@@ -133,6 +133,14 @@ def nearest(x: np.ndarray, x_parents: np.ndarray) -> float:
     return float(np.mean([(row != x_parents).sum(axis=1).min() for row in some]))
 
 
+def seconds_a_sweep(sections: list[Section]) -> dict[tuple[int, int], float]:
+    """Of one chain on two threads, by cases and parents, if it was measured."""
+    rows = [row for section in sections if section.name == "scale" for row in section.tables["scale"]]
+    return {
+        (int(row["cases"]), int(row["parents"])): float(row["seconds per sweep"]) for row in rows if row["chains"] == 1
+    }
+
+
 def main(quick: bool, tell: Say) -> Section:
     """Sampling first, each run in a fresh process; then the parents."""
     section = Section("scale")
