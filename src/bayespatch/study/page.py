@@ -25,6 +25,7 @@ def write_page(results: Results, context: Context) -> Path:
         _predictions(results, "heart", "tab:result1", "Heart disease"),
         _predictions(results, "breast", "tab:result2", "Breast cancer"),
         _likelihood(results),
+        _length(results),
         _picture(results, "probabilities", "## Estimated probabilities (fig:estpr)"),
         _patients(results),
         _importance(results),
@@ -42,6 +43,7 @@ def write_page(results: Results, context: Context) -> Path:
 
 
 def _opening(context: Context) -> str:
+    sizes = context.sizes
     lines = [
         "# The paper's experiments on this implementation",
         "This page is written by `python -m bayespatch.study` from the tables beside it; nothing on it is typed "
@@ -66,6 +68,9 @@ def _opening(context: Context) -> str:
         "analyses of sensitivity and "
         "the comparisons below use balanced parents, since accuracies at a threshold that is off say nothing.\n"
         f"- *{OURS}*: `PatchworkClassifier()` as it is, with shorter chains.\n\n"
+        f"Chains: {sizes.chains} of {sizes.warmup} sweeps of warm-up and {sizes.draws} draws, three times as many in "
+        f"our defaults; one of {sizes.scan_warmup} + {sizes.scan_draws} in the analyses of sensitivity and on "
+        f"readmission. A prediction averages {sizes.prediction_draws} votes.\n\n"
         "All methods see the same folds. ± is a standard error over folds (of paired differences, where two "
         "things are compared), "
         "SD the standard deviation over folds. What the paper calls recall is its sensitivity."
@@ -147,6 +152,22 @@ def _likelihood(results: Results) -> str:
         "parents, the paper's constants:"
     )
     return f"## The likelihood as printed (eq:xphi)\n\n{note}\n\n{table.to_markdown()}"
+
+
+def _length(results: Results) -> str:
+    if "length-summary" not in results:
+        return ""
+    rows: list[tuple[Any, ...]] = [
+        (r["model"], r["sweeps"], _with_error(r, "accuracy"), r["auc"], r["log_loss"])
+        for r in results["length-summary"].records()
+    ]
+    table = Table("", "", ("model", "sweeps a chain", "accuracy", "AUC", "log loss"), rows)
+    note = (
+        "With the paper's constants forty neighbors of every case are drawn anew in a sweep, which takes its time, so "
+        "the chains of this study are short: too short for the importance of features (see its R-hat below), and for "
+        "predictions this is what longer ones change. Heart disease, supervised, balanced parents:"
+    )
+    return f"## Are the chains long enough?\n\n{note}\n\n{table.to_markdown()}"
 
 
 def _best(results: Results, cohort: str) -> tuple[float, str]:

@@ -37,6 +37,13 @@ def test_the_printed_likelihood_is_another_one():
     assert exact != printed
 
 
+def test_longer_chains_are_longer():
+    table = tables_of("length")["length-summary"]
+    short = TINY.warmup + TINY.draws
+    assert table.column("sweeps") == [str(short), str(prediction.LONGER * short)] * 2
+    assert len(set(table.column("log_loss"))) == 4
+
+
 def test_full_sets_keep_everybody():
     tables = tables_of("full")
     assert {"heart-full-summary", "breast-full-summary"} <= set(tables)

@@ -171,6 +171,8 @@ def tree_knn(tables: Tables) -> Figure:
 
 def time_per_sweep(tables: Tables) -> Figure:
     """``fig:cpu1``: milliseconds per sweep against the number of parents and of features."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     table = tables["time"]
     figure, axes = sheet(1, 2, 9, 3.4, sharey=True)
     labels = {"S": "parents or prototypes, S", "P": "features, P"}
@@ -180,6 +182,9 @@ def time_per_sweep(tables: Tables) -> Figure:
             part = shown.where(method=method)
             ax.plot(part.column("value"), part.column("ms per sweep"), "o-", ms=4, color=COLORS[method], label=method)
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_locator(NullLocator())
         ax.set_xticks(unique(shown.column("value")))
         ax.set_xlabel(label, fontsize=8)
     axes[0, 0].set_ylabel("ms per sweep, one thread", fontsize=8)

@@ -11,6 +11,7 @@ PARTS = (
     Part("heart", "Prediction, heart disease", "tab:result1, fig:estpr", prediction.models_on_heart, 220),
     Part("breast", "Prediction, breast cancer", "tab:result2, fig:estpr", prediction.models_on_breast, 50),
     Part("likelihood", "The likelihood as printed", "eq:xphi", prediction.printed_likelihood, 70),
+    Part("length", "Longer chains", "not in the paper", prediction.longer_chains, 200),
     Part("patients", "Sample patients", "fig:network1 to fig:network1111", interpretation.sample_patients, 12),
     Part("importance", "Importance of features", "fig:posteriorbox1", interpretation.importance, 50),
     Part("ranked-features", "Ranked features", "fig:posteriorbox2", interpretation.ranked_features, 50),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from bayespatch.study.tables import Table, summary
 KEYS = ("setting", "model", "learning")
 LEARNING = {True: "supervised", False: "unsupervised"}
 CASE_CLUSTERS = (4, 8, 12)
+LONGER = 8  # times as many sweeps, to see whether the chains are long enough
 CASE_ALPHAS = (0.01, 0.1, 1)
 
 
@@ -70,6 +72,25 @@ def printed_likelihood(context: Context) -> list[Table]:
     by_fold = Table.of_records("likelihood-folds", "The likelihood as printed and the exact one: every fold", scores)
     caption = "The likelihood as printed and the exact one: mean and SD over folds"
     return [by_fold, summary(by_fold, ("cohort", "model", "likelihood"), MEASURES, "likelihood-summary", caption)]
+
+
+def longer_chains(context: Context) -> list[Table]:
+    """Models I and II on heart with chains several times as long: what the shortness of the others costs."""
+    sizes = context.sizes
+    longer = replace(sizes, warmup=LONGER * sizes.warmup, draws=LONGER * sizes.draws)
+    cohort = context.both[0]
+    methods = {
+        (model, str(size.warmup + size.draws)): Patchwork(BALANCED, model, True, size)
+        for model in ("I", "II")
+        for size in (sizes, longer)
+    }
+    keys = ("model", "sweeps")
+    scores, _ = evaluate(cohort, methods, cohort.folds(sizes.n_folds, context.seed), keys, context.tell)
+    by_fold = Table.of_records("length-folds", "Chains of two lengths: every fold", scores)
+    return [
+        by_fold,
+        summary(by_fold, keys, MEASURES, "length-summary", "Chains of two lengths: mean and SD over folds"),
+    ]
 
 
 def others_on_both(context: Context) -> list[Table]:
