@@ -72,7 +72,7 @@ def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]
             try:
                 command(*args, **kwargs)
             except KeyboardInterrupt:
-                say("bayespatch: interrupted; nothing was written")
+                say("bayespatch: interrupted; nothing is half-written")
                 raise typer.Exit(130) from None
             except _FAILURES as error:
                 if wishes.traceback:
