@@ -33,13 +33,14 @@ BEFORE = """# Sessions at a terminal
 
 <!-- Written by docs/make_transcripts.py, which runs every command. -->
 
-Chains are short here, to be quick; a model that is to be relied on takes the defaults.
+The demo is as it comes. In the other sessions chains are short, to be quick; a model that is to be relied on takes the
+defaults.
 """
 SERVER = "A PostgreSQL server"
 
 # Title -> what is typed.
 SESSIONS: dict[str, list[str]] = {
-    "The bundled data": ["bayespatch demo --draws 50 --warmup 50"],
+    "The bundled data": ["bayespatch demo"],
     "A CSV file with spaces, accents, missing values and dates": [
         "head -4 patients.csv",
         "bayespatch fit patients.csv --target outcom",
@@ -48,6 +49,8 @@ SESSIONS: dict[str, list[str]] = {
         "bayespatch info model.bpatch",
         "bayespatch predict model.bpatch new.csv --id 'patient no.' --out predictions.csv --intervals",
         "cat predictions.csv",
+        "printf 'âge,douleur thoracique,blood pressure\\n70,au repos,130\\n4,inconnue,250\\n' > odd-one.csv; "
+        "bayespatch predict model.bpatch odd-one.csv --abstain",
         "bayespatch explain model.bpatch new.csv --row 2 --top 3",
         "bayespatch explain model.bpatch --id P-003 --out P-003.html",
         'bayespatch explain model.bpatch --json-row \'{"âge": 70, "douleur thoracique": "au repos", '

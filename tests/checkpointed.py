@@ -65,6 +65,27 @@ def assert_same(one: dict, other: dict) -> None:
         assert array.tobytes() == other[name].tobytes(), name
 
 
+class Stop(Exception):
+    """A run that breaks off."""
+
+
+def stop_after(n_saves, monkeypatch):
+    """The run breaks off right after it was written down for the n-th time."""
+    from bayespatch.checkpoint import Checkpoint
+
+    real = Checkpoint._save
+    left = n_saves
+
+    def save(self, run):
+        nonlocal left
+        real(self, run)
+        left -= 1
+        if left == 0:
+            raise Stop
+
+    monkeypatch.setattr(Checkpoint, "_save", save)
+
+
 def die_at(when: str) -> None:
     """Kill this process at the n-th opening, writing, flushing or renaming of a file that is being written."""
     step, _, number = when.partition(":")

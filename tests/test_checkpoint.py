@@ -17,7 +17,7 @@ import pytest
 from bayespatch import Hyperparameters, checkpoint
 from bayespatch.container import File, StorageError, read, write
 from bayespatch.diagnostics import MixingWarning
-from tests.checkpointed import N, P, S, arrays_of, assert_same, problem, run_here, start_apart
+from tests.checkpointed import N, P, S, Stop, arrays_of, assert_same, problem, run_here, start_apart, stop_after
 
 
 @pytest.fixture(scope="module")
@@ -38,25 +38,6 @@ def undisturbed():
 def often(monkeypatch):
     """Written down at every meeting of the chains."""
     monkeypatch.setattr(checkpoint, "SHARE", 0)
-
-
-class Stop(Exception):
-    """A run that breaks off."""
-
-
-def stop_after(n_saves, monkeypatch):
-    """The run breaks off right after it was written down for the n-th time."""
-    real = checkpoint.Checkpoint._save
-    left = n_saves
-
-    def save(self, run):
-        nonlocal left
-        real(self, run)
-        left -= 1
-        if left == 0:
-            raise Stop
-
-    monkeypatch.setattr(checkpoint.Checkpoint, "_save", save)
 
 
 # Going on

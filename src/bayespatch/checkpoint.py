@@ -101,7 +101,7 @@ def opened(path: str | os.PathLike[str], run_of: Mapping[str, Any], every: float
 
     The folder is made where there is none. One that holds a checkpoint of another run, or anything else, is refused.
     """
-    folder = _folder(path)
+    folder = _made(path)
     with _locked(folder):
         drop_unfinished(folder)
         yield Checkpoint(folder, run_of, every)
@@ -254,23 +254,36 @@ def _difference(name: str, before: object, now: object) -> str:
 # The folder
 
 
-def _folder(path: str | os.PathLike[str]) -> Path:
-    """The folder of a checkpoint, made where there is none."""
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder of a checkpoint, which may be made yet; a place where none can be is refused."""
     folder = Path(check_path(path))
-    try:
+    with _usable(path):
         if folder.exists() and not folder.is_dir():
             raise refuse(path, "is a file", "a checkpoint is a folder: pass the name of one, old or new")
         if not folder.parent.is_dir():
             raise refuse(path, f"there is no folder {folder.parent}", "make it first, or correct the path")
-        folder.mkdir(exist_ok=True)
-        strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)]
-    except OSError as error:
-        raise refuse(
-            path, f"cannot be used ({error.strerror or error})", "choose a folder where you may write"
-        ) from error
+        strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []
     if strange:
         raise refuse(path, f"holds other things than a checkpoint, such as {strange[0]!r}", "pass another, new name")
     return folder
+
+
+def _made(path: str | os.PathLike[str]) -> Path:
+    """The folder of a checkpoint, made where there is none."""
+    folder = check_folder(path)
+    with _usable(path):
+        folder.mkdir(exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _usable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What the system says against a folder."""
+    try:
+        yield
+    except OSError as error:
+        wrong = f"cannot be used ({error.strerror or error})"
+        raise refuse(path, wrong, "choose a folder where you may write") from error
 
 
 def _is_ours(name: str) -> bool:

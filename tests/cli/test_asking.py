@@ -34,6 +34,19 @@ def test_predictions_on_stdout_are_a_table_and_nothing_else(clinic):
     assert "Predicting 5 cases" in result.stderr
 
 
+def test_cases_without_precedent_are_left_empty_on_request(clinic, tmp_path):
+    rows = ["âge,douleur thoracique,blood pressure", "70,au repos,130", "4,inconnue,999"]
+    (tmp_path / "t.csv").write_text("\n".join(rows), encoding="utf-8")
+    words = ["predict", clinic / "model.bpatch", tmp_path / "t.csv"]
+    plain = call(*words).stdout.splitlines()
+    result = call(*words, "--abstain")
+    assert result.stdout.splitlines() == [*plain[:2], "1,,,"]
+    assert "note: 1 of 2 cases have no adequate precedent" in result.stderr
+    found = document(*words, "--abstain", "--json")["predictions"]
+    assert found[0]["class"] is not None
+    assert found[1] == {"row": 1, "class": None, "probabilities": {"en bonne santé": None, "malade": None}}
+
+
 def test_a_table_that_the_model_does_not_know(clinic, tmp_path):
     (tmp_path / "t.csv").write_text("age,outcome\n61,x\n")
     said = complaint("predict", clinic / "model.bpatch", tmp_path / "t.csv")

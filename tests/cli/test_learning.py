@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import bayespatch
+from bayespatch.checkpoint import Checkpoint
 from tests.cli.clinic import COLUMNS, SHORT, cases, write_csv
 from tests.cli.program import FIT, call, complaint, document
 
@@ -67,6 +68,28 @@ def test_nothing_is_overwritten_without_force(clinic):
     said = complaint("fit", clinic / "patients.csv", *FIT, "--out", clinic / "model.bpatch")
     assert "is there already; pass --force" in said
     assert (clinic / "model.bpatch").read_bytes() == before
+
+
+def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, monkeypatch):
+    out, run = tmp_path / "m.bpatch", tmp_path / "run"
+    words = ["fit", clinic / "patients.csv", *FIT, "--out", out, "--checkpoint", run]
+
+    def ctrl_c(self, _):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "meet", ctrl_c)
+        result = call(*words)
+    assert (result.exit_code, out.exists()) == (130, False)
+    assert result.stderr.splitlines()[-2:] == [
+        f"note: the same command goes on with what is in {run}",
+        "bayespatch: interrupted; nothing is half-written",
+    ]
+    assert (run / "state.bpatch").exists()
+    assert call(*words).exit_code == 0
+    wanted = bayespatch.load(clinic / "model.bpatch").posterior_
+    assert (bayespatch.load(out).posterior_.q == wanted.q).all()
+    assert "another run: seed was" in complaint(*words, "--seed", "1", "--force")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,10 @@ from bayespatch.cli.predictions import as_csv, predictions
 class Two:
     classes_ = np.array(["no", "yes"])
 
+    def predict(self, X, abstain):
+        assert abstain
+        return np.array([None, "no"], dtype=object)
+
     def predict_proba(self, X):
         return np.array([[0.25, 0.75], [0.9, 0.1]])
 
@@ -61,5 +65,20 @@ def test_numbers():
     found = predictions(Number(), X, intervals=True)
     assert found[1] == {"row": 1, "predicted": 2.0, "interval": [1.5, 2.5]}
     assert lines(found)[:2] == [["row", "predicted", "low", "high"], ["0", "1.5", "1", "2"]]
-    with pytest.raises(ValueError, match="leave it out"):
-        predictions(Number(), X, votes=True)
+    for wish in ("votes", "abstain"):
+        with pytest.raises(ValueError, match=f"--{wish} is for classes.*leave it out"):
+            predictions(Number(), X, **{wish: True})
+
+
+def test_a_case_on_which_the_model_abstains_is_empty():
+    found = predictions(Two(), X, intervals=True, votes=True, abstain=True)
+    nothing = {"no": None, "yes": None}
+    none_between = {"no": [None, None], "yes": [None, None]}
+    assert found[0] == {
+        "row": 0, "class": None, "probabilities": nothing, "intervals": none_between, "votes": nothing,
+    }  # fmt: skip
+    assert found[1] == predictions(Two(), X, intervals=True, votes=True)[1]
+    table = lines(found)
+    assert table[0][:2] == ["row", "predicted"]
+    assert table[1] == ["0"] + [""] * (len(table[0]) - 1)
+    assert table[2][1] == "no"

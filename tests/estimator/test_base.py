@@ -1,14 +1,18 @@
-"""What the estimators share: the review of the past, and a fit that fails leaves the last one alone."""
+"""What the estimators share: the review of the past, checkpoints, and a fit that fails leaves the last one alone."""
 
+import importlib
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayespatch import PatchworkClassifier
+from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
+from bayespatch.checkpoint import Checkpoint
+from bayespatch.container import StorageError, read
 from bayespatch.estimator import base
 from bayespatch.predict import predict_cases
+from tests.checkpointed import Stop, arrays_of, assert_same, stop_after
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
 
@@ -45,3 +49,85 @@ def test_a_fit_that_fails_leaves_the_last_one_alone(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         clf.fit(X.assign(age=1.0), Y)
     np.testing.assert_array_equal(clf.predict_proba(X), before)
+
+
+# Checkpoints
+
+
+NUMBERS = np.tile([7.0, 6.0, 1.0, 2.0], 6) + np.arange(24) / 10
+
+
+def learn(folder, estimator=PatchworkClassifier, y=Y, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator(**{**SHORT, **settings}, checkpoint=folder).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y", "hyper"),
+    [
+        (PatchworkClassifier, Y, "auto"),
+        (PatchworkRegressor, NUMBERS, Hyperparameters()),
+    ],
+)
+def test_a_fit_that_broke_off_goes_on_to_the_very_same_model(tmp_path, monkeypatch, estimator, y, hyper):
+    plain = learn(None, estimator, y, hyper=hyper)
+    monkeypatch.setattr("bayespatch.chains._BLOCK_SECONDS", 0.0)  # the chains meet after every sweep
+    monkeypatch.setattr(Checkpoint, "meet", Checkpoint.end)  # and are written down
+    for n_saves, n_kept in ((7, 0), (13 + 9, 9)):
+        with monkeypatch.context() as patch:
+            stop_after(n_saves, patch)
+            with pytest.raises(Stop):
+                learn(tmp_path / "run", estimator, y, hyper=hyper)
+        assert read(tmp_path / "run" / "state.bpatch").manifest["kept"] == n_kept
+    continued = learn(str(tmp_path / "run"), estimator, y, hyper=hyper, n_jobs=1)
+    assert_same(arrays_of(continued.posterior_), arrays_of(plain.posterior_))
+    assert continued.hyper_ == plain.hyper_
+    assert continued.tuning_ == plain.tuning_
+    assert continued.calibration_ == plain.calibration_
+    np.testing.assert_array_equal(continued.predict(X), plain.predict(X))
+    np.testing.assert_array_equal(continued.predict_interval(X), plain.predict_interval(X))
+
+
+def test_a_finished_fit_is_done_again_at_once_and_goes_on_with_more_draws(tmp_path, monkeypatch):
+    given = dict(hyper=Hyperparameters(), engine="paper")
+    learn(tmp_path / "run", **given)
+    longer = learn(tmp_path / "run", **given, draws=25)
+    assert_same(arrays_of(longer.posterior_), arrays_of(learn(None, **given, draws=25).posterior_))
+    monkeypatch.setattr(importlib.import_module("bayespatch.engine.paper").PaperEngine, "sweep", None)
+    again = learn(tmp_path / "run", **given, draws=25)
+    np.testing.assert_array_equal(again.predict_proba(X), longer.predict_proba(X))
+
+
+def test_another_fit_is_refused(tmp_path):
+    given = dict(hyper=Hyperparameters())
+    learn(tmp_path / "run", **given)
+    for changes, said in (
+        (dict(y=Y[::-1]), "another run: y differs"),
+        (dict(random_state=1), "another run: seed was"),
+        (dict(model="II"), "another run: model was 'I' and is 'II'"),
+        (dict(windows={"age": 3}), "x differs"),
+    ):
+        with pytest.raises(StorageError, match=f"{said}.*delete the folder to start anew"):
+            learn(tmp_path / "run", **{**given, **changes})
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
+def test_a_checkpoint_needs_a_seed_that_stays(tmp_path, monkeypatch, random_state):
+    monkeypatch.setattr(base, "tune", None)
+    with pytest.raises(ValueError, match=r"random_state=.*pass a number, such as random_state=0"):
+        learn(tmp_path / "run", random_state=random_state)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_one_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "tune", None)
+    (tmp_path / "notes.txt").write_text("mine")
+    for path, said in ((tmp_path, "holds other things"), (tmp_path / "no" / "run", "make it first"), (3, "not a path")):
+        with pytest.raises(StorageError, match=said):
+            learn(path)
+
+
+def test_a_saved_model_does_not_name_the_folder(tmp_path):
+    learn(tmp_path / "run", hyper=Hyperparameters()).save(tmp_path / "model.bpatch")
+    assert load(tmp_path / "model.bpatch").checkpoint is None

@@ -47,11 +47,34 @@ import os, pickle, subprocess, sys
 import bayespatch
 clf, why = bayespatch.load("model.bpatch"), pickle.load(open("why.pickle", "rb"))
 """
-# Extra -> its code, and packages that only other extras bring. Of the others it is asked that they can be installed.
+# The program that the wheel brings, from someone's first call to the pages of the demo.
+PROGRAM = """
+program = os.path.join(os.path.dirname(sys.executable), "bayespatch")
+def call(*words):
+    return subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout
+assert call("--version").strip() == bayespatch.__version__
+assert "explain" in call("--help")
+assert "20, 20 of them parents" in call("info", "model.bpatch")
+open("new.csv", "w").write("x0,x1\\nyes,60\\n")
+assert call("predict", "model.bpatch", "new.csv").startswith("row,predicted,")
+call("demo", "--hyper", "default", "--draws", "10", "--warmup", "10", "--out", "pages")
+assert sorted(os.listdir("pages")) == ["model.html", "patient-20.html"]
+"""
+# Extra -> its code, and packages that only other extras bring.
 EXTRAS = {
     "plot": ("from bayespatch import plot\nplot.patchwork(why).figure.savefig('why.png')", ("pandas", "typer")),
     "report": ("from bayespatch.report import case_report\ncase_report(why, 'why.html')", ("pandas", "matplotlib")),
-    "cli": ("subprocess.run([os.path.dirname(sys.executable) + '/bayespatch', '--help'], check=True)", ("matplotlib",)),
+    "cli": (PROGRAM, ("matplotlib", "pyarrow")),
+    "parquet": (
+        "import pandas\nfrom bayespatch.source import read\n"
+        "pandas.DataFrame({'a': [1, 2]}).to_parquet('t.parquet')\nassert read('t.parquet').shape == (2, 1)",
+        ("matplotlib", "typer"),
+    ),
+    "sql": (
+        "import psycopg\nfrom bayespatch.source import read\n"
+        "assert read('duckdb://', 'SELECT 1 AS a, 2 AS b').shape == (1, 2)",
+        ("matplotlib", "typer", "pyarrow"),
+    ),
     "arviz": ("assert 'posterior' in clf.posterior_.to_arviz().children", ("matplotlib", "typer")),
     "datasets": ("assert bayespatch.datasets.load_heart()[0].shape == (303, 13)", ("matplotlib", "typer")),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
@@ -68,7 +91,7 @@ def main() -> None:
         wheel, sdist = build(home)
         check(home, wheel, "", without(CORE_IS_WITHOUT) + CORE)
         for extra in wanted:
-            code, absent = EXTRAS.get(extra, ("", ()))
+            code, absent = EXTRAS[extra]
             check(home, wheel, extra, without(absent) + LOADED + code)
         check(home, sdist, "", LOADED)
     print("wheel, sdist and extras are in order")

@@ -119,8 +119,8 @@ def test_what_cannot_be_stored_is_named(value):
 
 
 def test_generators_and_functions_have_a_rule():
-    given = {"random_state": np.random.default_rng(0), "progress": print, "chains": 3}
-    assert plain_parameters(given) == {"random_state": None, "progress": False, "chains": 3}
+    given = {"random_state": np.random.default_rng(0), "progress": print, "checkpoint": "run", "chains": 3}
+    assert plain_parameters(given) == {"random_state": None, "progress": False, "checkpoint": None, "chains": 3}
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]
             try:
                 command(*args, **kwargs)
             except KeyboardInterrupt:
-                say("bayespatch: interrupted; nothing was written")
+                say("bayespatch: interrupted; nothing is half-written")
                 raise typer.Exit(130) from None
             except _FAILURES as error:
                 if wishes.traceback:
@@ -85,10 +85,14 @@ def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]
 
 @contextmanager
 def _notes() -> Iterator[None]:
-    """Warnings as lines on stderr."""
+    """Warnings as lines on stderr, each once."""
+    said = set()
 
     def note(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"note: {' '.join(str(message).split())}")
+        line = f"note: {' '.join(str(message).split())}"
+        if line not in said:
+            said.add(line)
+            say(line)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

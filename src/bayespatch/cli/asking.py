@@ -10,6 +10,7 @@ from typing import Any
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.files import check_new, write
 from bayespatch.cli.options import (
+    Abstain,
     Cases,
     Data,
     Delimiter,
@@ -43,6 +44,7 @@ def predict(
     intervals: Intervals = False,
     votes: Votes = False,
     level: Level = 0.9,
+    abstain: Abstain = False,
     query: Query = None,
     delimiter: Delimiter = None,
     id_column: IdColumn = None,
@@ -52,16 +54,23 @@ def predict(
 ) -> None:
     """Predict the cases of a table, which may have other columns beside those that the model knows.
 
+    With --abstain, a case that resembles the past less than 95 % of the past cases do gets no prediction: empty cells,
+    or null in JSON. How many there are is told on stderr.
+
     Examples
     --------
     $ bayespatch predict model.bpatch new.csv --out predictions.csv --intervals
     $ bayespatch predict model.bpatch new.csv --id patient --json
+    $ bayespatch predict model.bpatch new.csv --abstain
     """
     check_new(force, out)
     loaded = load_model(model, cases)
     X = _read(loaded, data, query, delimiter, id_column)
     with working(f"Predicting {len(X)} cases"):
-        found = predictions(loaded, X, intervals=intervals, votes=votes, level=level)
+        found = predictions(loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain)
+    if abstain:
+        n_refused = sum(one["class"] is None for one in found)
+        say(f"note: {n_refused} of {len(found)} cases have no adequate precedent, and so no prediction")
     if json:
         write(as_json({"model": str(model), "level": level, "predictions": found}), None)
     if out is not None or not json:

@@ -11,6 +11,7 @@ from bayespatch.cli.options import (
     Cases,
     Categorical,
     Chains,
+    Checkpoint,
     Data,
     Delimiter,
     Draws,
@@ -67,6 +68,7 @@ def fit(
     warmup: Warmup = 250,
     seed: Seed = 0,
     jobs: Jobs = None,
+    checkpoint: Checkpoint = None,
     cases: Cases = None,
     force: Force = False,
     json: Json = False,
@@ -81,13 +83,19 @@ def fit(
     $ bayespatch fit patients.csv --target outcome --id patient --out model.bpatch
     $ bayespatch fit stays.parquet --target days --regression --drop admitted
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
+    $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
     """
     check_new(force, out, cases)
     table = _read(data, query, delimiter, target, regression, id_column, drop)
     settings = _settings(
         categorical, missing, model, parents, n_parents, hyper, engine, chains, draws, warmup, seed, jobs
     )
-    estimator = fitted(new_estimator(regression, **settings), *table)
+    try:
+        estimator = fitted(new_estimator(regression, **settings, checkpoint=checkpoint), *table)
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            say(f"note: the same command goes on with what is in {checkpoint}")
+        raise
     estimator.save(out, cases_path=cases)
     found = _findings(estimator, table, out)
     show(found, json, facts_text({name.replace("_", " "): _said(value) for name, value in found.items()}))
@@ -205,6 +213,7 @@ def fitted(estimator: Any, X: Any, y: Any) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)  # said below in fewer words
+        warnings.filterwarnings("ignore", "interrupted: ")  # of draws that are kept: not here
         estimator.set_params(progress=True).fit(X, y)
     if estimator.posterior_.interrupted:
         raise KeyboardInterrupt

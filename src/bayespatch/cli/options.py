@@ -131,6 +131,15 @@ Jobs = Annotated[
     int | None,
     typer.Option(help="Threads; all cores if left out.", rich_help_panel=_RUN),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Where the run is written down as it goes: killed or stopped, the same command goes on with it. "
+        "Delete the folder when you have the model.",
+        rich_help_panel=_RUN,
+    ),
+]
 Folds = Annotated[int, typer.Option(help="Folds of the cross-validation.", rich_help_panel=_RUN, min=2)]
 
 Cases = Annotated[
@@ -151,6 +160,13 @@ MaybeOut = Annotated[
 ]
 
 Intervals = Annotated[bool, typer.Option("--intervals", help="Add intervals of the predictions.")]
+Abstain = Annotated[
+    bool,
+    typer.Option(
+        "--abstain",
+        help="Leave the prediction of a case empty where the past holds no adequate precedent for it.",
+    ),
+]
 Votes = Annotated[bool, typer.Option("--votes", help="Add the neighbors' votes, before calibration.")]
 Row = Annotated[
     int | None,

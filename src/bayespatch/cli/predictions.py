@@ -9,14 +9,18 @@ from typing import Any
 
 
 def predictions(
-    model: Any, X: Any, *, intervals: bool = False, votes: bool = False, level: float = 0.9
+    model: Any, X: Any, *, intervals: bool = False, votes: bool = False, level: float = 0.9, abstain: bool = False
 ) -> list[dict[str, Any]]:
-    """A record for each row, ready for JSON; its keys are those of an explanation's "prediction"."""
+    """A record for each row, ready for JSON; its keys are those of an explanation's "prediction".
+
+    Where the model abstains, the record has all its keys and nothing but None behind them.
+    """
     ids = [{"id": str(name)} if X.index.name is not None else {"row": int(name)} for name in X.index]
     found: list[dict[str, Any]]
     if not hasattr(model, "classes_"):
-        if votes:
-            raise ValueError("--votes are for classes, and this model predicts a number; leave it out")
+        for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
+            if wanted:
+                raise ValueError(f"{name} is for classes, and this model predicts a number; leave it out")
         found = [{"predicted": float(value)} for value in model.predict(X)]
         if intervals:
             ends = model.predict_interval(X, level).tolist()
@@ -35,7 +39,17 @@ def predictions(
         more["votes"] = model.predict_votes(X).tolist()
     for i, one in enumerate(found):
         one |= {name: dict(zip(names, rows[i], strict=True)) for name, rows in more.items()}
+    if abstain:
+        labels = model.predict(X, abstain=True)
+        found = [_empty(one) if label is None else one for one, label in zip(found, labels, strict=True)]
     return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+
+
+def _empty(value: Any) -> Any:
+    """The same, with None for every text and number."""
+    if isinstance(value, dict):
+        return {name: _empty(part) for name, part in value.items()}
+    return [_empty(part) for part in value] if isinstance(value, list) else None
 
 
 def as_csv(found: Sequence[dict[str, Any]], named: str | None = None) -> str:

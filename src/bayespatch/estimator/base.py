@@ -6,6 +6,8 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from numbers import Integral
+from os import PathLike
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.check import check_choice, check_count, check_flag, check_model
+from bayespatch.checkpoint import check_folder
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.explaining import Explaining
@@ -39,7 +42,7 @@ from bayespatch.tune import Tuning, n_steps, tune
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
 # Parameters that go by the same name in `Schema.learn` and in `sample`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
-_RUN = ("model", "likelihood", "supervised", "chains", "draws", "warmup", "thin", "progress")
+_RUN = ("model", "likelihood", "supervised", "chains", "draws", "warmup", "thin", "progress", "checkpoint")
 
 
 class _Table(NamedTuple):
@@ -65,7 +68,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     engine: str
     n_jobs: int | None
     warm_start: bool
+    random_state: Any
     progress: Any
+    checkpoint: str | PathLike[str] | None
     supervised: bool
     bins: Any
     windows: Any
@@ -126,6 +131,13 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
             raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
         progress_meter(self.progress)
+        if self.checkpoint is not None:
+            check_folder(self.checkpoint)
+            if not isinstance(self.random_state, Integral):
+                raise ValueError(
+                    f"random_state={self.random_state!r} gives another seed each time, and a fit with a checkpoint "
+                    f"goes on only with its own; pass a number, such as random_state=0"
+                )
         self._n_threads()
 
     def _check_table(self, X: Any, y: Any = None, reset: bool = True) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,12 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         True begins a refit where the last fit ended, which saves warm-up when cases were added at the table's end.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
+    checkpoint : path, optional
+        A folder in which a fit is written down as it goes, every half minute or so. Where it holds one already, that
+        one goes on: after a kill at any moment the same fit (same data and parameters, a number for `random_state`)
+        gives the very model that it would have given undisturbed. The folder stays after a fit, which is then
+        done again at once, and with more `draws` continued; delete it when the model is saved. It is for one fit:
+        another one is refused.
 
     Attributes
     ----------
@@ -133,6 +140,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         random_state: Any = None,
         warm_start: bool = False,
         progress: Any = False,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         self.model = model
         self.likelihood = likelihood
@@ -158,6 +166,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         self.random_state = random_state
         self.warm_start = warm_start
         self.progress = progress
+        self.checkpoint = checkpoint
 
     @classmethod
     def paper(cls, model: str = "I", n_parents: int | float = 80, **parameters: Any) -> PatchworkClassifier:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,12 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         True begins a refit where the last fit ended, which saves warm-up when cases were added at the table's end.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
+    checkpoint : path, optional
+        A folder in which a fit is written down as it goes, every half minute or so. Where it holds one already, that
+        one goes on: after a kill at any moment the same fit (same data and parameters, a number for `random_state`)
+        gives the very model that it would have given undisturbed. The folder stays after a fit, which is then
+        done again at once, and with more `draws` continued; delete it when the model is saved. It is for one fit:
+        another one is refused.
 
     Attributes
     ----------
@@ -132,6 +139,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         random_state: Any = None,
         warm_start: bool = False,
         progress: Any = False,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         self.model = model
         self.likelihood = likelihood
@@ -156,6 +164,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.random_state = random_state
         self.warm_start = warm_start
         self.progress = progress
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: ArrayLike) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.

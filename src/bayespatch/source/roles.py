@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
-from bayespatch.source.frame import import_pandas, listed
+from bayespatch.source.frame import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -147,6 +147,4 @@ def _holds_dates(column: Series) -> bool:
     if column.dtype.kind in "biufc":
         return False
     known = column.dropna().tolist()
-    if import_pandas().api.types.is_string_dtype(column):
-        return bool(known) and all(_DATE.fullmatch(str(value)) for value in known)
-    return any(isinstance(value, _TIMES) for value in known[:1])
+    return bool(known) and all(isinstance(value, _TIMES) or _DATE.fullmatch(str(value)) for value in known)

@@ -6,6 +6,7 @@ is. Rules for what JSON has no word for:
 - NumPy's numbers become Python's; what offers itself as an array (a pandas Index, a polars Series) becomes an array;
 - a function that watches the progress is stored as False, and a random generator as None: a loaded model predicts as
   before, but a refit is seeded anew;
+- the folder of a checkpoint is stored as None: it is of the machine where the fit was made, and of that fit;
 - anything else is refused.
 """
 
@@ -39,7 +40,8 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in parameters.items():
         if name == "progress" and callable(value):
             value = False
-        if name == "random_state" and isinstance(value, np.random.RandomState | np.random.Generator):
+        seeds_anew = name == "random_state" and isinstance(value, np.random.RandomState | np.random.Generator)
+        if seeds_anew or name == "checkpoint":
             value = None
         try:
             found[name] = plain(value)
