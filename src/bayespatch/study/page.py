@@ -89,8 +89,9 @@ def _claims(results: Results) -> str:
     lines.append(
         "\nVerdicts are computed: a difference counts where it exceeds what Student's t allows by chance (95 %) "
         "over the paired "
-        'folds of both data sets; "at least as good" and "as well as" allow for 0.02. Folds share training cases, so '
-        "the errors "
+        "folds of both data sets, and in the fewer cases that Bonferroni allows where many are compared. Where "
+        f"settings differ the verdict is that of *{BALANCED}*, in accuracy. "
+        '"At least as good" and "as well as" allow for 0.02. Folds share training cases, so the errors '
         "are a little too small."
     )
     return lines[0] + "\n\n" + "\n".join(lines[1:])
