@@ -317,6 +317,7 @@ def test_a_schema_survives_json():
     "change",
     [
         {"format": 2},
+        {"format": True},
         {"missing": "drop"},
         {"missing": "ignore"},
         {"missing": ["ignore"]},

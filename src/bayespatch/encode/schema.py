@@ -275,7 +275,7 @@ class Schema:
         """The schema that `to_dict` wrote. What is not one is refused with a ValueError."""
         if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "columns"}:
             raise ValueError("this is not a stored schema; pass what Schema.to_dict has returned")
-        if data["format"] != _FORMAT or not isinstance(data["columns"], list):
+        if type(data["format"]) is not int or data["format"] != _FORMAT or not isinstance(data["columns"], list):
             raise ValueError(f"the stored schema has format {data['format']!r}, known is {_FORMAT}; store it anew")
         return cls(tuple(Column.from_dict(column) for column in data["columns"]), data["missing"], data["named"])
 
