@@ -250,6 +250,9 @@ class Explaining(ABC):
 
     def _told_past(self, parents: NDArray[np.int64]) -> Past:
         """The past in the user's words."""
+        # How usual a case is, is said beside those that the model has learned from; parents may have been chosen for
+        # being unlike the rest, and only where none but parents was reviewed is it they that count.
+        learned = np.isin(self.review_.rows, self.cases_)
         return Past(
             schema=self.schema_,
             values=self.values_,
@@ -259,7 +262,7 @@ class Explaining(ABC):
             classes=self.class_names_,
             target=self.target_,
             calibration=self.calibration_,
-            familiarity=self.review_.familiarity,
+            familiarity=self.review_.familiarity[learned if learned.any() else slice(None)],
             about={
                 "model": self.posterior_.model.kind,
                 "past_cases": len(self.cases_),
