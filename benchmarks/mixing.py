@@ -49,7 +49,7 @@ class Length(NamedTuple):
 # Long enough for R-hat < 1.01 and ESS > 400 of every q_j, with some to spare.
 GOOD_LENGTHS: dict[Kind, Length] = {
     "I": Length(500, 1500, 2),
-    "II": Length(500, 2000, 3),
+    "II": Length(1000, 2000, 5),
     "III": Length(500, 2000, 2),
 }
 # As the paper has it, many neighbors: each sweep costs more, and q is all but unidentified.
