@@ -11,7 +11,7 @@ from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor,
 from bayespatch.checkpoint import Checkpoint
 from bayespatch.container import StorageError, read
 from bayespatch.estimator import base
-from bayespatch.predict import predict_cases
+from bayespatch.predict import Review, predict_cases
 from tests.checkpointed import Stop, arrays_of, assert_same, stop_after
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
@@ -37,9 +37,17 @@ def test_the_review_is_a_prediction_of_each_case_by_the_others():
     assert clf.review_.familiarity[3] == expected.familiarity[0]
 
 
-def test_cases_that_are_no_parents_are_reviewed():
+def test_all_rows_are_reviewed_and_the_learned_ones_say_what_is_usual():
     clf = fit(parents="random", n_parents=8)
-    np.testing.assert_array_equal(clf.review_.rows, clf.cases_)
+    np.testing.assert_array_equal(clf.review_.rows, np.arange(24))
+    past = clf._told_past(clf.parents_)
+    np.testing.assert_array_equal(past.familiarity, clf.review_.familiarity[clf.cases_])
+
+
+def test_where_only_parents_were_reviewed_they_say_what_is_usual():
+    clf = fit(parents="random", n_parents=8)
+    clf.review_ = Review(*(part[clf.parents_] for part in clf.review_))
+    np.testing.assert_array_equal(clf._told_past(clf.parents_).familiarity, clf.review_.familiarity)
 
 
 def test_a_fit_that_fails_leaves_the_last_one_alone(monkeypatch):
