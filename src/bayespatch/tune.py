@@ -183,10 +183,13 @@ def learn_relevance(data: Data, rng: np.random.Generator) -> tuple[NDArray[np.fl
     y, y_parents = data.y[cases], data.y_parents[parents]
     allowed = data.own_parent[cases][:, None] != parents
     same = (y[:, None] == y_parents).astype(np.float32)
-    asking, asked = (np.bincount(classes, minlength=data.n_classes) / len(classes) for classes in (y, y_parents))
-    frequency = _LEAST * asking[y]
-    # A class that has more parents than cases (balanced parents) would be heard too often.
-    heard = np.log(np.maximum(asking, _LEAST) / np.maximum(asked, _LEAST))[y_parents].astype(np.float32)
+    asking, asked, here = (
+        np.bincount(classes, minlength=data.n_classes) / len(classes) for classes in (data.y, data.y_parents, y_parents)
+    )
+    # A class that has more of the parents than of the cases (balanced parents) would be heard too often.
+    as_often = np.maximum(asking, _LEAST) / np.maximum(asked, _LEAST)
+    heard = np.log(as_often)[y_parents].astype(np.float32)
+    frequency = _LEAST * (here * as_often / (here * as_often).sum())[y]
 
     def votes(theta: NDArray[np.float64]) -> NDArray[np.float32]:
         log = (agree @ theta.astype(np.float32)).reshape(same.shape) + heard

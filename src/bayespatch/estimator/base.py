@@ -184,17 +184,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else Hyperparameters()
         if class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
-        tuning = None
-        if self.hyper == "auto":
-            with progress_meter(self.progress)(n_steps(len(tables))) as report:
-                tuning = tune(
-                    {name: table.past for name, table in tables.items()},
-                    Model(cast(Kind, self.model), cast(Likelihood, self.likelihood), given),
-                    by_outcome=self.supervised,
-                    seed=seed,
-                    n_threads=n_threads,
-                    report=lambda done: report(done, "tuning"),
-                )
+        tuning = self._tuned(tables, given, seed) if self.hyper == "auto" else None
         hyper = given if tuning is None else tuning.hyper
         schema, encoded, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
         x = encoded.x
@@ -233,6 +223,18 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 posterior, _past(x, y, parents, np.arange(len(x)), schema, n_classes), parents, outcomes, n_threads
             ),
         }
+
+    def _tuned(self, tables: dict[str, _Table], given: Hyperparameters, seed: int) -> Tuning:
+        """A coding and constants that suit the table."""
+        with progress_meter(self.progress)(n_steps(len(tables))) as report:
+            return tune(
+                {name: table.past for name, table in tables.items()},
+                Model(cast(Kind, self.model), cast(Likelihood, self.likelihood), given),
+                by_outcome=self.supervised,
+                seed=seed,
+                n_threads=self._n_threads(),
+                report=lambda done: report(done, "tuning"),
+            )
 
     def _look_back(
         self,
