@@ -36,7 +36,7 @@ def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_s
     _, c2 = feature_constants(data, model)
     same = agreement(data)
     table = Table(
-        same=np.stack([words_of(rows) for rows in same], axis=2),
+        same=np.stack([words_of(rows) for rows in same], axis=1),
         votes=words_of(~np.isnan(data.x_parents)),
         observed=words_of(~np.isnan(data.x)),
         y=data.y.astype(np.int32),
@@ -47,14 +47,14 @@ def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_s
         mu=hyper.mu_per_class(2),
     )
     n = np.array([n_neighbors, 0], np.int32)
-    parent = np.tile(np.arange(5, dtype=np.int32)[:, None], (1, 2))
+    parent = np.tile(np.arange(5, dtype=np.int32), (2, 1))
     bits = words_of(rng.random((5, n_features)) < 0.5)
     entries = Entries(
         n,
         parent,
-        np.repeat(bits[:, :, None], 2, axis=2),
-        table.same[:, :5].copy(),
-        np.repeat(rng.random((5, 1)), 2, axis=1),
+        np.repeat(bits.T[None], 2, axis=0),
+        np.moveaxis(table.same, 0, 2).copy(),
+        np.repeat(rng.random((1, 5)), 2, axis=0),
     )
     importances = []
     for _ in range(2):
@@ -66,5 +66,5 @@ def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_s
 
 def w_of(entries: Entries, i: int, n_features: int) -> NDArray[np.bool_]:
     """w of the entries of case i, (n, P)."""
-    rows = entries.bits[:, : entries.n[i], i]
-    return np.array([[bool(rows[j // 32, s] >> (j % 32) & 1) for j in range(n_features)] for s in range(entries.n[i])])
+    rows = entries.bits[i, : entries.n[i]]
+    return np.array([[bool(rows[s, j // 32] >> (j % 32) & 1) for j in range(n_features)] for s in range(entries.n[i])])

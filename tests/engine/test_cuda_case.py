@@ -28,7 +28,7 @@ def begun(kind, seed=0, n_features=5):
         np.zeros(shape, exact), np.zeros(shape, np.float32), np.zeros(2), np.zeros(2, np.float32),
         np.zeros(1, np.uint32), np.zeros(1, np.uint32),
     )  # fmt: skip
-    own = Own(np.array([1, 2], np.uint64), np.zeros(shape, np.float32), at.table.same[:, 4, 0].copy(), np.zeros(1))
+    own = Own(np.array([1, 2], np.uint64), np.zeros(shape, np.float32), at.table.same[:, 0, 4].copy(), np.zeros(1))
     begin_case(at.c.kind, at.c, at.table, at.entries, case, 0)
     take_ratios(case, own)
     return at, case, own
@@ -44,7 +44,7 @@ def test_a_neighbor_that_comes_and_goes_leaves_no_trace(kind):
     at, case, _ = begun(kind)
     before = [np.array(part) for part in case[:4]]
     case.bits[0] = 0b10110
-    case.same[0] = at.table.same[0, 4, 0]
+    case.same[0] = at.table.same[0, 0, 4]
     for k in (0.75, -0.75):
         for first in range(3):  # three threads share the features
             cast_votes(at.c.kind, at.c, at.table, case, 0, 4, k, first, 3)

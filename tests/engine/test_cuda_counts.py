@@ -24,7 +24,7 @@ def prepared(seed):
         np.zeros(1, np.uint32), np.zeros(1, np.uint32),
     )  # fmt: skip
     begin_case(2, at.c, at.table, at.entries, case, 0)
-    case.same[0] = at.table.same[0, B, 0]
+    case.same[0] = at.table.same[0, 0, B]
     return at, importance, case
 
 

@@ -36,7 +36,7 @@ def latent_of(at, w):
     dense = np.zeros((2, 5, n_features), bool)
     dense[0, :n] = w
     kappa = np.zeros((2, 5))
-    kappa[0, :n] = at.entries.kappa[:n, 0]
+    kappa[0, :n] = at.entries.kappa[0, :n]
     return Latent(np.full(n_features, 0.5), z, dense, kappa)
 
 
@@ -74,7 +74,7 @@ def count_settings(c, table, importance, entries, j, n_draws, counts):
             redraw_settings(c.kind, c, table, importance, entries, votes, class_votes, rng, np.uint64(draw), 0, j)
         setting = 0
         for s in range(entries.n[0]):
-            setting = 2 * setting + int(entries.bits[j >> 5, s, 0] >> np.uint32(j & 31) & np.uint32(1))
+            setting = 2 * setting + int(entries.bits[0, s, j >> 5] >> np.uint32(j & 31) & np.uint32(1))
         counts[setting] += 1
 
 

@@ -106,7 +106,7 @@ class CudaEngine(Engine):
         n_cases, n_parents = len(data.x), len(data.x_parents)
         c2 = feature_constants(data, self.model)[1]
         table = Table(
-            same=blank((self.n_words, n_parents, n_cases), np.uint32),
+            same=blank((self.n_words, n_cases, n_parents), np.uint32),
             votes=to_card(words_of(~np.isnan(data.x_parents))),
             observed=to_card(words_of(~np.isnan(data.x))),
             y=to_card(data.y.astype(np.int32)),
@@ -117,8 +117,8 @@ class CudaEngine(Engine):
             mu=to_card(self.model.hyper.mu_per_class(data.n_classes)),
         )
         values = (to_card(data.x.T), to_card(data.x_parents.T), to_card(data.windows.astype(np.float64)))
-        blocks, threads = grid_over(n_cases)
-        cuda_kernels.find_agreement[(blocks, min(n_parents, 65535)), threads](values, table)
+        blocks, threads = grid_over(n_parents)
+        cuda_kernels.find_agreement[(blocks, min(n_cases, 65535)), threads](values, table)
         cuda.synchronize()
         return table
 
@@ -169,10 +169,10 @@ class CudaEngine(Engine):
         n_cases = self.data.x.shape[0]
         return Entries(
             to_card(np.zeros(n_cases, np.int32)),
-            blank((capacity, n_cases), np.int32),
-            blank((self.n_words, capacity, n_cases), np.uint32),
-            blank((self.n_words, capacity, n_cases), np.uint32),
-            blank((capacity, n_cases) if self.constants.kind == 3 else (1, 1), np.float64),
+            blank((n_cases, capacity), np.int32),
+            blank((n_cases, capacity, self.n_words), np.uint32),
+            blank((n_cases, capacity, self.n_words), np.uint32),
+            blank((n_cases, capacity) if self.constants.kind == 3 else (1, 1), np.float64),
         )
 
     def launch(self, kernel: Any, grid: Any, state: CudaState, *args: Any) -> None:
@@ -237,7 +237,7 @@ class CudaEngine(Engine):
     def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
         """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
         n_cases, n_features = self.data.x.shape
-        shape = self.shape._replace(chunk=0, group=0, capacity=state.entries.parent.shape[0])
+        shape = self.shape._replace(chunk=0, group=0, capacity=state.entries.parent.shape[1])
         compare, redraw = cuda_kernels.compare_kernel(shape), cuda_kernels.redraw_kernel(shape)
         propose_key, sum_key = subkey(key, PROPOSE), subkey(key, SUM)
         blocks, threads = grid_over(n_cases)
@@ -278,7 +278,7 @@ class CudaEngine(Engine):
         kappa = np.zeros(0)
         if self.constants.kind == 3:
             rows = from_card(state.entries.kappa, stream)
-            kappa = rows[np.arange(len(rows))[:, None] < n]
+            kappa = rows[np.arange(rows.shape[1]) < n[:, None]]
         log = log_prior(
             self.data, self.model, logit_q, from_card(weights.n_neighbors, stream).astype(np.int64),
             from_card(weights.n_on, stream).astype(np.int64), kappa,
@@ -299,14 +299,14 @@ class CudaEngine(Engine):
         """The lists of neighbors, as the CPU has them."""
         n = from_card(state.entries.n, state.stream)
         longest = max(1, int(n.max(initial=0)))
-        parent = from_card(state.entries.parent[:longest], state.stream)
-        halves = [from_card(state.entries.bits[word, :longest], state.stream) for word in range(self.n_words)]
-        bits = np.zeros((-(-self.n_words // 2), *parent.shape), np.uint64)
-        for word, half in enumerate(halves):
-            bits[word // 2] |= half.astype(np.uint64) << np.uint64(32 * (word % 2))
-        kappa = state.entries.kappa
-        kappa = from_card(kappa[:longest] if self.constants.kind == 3 else kappa, state.stream)
-        return layout.Neighbors(n, parent.T, bits.transpose(2, 1, 0), kappa.T)
+        parent, halves, kappa = (
+            from_card(array, state.stream)[:, :longest]
+            for array in (state.entries.parent, state.entries.bits, state.entries.kappa)
+        )
+        bits = np.zeros((*parent.shape, -(-self.n_words // 2)), np.uint64)
+        for word in range(self.n_words):
+            bits[:, :, word // 2] |= halves[:, :, word].astype(np.uint64) << np.uint64(32 * (word % 2))
+        return layout.Neighbors(n, parent.copy(), bits, kappa.copy())
 
     def freeze(self, state: CudaState) -> dict[str, NDArray[Any]]:
         """What the CPU's engine would write of this state; all else on the card follows from it."""
@@ -345,16 +345,16 @@ class CudaEngine(Engine):
         """Lists of neighbors as the CPU has them, on the card."""
         n, parent, bits, kappa = neighbors
         longest = parent.shape[1]
-        room = (0, self.capacity_for(longest) - longest), (0, 0)
+        room = (0, 0), (0, self.capacity_for(longest) - longest)
         x, x_parents, windows = self.data.x, self.data.x_parents, self.data.windows
-        same = [words_of(np.abs(x - x_parents[column]) <= windows) for column in parent.T]
-        halves = [bits[:, :, word // 2].T >> np.uint64(32 * (word % 2)) for word in range(self.n_words)]
+        same = [words_of(np.abs(x - x_parents[column]) <= windows).T for column in parent.T]
+        halves = [bits[:, :, word // 2] >> np.uint64(32 * (word % 2)) for word in range(self.n_words)]
         return Entries(
             to_card(n),
-            to_card(np.pad(parent.T, room)),
-            to_card(np.pad(np.stack(halves).astype(np.uint32), ((0, 0), *room))),
-            to_card(np.pad(np.stack(same, axis=1), ((0, 0), *room))),
-            to_card(np.pad(kappa.T, room) if self.constants.kind == 3 else kappa),
+            to_card(np.pad(parent, room)),
+            to_card(np.pad(np.stack(halves, axis=2).astype(np.uint32), (*room, (0, 0)))),
+            to_card(np.pad(np.stack(same, axis=1), (*room, (0, 0)))),
+            to_card(np.pad(kappa, room) if self.constants.kind == 3 else kappa),
         )
 
     def latent(self, state: CudaState) -> Latent:

@@ -46,7 +46,7 @@ BIT = np.uint32(1)
 class Table(NamedTuple):
     """The data on the card. Word v of W has the features 32 v .. 32 v + 31."""
 
-    same: Any  # (W, S, N) uint32: where case and parent agree
+    same: Any  # (W, N, S) uint32: where case and parent agree
     votes: Any  # (W, S) uint32: where the parent has a value to vote for
     observed: Any  # (W, N) uint32: where the case has a value
     y: Any  # (N,) int32
@@ -61,10 +61,10 @@ class Entries(NamedTuple):
     """z, w and kappa of all cases: n[i] entries of a capacity C, sorted by parent."""
 
     n: Any  # (N,) int32
-    parent: Any  # (C, N) int32
-    bits: Any  # (W, C, N) uint32: w
-    same: Any  # (W, C, N) uint32: where case and parent agree
-    kappa: Any  # (C, N) float64, or (1, 1) where the model derives it
+    parent: Any  # (N, C) int32
+    bits: Any  # (N, C, W) uint32: w
+    same: Any  # (N, C, W) uint32: where case and parent agree
+    kappa: Any  # (N, C) float64, or (1, 1) where the model derives it
 
 
 class Importance(NamedTuple):
@@ -121,10 +121,10 @@ def strength(kind, entries, s, i):
     if kind == 1:
         return 1.0
     if kind == 3:
-        return entries.kappa[s, i]
+        return entries.kappa[i, s]
     count = 0.0
-    for word in range(entries.bits.shape[0]):
-        count += ones(entries.bits[word, s, i])
+    for word in range(entries.bits.shape[2]):
+        count += ones(entries.bits[i, s, word])
     return count
 
 
@@ -186,10 +186,10 @@ def begin_case(kind, c, table, entries, case, i):
     for j in range(c.n_features):
         refresh_ratio(kind, c, table, case, i, j)
     for s in range(entries.n[i]):
-        b = entries.parent[s, i]
+        b = entries.parent[i, s]
         load_entry(entries, case, s, i)
         for word in range(case.same.shape[0]):
-            case.same[word] = entries.same[word, s, i]
+            case.same[word] = entries.same[i, s, word]
         k = strength(kind, entries, s, i)
         cast_votes(kind, c, table, case, i, b, k, 0, 1)
         case.class_votes[table.y_parents[b]] += k
@@ -208,7 +208,7 @@ def take_ratios(case, own):
 def load_entry(entries, case, s, i):
     """w of entry s, for all to see."""
     for word in range(case.bits.shape[0]):
-        case.bits[word] = entries.bits[word, s, i]
+        case.bits[word] = entries.bits[i, s, word]
 
 
 @inlined
@@ -221,20 +221,20 @@ def show_agreement(own, case):
 @inlined
 def store_entry(kind, entries, case, n, i, b, k):
     """Parent b becomes entry n, with the w in `case.bits`, if there is room."""
-    if n < entries.parent.shape[0]:
-        entries.parent[n, i] = b
+    if n < entries.parent.shape[1]:
+        entries.parent[i, n] = b
         for word in range(case.bits.shape[0]):
-            entries.bits[word, n, i] = case.bits[word]
-            entries.same[word, n, i] = case.same[word]
+            entries.bits[i, n, word] = case.bits[word]
+            entries.same[i, n, word] = case.same[word]
         if kind == 3:
-            entries.kappa[n, i] = k
+            entries.kappa[i, n] = k
 
 
 @inlined
 def fetch_agreement(table, own, b, i):
     """Ask for the agreement with parent b, ahead of its turn."""
     for word in range(own.ahead.shape[0]):
-        own.ahead[word] = table.same[word, b, i]
+        own.ahead[word] = table.same[word, i, b]
 
 
 @inlined
@@ -242,7 +242,7 @@ def next_agreement(table, own, b, i):
     """It is parent b's turn; ask for the next."""
     for word in range(own.same.shape[0]):
         own.same[word] = own.ahead[word]
-    if b + 1 < table.same.shape[1]:
+    if b + 1 < table.same.shape[2]:
         fetch_agreement(table, own, b + 1, i)
 
 

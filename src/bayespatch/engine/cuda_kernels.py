@@ -75,11 +75,11 @@ def agreement(values, word, b, i):
 @cuda.jit
 def find_agreement(values, table):
     """`table.same`, from x (P, N), x_parents (P, S) and windows (P,)."""
-    i = cuda.grid(1)
-    if i < table.same.shape[2]:
-        for b in range(cuda.blockIdx.y, table.same.shape[1], cuda.gridDim.y):
+    b = cuda.grid(1)
+    if b < table.same.shape[2]:
+        for i in range(cuda.blockIdx.y, table.same.shape[1], cuda.gridDim.y):
             for word in range(table.same.shape[0]):
-                table.same[word, b, i] = agreement(values, word, b, i)
+                table.same[word, i, b] = agreement(values, word, b, i)
 
 
 @lru_cache(KEPT)
@@ -145,12 +145,12 @@ def update_kernel(shape: Shape) -> Any:
             own_parent = table.own_parent[i]
             n_old = old.n[i]
             if n_old > 0:
-                following = old.parent[0, i]
+                following = old.parent[i, 0]
         if lane == 0:
             n_queued[0] = 0
         n = 0
         s = 0
-        for b in range(table.same.shape[1]):
+        for b in range(table.same.shape[2]):
             if mine:
                 next_agreement(table, own, b, i)
             current = -1.0
@@ -163,7 +163,7 @@ def update_kernel(shape: Shape) -> Any:
                     case.class_votes[table.y_parents[b]] -= current
                     queue[cuda.atomic.add(n_queued, 0, 1)] = lane
                     s += 1
-                    following = old.parent[s, i] if s < n_old else -1
+                    following = old.parent[i, s] if s < n_old else -1
                 cuda.syncthreads()
                 n_pairs = n_queued[0]
                 for position in range(n_pairs):
@@ -251,7 +251,7 @@ def update_kernel(shape: Shape) -> Any:
                     n_queued[0] = 0
         if mine:
             new.n[i] = n
-            if n > new.parent.shape[0]:
+            if n > new.parent.shape[1]:
                 cuda.atomic.max(most, 0, n)
 
     return kernel
@@ -353,8 +353,8 @@ def count_neighbors(entries, counts):
     i = cuda.grid(1)
     if i < entries.n.shape[0]:
         for s in range(entries.n[i]):
-            b = entries.parent[s, i]
+            b = entries.parent[i, s]
             cuda.atomic.add(n_neighbors, b, 1)
             for j in range(n_on.shape[1]):
-                if (entries.bits[j >> 5, s, i] >> np.uint32(j & 31)) & BIT != 0:
+                if (entries.bits[i, s, j >> 5] >> np.uint32(j & 31)) & BIT != 0:
                     cuda.atomic.add(n_on, (b, j), 1)

@@ -47,9 +47,9 @@ def switch(entries, s, i, j, on):
     word = j >> 5
     mask = np.uint32(BIT << np.uint32(j & 31))
     if on:
-        entries.bits[word, s, i] |= mask
+        entries.bits[i, s, word] |= mask
     else:
-        entries.bits[word, s, i] &= ~mask
+        entries.bits[i, s, word] &= ~mask
 
 
 @inlined
@@ -60,10 +60,10 @@ def sum_over_counts(c, table, importance, entries, count, copied, i, j, n):
     count[0] = 1.0
     copied[0] = 0.0
     for r in range(n):
-        b = entries.parent[r, i]
+        b = entries.parent[i, r]
         on = importance[VOTE_ON, b, j]
         off = importance[VOTE_OFF, b, j]
-        agreeing = on if in_word(entries.same[j >> 5, r, i], j) else 0.0
+        agreeing = on if in_word(entries.same[i, r, j >> 5], j) else 0.0
         count[r + 1] = 0.0
         copied[r + 1] = 0.0
         for t in range(r + 1, 0, -1):
@@ -112,7 +112,7 @@ def redraw_counts(c, table, importance, entries, count, copied, rng, key, i, j):
         if copying:
             copied_from = choose_source(importance, entries, tilt, rng, i, j, n)
     for r in range(n):
-        b = entries.parent[r, i]
+        b = entries.parent[i, r]
         on = importance[ON, b, j]
         if in_word(table.votes[j >> 5, b], j):
             on *= tilt
@@ -138,9 +138,9 @@ def choose_source(importance, entries, tilt, rng, i, j, n):
 
 @inlined
 def chance_of_source(importance, entries, tilt, i, j, r):
-    if not in_word(entries.same[j >> 5, r, i], j):
+    if not in_word(entries.same[i, r, j >> 5], j):
         return 0.0
-    b = entries.parent[r, i]
+    b = entries.parent[i, r]
     on = importance[ON, b, j] * tilt
     return on / (importance[OFF, b, j] + on)
 
@@ -165,34 +165,34 @@ def count_votes(kind, table, entries, votes, class_votes, i, first, last, j, sta
     class_votes[:] = 0.0
     n = entries.n[i]
     for s in range(n):
-        b = entries.parent[s, i]
+        b = entries.parent[i, s]
         summed = place(s, start, n) < m
-        j_on = in_word(entries.bits[j >> 5, s, i], j)
+        j_on = in_word(entries.bits[i, s, j >> 5], j)
         k = strength(kind, entries, s, i) - (1.0 if kind == 2 and summed and j_on else 0.0)
         class_votes[table.y_parents[b]] += k
         for f in range(first, last):
-            if in_word(entries.bits[f >> 5, s, i], f) and not (summed and f == j):
+            if in_word(entries.bits[i, s, f >> 5], f) and not (summed and f == j):
                 if in_word(table.votes[f >> 5, b], f):
                     votes[TOTAL, f] += k
-                if in_word(entries.same[f >> 5, s, i], f):
+                if in_word(entries.same[i, s, f >> 5], f):
                     votes[AGREE, f] += k
 
 
 @inlined
 def switch_setting(kind, table, entries, votes, class_votes, i, j, s, sign):
     """Feature j of entry s, which is summed, goes on (sign 1) or off (-1). In Model II its other votes change too."""
-    b = entries.parent[s, i]
+    b = entries.parent[i, s]
     k = strength(kind, entries, s, i)
     if kind == 2:
-        if not in_word(entries.bits[j >> 5, s, i], j):
+        if not in_word(entries.bits[i, s, j >> 5], j):
             k += 1.0
         class_votes[table.y_parents[b]] += sign
     for f in range(first_feature(kind, j), last_feature(kind, j, votes)):
         vote = sign * k if f == j else sign
-        if f == j or in_word(entries.bits[f >> 5, s, i], f):
+        if f == j or in_word(entries.bits[i, s, f >> 5], f):
             if in_word(table.votes[f >> 5, b], f):
                 votes[TOTAL, f] += vote
-            if in_word(entries.same[f >> 5, s, i], f):
+            if in_word(entries.same[i, s, f >> 5], f):
                 votes[AGREE, f] += vote
 
 
@@ -232,7 +232,7 @@ def prior_of_setting(importance, entries, i, j, n, start, m, setting):
     """prod q~^w (1 - q~)^(1 - w) over the summed entries; bit r of `setting` is entry start + r."""
     product = 1.0
     for r in range(m):
-        b = entries.parent[entry_at(r, start, n), i]
+        b = entries.parent[i, entry_at(r, start, n)]
         product *= importance[ON if (setting >> r) & 1 else OFF, b, j]
     return product
 
@@ -276,8 +276,8 @@ def compare_settings(kind, c, table, old, new, entries, votes, class_votes, rng,
     ratio = math.log(after / before)
     for s in range(n):
         if place(s, start, n) >= m:
-            row = ON if in_word(entries.bits[j >> 5, s, i], j) else OFF
-            b = entries.parent[s, i]
+            row = ON if in_word(entries.bits[i, s, j >> 5], j) else OFF
+            b = entries.parent[i, s]
             ratio += math.log(new[row, b, j] / old[row, b, j])
     return ratio
 
