@@ -20,7 +20,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("engine='cuda' needs numba-cuda: pip install 'bayespatch[cuda]', or pass engine='cpu'") from error
 
-from bayespatch.engine import cases, cuda_importance, cuda_kernels, importance, layout
+from bayespatch.engine import cases, cuda_importance, cuda_kernels, cuda_moves, importance, layout
 from bayespatch.engine.base import Engine, Observation
 from bayespatch.engine.cpu import (
     CASES,
@@ -231,14 +231,14 @@ class CudaEngine(Engine):
     def count_neighbors(self, state: CudaState) -> None:
         """n_b and s_bj."""
         counts = (state.weights.n_neighbors, state.weights.n_on)
-        self.launch(cuda_kernels.clear_counts, grid_over(len(self.data.x_parents)), state, counts)
-        self.launch(cuda_kernels.count_neighbors, grid_over(len(self.data.x)), state, state.entries, counts)
+        self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, counts)
+        self.launch(cuda_moves.count_neighbors, grid_over(len(self.data.x)), state, state.entries, counts)
 
     def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
         """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
         n_cases, n_features = self.data.x.shape
         shape = self.shape._replace(chunk=0, group=0, capacity=state.entries.parent.shape[1])
-        compare, redraw = cuda_kernels.compare_kernel(shape), cuda_kernels.redraw_kernel(shape)
+        compare, redraw = cuda_moves.compare_kernel(shape), cuda_moves.redraw_kernel(shape)
         propose_key, sum_key = subkey(key, PROPOSE), subkey(key, SUM)
         blocks, threads = grid_over(n_cases)
         over_parents = power_of_two(len(self.data.x_parents), cuda_importance.BLOCK)
@@ -290,7 +290,7 @@ class CudaEngine(Engine):
         """Vote shares (N, M) and log likelihood (N,) of the cases."""
         n_cases = self.data.x.shape[0]
         out = blank((n_cases, self.data.n_classes), np.float64), blank((n_cases,), np.float64)
-        kernel = cuda_kernels.summary_kernel(self.shape)
+        kernel = cuda_moves.summary_kernel(self.shape)
         mu0 = float(self.model.hyper.mu0)
         self.launch(kernel, grid_over(n_cases), state, self.constants, self.table, state.entries, mu0, out)
         return from_card(out[0], state.stream), from_card(out[1], state.stream)
