@@ -304,17 +304,17 @@ class CudaEngine(Engine):
         bits = np.zeros((-(-self.n_words // 2), *parent.shape), np.uint64)
         for word, half in enumerate(halves):
             bits[word // 2] |= half.astype(np.uint64) << np.uint64(32 * (word % 2))
-        kappa = state.entries.kappa
-        kappa = from_card(kappa[:longest] if self.constants.kind == 3 else kappa, state.stream)
-        return layout.Neighbors(n, parent.T, bits.transpose(2, 1, 0), kappa.T)
+        kappa = np.zeros((1, len(n)))
+        if self.constants.kind == 3:
+            kappa = from_card(state.entries.kappa[:longest], state.stream)
+        return layout.Neighbors(n, *(np.ascontiguousarray(lists.T) for lists in (parent, bits, kappa)))
 
     def freeze(self, state: CudaState) -> dict[str, NDArray[Any]]:
         """What the CPU's engine would write of this state; all else on the card follows from it."""
         n, parent, bits, kappa = self.neighbors(state)
         beyond = np.arange(parent.shape[1]) >= n[:, None]
-        for array in (parent, bits):
+        for array in (parent, bits, kappa) if self.constants.kind == 3 else (parent, bits):
             array[beyond] = 0
-        kappa[beyond if self.constants.kind == 3 else ...] = 0.0
         weights, stream = state.weights, state.stream
         frozen = CpuState(
             state.seed,
@@ -354,7 +354,7 @@ class CudaEngine(Engine):
             to_card(np.pad(parent.T, room)),
             to_card(np.pad(np.stack(halves).astype(np.uint32), ((0, 0), *room))),
             to_card(np.pad(np.stack(same, axis=1), ((0, 0), *room))),
-            to_card(np.pad(kappa.T, room) if self.constants.kind == 3 else kappa),
+            to_card(np.pad(kappa.T, room) if self.constants.kind == 3 else np.zeros((1, 1))),
         )
 
     def latent(self, state: CudaState) -> Latent:
