@@ -5,6 +5,7 @@ around them are simulated."""
 import sys
 import threading
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from bayespatch.engine import cuda as engine_room
 from bayespatch.engine import cuda_importance, cuda_memory
 from bayespatch.engine.cpu import CpuEngine, subkey
 from bayespatch.engine.cuda import CudaEngine
-from bayespatch.model import Model
+from bayespatch.model import Hyperparameters, Model
+from bayespatch.predict import predict_cases
 from tests.enumeration import enumerate_posterior
 from tests.montecarlo import batch_means
-from tests.problems import PROBLEMS
+from tests.problems import PROBLEMS, random_data
 
 assert config.ENABLE_CUDASIM, "run through tests.simulator"
 sys.setswitchinterval(1e-5)  # the simulator waits for its threads by asking them again and again
@@ -63,6 +65,20 @@ def check_updates(data, model, n_updates):
     assert n_found > 0
     np.testing.assert_allclose(card.summarise(there)[0], cpu.summarise(here)[0], rtol=1e-12)
     np.testing.assert_allclose(card.summarise(there)[1], cpu.summarise(here)[1], rtol=1e-9)
+
+
+def check_predictions(kind, n_features):
+    """New cases under three draws of two chains: all that is told of them is what the CPU tells."""
+    data, rng = random_data(3, 3, 5, n_features, itself=True), np.random.default_rng(0)
+    q, q_tilde = rng.random((2, 3, n_features)), rng.random((2, 3, 5, n_features))
+    model = Model(kind, "exact", Hyperparameters(alpha=0.5, lam0=20.0))
+    posterior = SimpleNamespace(model=model, seed=1, q=q, q_tilde=q_tilde, n_chains=2, n_draws=3)
+    here, there = (predict_cases(posterior, data, detail=True, engine=engine) for engine in ("cpu", "cuda"))
+    np.testing.assert_allclose(there.votes, here.votes, rtol=1e-5)
+    np.testing.assert_allclose(there.familiarity, here.familiarity, rtol=1e-9)
+    for name, array in there.company._asdict().items():
+        np.testing.assert_allclose(array, getattr(here.company, name), rtol=1e-5, err_msg=name)
+        assert array.any(), name
 
 
 def check_means(kind, name, n_draws, monkeypatch):

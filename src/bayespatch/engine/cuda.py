@@ -377,9 +377,3 @@ class CudaEngine(Engine):
         cases.add_z(neighbors, z_sum)
         if w_sum is not None:
             cases.add_w(neighbors, w_sum)
-
-    def add_influence(self, state: CudaState, kappa_sum: NDArray[np.float32], share_sum: NDArray[np.float32]) -> None:
-        """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
-        mu, mu0 = self.model.hyper.mu_per_class(self.data.n_classes), float(self.model.hyper.mu0)
-        neighbors = self.neighbors(state)
-        cases.add_kappa(self.constants, self.data.y_parents, mu, mu0, neighbors, kappa_sum, share_sum)
