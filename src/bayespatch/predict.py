@@ -205,8 +205,7 @@ def predict_batches(
     n_threads : int
         Threads; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
-        What computes it; "auto" takes a GPU where there is one and the cases are many. With detail=True it is the CPU
-        in any case: only there is known what explanations tell.
+        What finds the neighbors; "auto" takes a GPU where there is one and the cases are many.
 
     Yields
     ------
@@ -219,7 +218,6 @@ def predict_batches(
     if detail:
         per_case += n_parents * 3
     if detail and detail != "shares":
-        name = "cpu"
         per_case += n_parents * (n_features + data.n_classes + posterior.n_chains)
     size = max(1, min(BATCH_ON_GPU if name == "cuda" else BATCH, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
@@ -346,6 +344,7 @@ def _predict_batch(
     posterior: Importances, data: Data, detail: Detail, n_draws: int, n_threads: int, name: str
 ) -> Prediction:
     from bayespatch.engine.cpu import chain_key, subkey  # loads Numba
+    from bayespatch.engine.tally import Tally
 
     (n, n_features), n_parents = data.x.shape, len(data.x_parents)
     engine: Any = load_engine(name)(data, posterior.model, min(n_threads, 1 + n // CASES_PER_THREAD))
@@ -355,6 +354,7 @@ def _predict_batch(
     familiarity = np.zeros(n)
     company = None
     if detail:
+        tally = Tally(data, posterior.model)
         # Of what the sums are: all that can be told, or shares alone.
         sizes = (0, 0, 0) if detail == "shares" else (n_features, data.n_classes, posterior.n_chains)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(Company._fields, (n, n_parents))
@@ -375,11 +375,12 @@ def _predict_batch(
             votes[chain, k] = shares
             familiarity += log_likelihood
             if company is not None:
-                engine.add_neighbors(state, company.probability, company.features if company.features.size else None)
-                engine.add_influence(state, influence, company.share)
+                neighbors = engine.neighbors(state)
+                tally.add_neighbors(neighbors, company.probability, company.features)
+                tally.add_influence(neighbors, influence, company.share)
                 if detail != "shares":
-                    engine.add_explained(state, company.explained)
-                    engine.add_votes_beside(state, shares, company.votes_beside)
+                    tally.add_explained(neighbors, company.explained)
+                    tally.add_votes_beside(neighbors, shares, company.votes_beside)
         if company is not None:
             np.add(company.influence, influence, out=company.influence)
             if detail != "shares":

@@ -5,21 +5,24 @@ around them are simulated."""
 import sys
 import threading
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numba import config
-from numba.cuda.simulator.kernelapi import FakeCUDAShared
+from numba.cuda.simulator.kernelapi import FakeCUDAModule, FakeCUDAShared
 from numba.np.numpy_support import as_dtype
 
 from bayespatch.engine import cuda as engine_room
 from bayespatch.engine import cuda_importance, cuda_memory
 from bayespatch.engine.cpu import CpuEngine, subkey
 from bayespatch.engine.cuda import CudaEngine
-from bayespatch.model import Model
+from bayespatch.model import Hyperparameters, Model
+from bayespatch.predict import predict_cases
+from tests.engine.update_at_hand import update
 from tests.enumeration import enumerate_posterior
 from tests.montecarlo import batch_means
-from tests.problems import PROBLEMS
+from tests.problems import PROBLEMS, random_data
 
 assert config.ENABLE_CUDASIM, "run through tests.simulator"
 sys.setswitchinterval(1e-5)  # the simulator waits for its threads by asking them again and again
@@ -35,9 +38,22 @@ def shared_array(self, shape, dtype):
         return self._allocations[line]
 
 
+def ballot(self, everyone, flag):
+    """Which threads of a block say yes, as bits: the simulator knows no warps, and here a block is one."""
+    thread = threading.current_thread()
+    votes = thread._manager.block_state
+    votes[thread.threadIdx.x, 0, 0] = flag
+    thread.syncthreads()
+    bits = sum(1 << lane for lane, yes in enumerate(votes[:, 0, 0]) if yes)
+    thread.syncthreads()
+    return bits
+
+
 @pytest.fixture(autouse=True)
-def memory(monkeypatch):
-    """Memory of the card is memory."""
+def simulated(monkeypatch):
+    """Memory of the card is memory, and a block is a warp."""
+    monkeypatch.setattr(FakeCUDAModule, "ballot_sync", ballot, raising=False)
+    monkeypatch.setattr(FakeCUDAModule, "syncwarp", FakeCUDAModule.syncthreads, raising=False)
     monkeypatch.setattr(FakeCUDAShared, "array", shared_array)
     monkeypatch.setattr(engine_room, "to_card", lambda array: np.array(array, order="C"))
     monkeypatch.setattr(engine_room, "blank", lambda shape, dtype: np.zeros(shape, dtype))
@@ -51,18 +67,36 @@ def equal(a, b):
 
 
 def check_updates(data, model, n_updates):
-    """The same random numbers, and all but the same odds: the same neighbors as on the CPU, draw for draw."""
+    """Draw for draw the neighbors that the definitions give with the same random numbers; the lists are counted right."""
     card, cpu = CudaEngine(data, model), CpuEngine(data, model)
-    there, here, n_found = card.start(1, 0), cpu.start(1, 0), 0
+    there, n_found = card.start(1, 0), 0
     for k in range(n_updates):
         key = subkey(np.uint64(5), k)
+        expected = update(data, model, card.latent(there), card.observe(there).q_tilde, key)
         card.update_cases(there, key)
-        cpu.update_cases(here, key)
-        assert equal(card.latent(there), cpu.latent(here)), f"update {k}"
-        n_found += here.neighbors.n.sum()
+        found = card.latent(there)
+        assert equal(found, expected), f"update {k}"
+        np.testing.assert_array_equal(there.weights.n_neighbors, found.z.sum(axis=0))
+        np.testing.assert_array_equal(there.weights.n_on, (found.w & found.z[:, :, None]).sum(axis=0))
+        n_found += found.z.sum()
     assert n_found > 0
+    here = cpu.thaw(card.freeze(there), 1, 0)
     np.testing.assert_allclose(card.summarise(there)[0], cpu.summarise(here)[0], rtol=1e-12)
     np.testing.assert_allclose(card.summarise(there)[1], cpu.summarise(here)[1], rtol=1e-9)
+
+
+def check_predictions(kind, n_features):
+    """New cases under three draws of two chains: all that is told of them is what the CPU tells."""
+    data, rng = random_data(3, 3, 5, n_features, itself=True), np.random.default_rng(0)
+    q, q_tilde = rng.random((2, 3, n_features)), rng.random((2, 3, 5, n_features))
+    model = Model(kind, "exact", Hyperparameters(alpha=0.5, lam0=20.0))
+    posterior = SimpleNamespace(model=model, seed=1, q=q, q_tilde=q_tilde, n_chains=2, n_draws=3)
+    here, there = (predict_cases(posterior, data, detail=True, engine=engine) for engine in ("cpu", "cuda"))
+    np.testing.assert_allclose(there.votes, here.votes, rtol=1e-5)
+    np.testing.assert_allclose(there.familiarity, here.familiarity, rtol=1e-9)
+    for name, array in there.company._asdict().items():
+        np.testing.assert_allclose(array, getattr(here.company, name), rtol=1e-5, err_msg=name)
+        assert array.any(), name
 
 
 def check_means(kind, name, n_draws, monkeypatch):

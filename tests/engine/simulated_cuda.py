@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from bayespatch.engine import cuda_importance, cuda_memory
+from bayespatch.engine.cpu import CpuEngine
 from bayespatch.engine.cuda import CudaEngine
+from bayespatch.engine.tally import Tally
 from bayespatch.model import KINDS, Hyperparameters, Model
-from tests.engine.simulated_card import check_means, check_updates, memory  # noqa: F401
+from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
 
 
@@ -38,6 +40,33 @@ def test_a_thawed_chain_goes_on_as_the_frozen_one(kind, monkeypatch):
         engine.thaw({**frozen, "neighbors.parent": frozen["neighbors.parent"] + 5}, 11, 2)
     with pytest.raises(ValueError, match="the state is of chain 2"):
         engine.thaw(frozen, 11, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_summed_of_a_draw_is_the_same_on_the_cpu(kind):
+    data, model = random_data(3, 3, 5, 2), Model(kind, "exact", Hyperparameters(alpha=0.5))
+    card, cpu, tally = CudaEngine(data, model), CpuEngine(data, model), Tally(data, model)
+    there = card.start(11, 2)
+    for k in range(2):
+        card.update_cases(there, np.uint64(k))
+    here = cpu.thaw(card.freeze(there), 11, 2)
+    votes = cpu.summarise(here)[0]
+    sums = [[np.zeros(shape, np.float32) for shape in [(3, 5)] * 3 + [(3, 5, 2)] * 2 + [(3, 2)]] for _ in range(2)]
+    for neighbors, (z, kappa, share, w, beside, explained) in zip(
+        (card.neighbors(there), cpu.neighbors(here)), sums, strict=True
+    ):
+        tally.add_neighbors(neighbors, z, w)
+        tally.add_influence(neighbors, kappa, share)
+        tally.add_votes_beside(neighbors, votes, beside)
+        tally.add_explained(neighbors, explained)
+    for one, two in zip(*sums, strict=True):
+        assert one.any()
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_tell_what_those_of_the_cpu_tell(kind):
+    check_predictions(kind, 2)
 
 
 def test_importance_can_be_set():

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from bayespatch import PatchworkClassifier, PatchworkRegressor, load, plot
+from bayespatch import PatchworkClassifier, PatchworkRegressor, load, plot, predict
 from bayespatch.explain import words
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.report import case_page, model_page
+from bayespatch.sample import load_engine
 from tests.explain.fitted import BAD, SHORT, explained, fitted, table
 
 NEW, _ = table(20, seed=9)
@@ -140,3 +141,18 @@ def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
     assert "The outcome is a number" in page
     assert "abstain" not in page
     assert fitted().explain(NEW.iloc[0]).mean is None
+
+
+def test_the_engine_is_that_of_the_estimator(monkeypatch):
+    """All of an explanation, and `neighbors`: the card where asked for, the CPU for the paper's sampler."""
+    clf, row = pickle.loads(pickle.dumps(fitted())), NEW.iloc[[0]]
+    asked = [lambda: clf.explain(row), lambda: clf.explain_past(0), lambda: clf.neighbors(row)]
+    used = []
+    monkeypatch.setattr(predict, "load_engine", lambda name: used.append(name) or load_engine("cpu"))
+    for engine, expected in (("cuda", "cuda"), ("paper", "cpu")):
+        clf.set_params(engine=engine)
+        for ask in asked:
+            ask()
+        # explain: with and without the neighbors; explain_past: with its outcome, without it, and without neighbors
+        assert used == [expected] * (2 + 3 + 1)
+        used.clear()

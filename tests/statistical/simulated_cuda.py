@@ -7,8 +7,9 @@ from bayespatch import model as bp
 from bayespatch.engine import cuda as engine_room
 from bayespatch.engine import cuda_memory
 from bayespatch.engine.cuda import CudaEngine
+from bayespatch.engine.tally import Tally
 from bayespatch.model import KINDS, Hyperparameters, Model
-from tests.engine.simulated_card import check_means, check_updates, memory  # noqa: F401
+from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
 
 
@@ -43,9 +44,14 @@ def test_a_sweep_leaves_a_state_that_the_model_knows(kind, monkeypatch):
     np.testing.assert_array_equal(seen.q_tilde, engine.observe(again).q_tilde)  # the same seed, the same draws
     z, kappa, shares = (np.zeros(latent.z.shape, np.float32) for _ in range(3))
     engine.add_neighbors(state, z, None)
-    engine.add_influence(state, kappa, shares)
+    Tally(data, model).add_influence(engine.neighbors(state), kappa, shares)
     np.testing.assert_array_equal(z > 0, latent.z)
     np.testing.assert_allclose(kappa, bp.influence(model, latent), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_tell_what_those_of_the_cpu_tell_with_many_features(kind):
+    check_predictions(kind, 70)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -128,11 +128,11 @@ def summarise_cases(c, tables, neighbors, work, mu0, votes, log_likelihood, firs
 
 
 @compiled
-def add_explained(c, tables, neighbors, work, explained_sum, first, last):
-    """Add the probability of each value given the neighbors, g(x) / sum g, of cases first..last-1; 1 where missing."""
+def add_explained(c, tables, neighbors, work, explained_sum):
+    """Add the probability of each value given the neighbors, g(x) / sum g; 1 where missing."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     _, _, _, _, _, counts, class_votes, by_weight, label_factor, _, _, _, _ = work
-    for i in range(first, last):
+    for i in range(x.shape[0]):
         count_votes(
             c, x, y, x_parents, y_parents, feature, mu, neighbors.parent[i], neighbors.bits[i], neighbors.kappa[i],
             counts, class_votes, by_weight, label_factor, i, neighbors.n[i],

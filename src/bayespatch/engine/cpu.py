@@ -267,6 +267,10 @@ class CpuEngine(Engine):
         )  # fmt: skip
         return votes, log_likelihood
 
+    def neighbors(self, state: CpuState) -> Neighbors:
+        """The lists of neighbors."""
+        return state.neighbors
+
     def latent(self, state: CpuState) -> Latent:
         """The state as dense arrays."""
         n_cases, n_features = self.data.x.shape
@@ -285,24 +289,6 @@ class CpuEngine(Engine):
         cases.add_z(state.neighbors, z_sum)
         if w_sum is not None:
             cases.add_w(state.neighbors, w_sum)
-
-    def add_influence(self, state: CpuState, kappa_sum: NDArray[np.float32], share_sum: NDArray[np.float32]) -> None:
-        """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
-        t, mu0 = self.tables, float(self.model.hyper.mu0)
-        cases.add_kappa(self.constants, t.y_parents, t.mu, mu0, state.neighbors, kappa_sum, share_sum)
-
-    def add_votes_beside(self, state: CpuState, votes: NDArray[np.float64], votes_sum: NDArray[np.float32]) -> None:
-        """Add the votes of this draw, (N, M), to running sums (N, S, M) over the draws with each parent as neighbor."""
-        cases.add_votes_beside(state.neighbors, votes, votes_sum)
-
-    def add_explained(self, state: CpuState, explained_sum: NDArray[np.float32]) -> None:
-        """Add the probability of each value of the cases given their neighbors, (N, P), to a running sum."""
-        self.over(
-            len(explained_sum),
-            lambda thread, first, last: cases.add_explained(
-                self.constants, self.tables, state.neighbors, self.work[thread], explained_sum, first, last
-            ),
-        )
 
 
 def first_capacity(n_parents: int, alpha: float) -> int:

@@ -82,7 +82,8 @@ class CudaEngine(Engine):
         check_fits(n_cases, n_parents, n_features)
         self.constants = layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
         kind = self.constants.kind
-        self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group_size(kind, n_features), 0)
+        group = group_size(n_parents, n_features)
+        self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group, 0)
         gamma, sigma1 = model.hyper.q_prior(n_features)
         self.prior = Prior(to_card(gamma), to_card(sigma1), float(model.hyper.sigma2))
         self.table = self.table_of(data)
@@ -133,7 +134,9 @@ class CudaEngine(Engine):
         )
         capacity = self.capacity_for(first_capacity(n_parents, hyper.alpha))
         pairs = (4, n_parents, n_features)
-        values = Importance(blank(pairs, np.float64), blank(pairs, np.float32))
+        group = self.shape.group
+        looked_at = -(-n_parents // group) * group  # parents, in whole groups
+        values = Importance(blank(pairs, np.float64), blank((looked_at * n_features,), np.float32), group)
         state = CudaState(
             seed,
             chain,
@@ -195,7 +198,6 @@ class CudaEngine(Engine):
         """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
-        self.count_neighbors(state)
         rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6 if adapt else 0.0
         for turn in range(N_TURNS[self.model.kind]):
             turn_key = subkey(key, TURNS + turn)
@@ -210,12 +212,15 @@ class CudaEngine(Engine):
         A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
         """
         kernel = cuda_kernels.update_kernel(self.shape)
-        grid = grid_over(len(self.data.x), self.shape.group)
+        grid = len(self.data.x), self.shape.group
+        counts = state.weights.n_neighbors, state.weights.n_on
         run = (self.numbers if numbers is None else to_card(numbers), state.most)
         while True:
+            self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, counts)
             self.launch(
-                kernel, grid, state, self.constants, self.table, state.importance, state.entries, state.spare, run, key
-            )
+                kernel, grid, state,
+                self.constants, self.table, state.importance, state.entries, state.spare, counts, run, key,
+            )  # fmt: skip
             most = int(from_card(state.most, state.stream)[0])
             if most == 0:
                 state.entries, state.spare = state.spare, state.entries
@@ -299,22 +304,22 @@ class CudaEngine(Engine):
         """The lists of neighbors, as the CPU has them."""
         n = from_card(state.entries.n, state.stream)
         longest = max(1, int(n.max(initial=0)))
-        parent, halves, kappa = (
-            from_card(array, state.stream)[:, :longest]
-            for array in (state.entries.parent, state.entries.bits, state.entries.kappa)
-        )
+        entries = state.entries
+        parent, halves = (from_card(array, state.stream)[:, :longest] for array in (entries.parent, entries.bits))
         bits = np.zeros((*parent.shape, -(-self.n_words // 2)), np.uint64)
         for word in range(self.n_words):
             bits[:, :, word // 2] |= halves[:, :, word].astype(np.uint64) << np.uint64(32 * (word % 2))
-        return layout.Neighbors(n, parent.copy(), bits, kappa.copy())
+        kappa = np.zeros((len(n), 1))
+        if self.constants.kind == 3:
+            kappa = from_card(entries.kappa, state.stream)[:, :longest].copy()
+        return layout.Neighbors(n, parent.copy(), bits, kappa)
 
     def freeze(self, state: CudaState) -> dict[str, NDArray[Any]]:
         """What the CPU's engine would write of this state; all else on the card follows from it."""
         n, parent, bits, kappa = self.neighbors(state)
         beyond = np.arange(parent.shape[1]) >= n[:, None]
-        for array in (parent, bits):
+        for array in (parent, bits, kappa) if self.constants.kind == 3 else (parent, bits):
             array[beyond] = 0
-        kappa[beyond if self.constants.kind == 3 else ...] = 0.0
         weights, stream = state.weights, state.stream
         frozen = CpuState(
             state.seed,
@@ -354,7 +359,7 @@ class CudaEngine(Engine):
             to_card(np.pad(parent, room)),
             to_card(np.pad(np.stack(halves, axis=2).astype(np.uint32), (*room, (0, 0)))),
             to_card(np.pad(np.stack(same, axis=1), (*room, (0, 0)))),
-            to_card(np.pad(kappa, room) if self.constants.kind == 3 else kappa),
+            to_card(np.pad(kappa, room) if self.constants.kind == 3 else np.zeros((1, 1))),
         )
 
     def latent(self, state: CudaState) -> Latent:
@@ -377,9 +382,3 @@ class CudaEngine(Engine):
         cases.add_z(neighbors, z_sum)
         if w_sum is not None:
             cases.add_w(neighbors, w_sum)
-
-    def add_influence(self, state: CudaState, kappa_sum: NDArray[np.float32], share_sum: NDArray[np.float32]) -> None:
-        """Add kappa and the shares of the votes of this draw, both (N, S), to running sums."""
-        mu, mu0 = self.model.hyper.mu_per_class(self.data.n_classes), float(self.model.hyper.mu0)
-        neighbors = self.neighbors(state)
-        cases.add_kappa(self.constants, self.data.y_parents, mu, mu0, neighbors, kappa_sum, share_sum)

@@ -1,15 +1,18 @@
-"""The update of one case as a GPU wants it: a thread a case, parents in their order, single precision where it serves.
+"""The update of one case as a GPU wants it: a group of threads a case, a parent each, single precision where it serves.
 
-It is the update of ``kernels.py`` with another layout. Who agrees with whom on what does not change, so it is computed
-once, as bits: word (j // 32) of pair (b, i), neighboring cases side by side. w is kept in the same bits. The entries of
-a case are sorted by parent: a sweep reads the old list from front to back and writes the new one behind it.
+It is the update of ``kernels.py`` in another layout. The threads of a group (a warp, or a part of one) look at as many
+parents at once, all with the votes as they are. The first, in the order of the parents, who is a neighbor and has to be
+taken out, or who becomes one, changes the votes; then those after it are looked at again. That is rare: some ten times
+for a thousand parents. To change the votes the threads take a feature each.
 
-Single precision costs no more than a relative error of some 1e-6 in the odds of a pair, because every factor is a sum
-of positive terms, ``f_j = (1 - q~) + q~ R_j``. A random number is compared with the odds in two steps: 24 bits of it
-turn most pairs down, and where they do not, all 53 decide in double precision, so that small odds are not rounded.
+Who agrees with whom on what does not change, so it is computed once, as bits: word (j // 32) of pair (i, b). w is kept
+in the same bits, and the entries of a case are sorted by parent.
 
-A thread looks for parents that may become neighbors, by itself. A neighbor that comes or goes is rare, and would keep
-31 threads waiting for one; so its group deals with it together, a feature each (``cuda_kernels.py``).
+Single precision costs no more than a relative error of some 1e-6 in the odds of a pair: what it rounds is close to 1,
+``f_j = 1 + q~ (R_j - 1)``. A random number is compared with the odds in two steps: 24 bits of it turn most pairs down,
+and where they do not, all 53 decide in double precision, so that small odds are not rounded.
+
+Every pair has random numbers of its own, named by its key, so that threads need not draw them one after another.
 
 Functions of arrays and numbers, compiled by whoever calls them: a CUDA kernel, or (in the tests) the CPU.
 """
@@ -22,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.engine.kernels import N_CANDIDATES, choose
-from bayespatch.engine.streams import beta, compiled, inlined, key_of, open_stream, random_bits, to_unit
+from bayespatch.engine.kernels import N_CANDIDATES
+from bayespatch.engine.streams import beta, inlined, key_of, open_stream, to_unit
 from bayespatch.engine.votes import (
     AGREE,
     AGREES,
@@ -68,30 +71,44 @@ class Entries(NamedTuple):
 
 
 class Importance(NamedTuple):
-    """q-tilde on the card, rows as in ``votes.py``: ON, OFF, VOTE_ON, VOTE_OFF."""
+    """q-tilde on the card."""
 
-    double: Any  # (4, S, P) float64
-    single: Any  # (4, S, P) float32
+    double: Any  # (4, S, P) float64, rows as in ``votes.py``: ON, OFF, VOTE_ON, VOTE_OFF
+    chance: Any  # float32: VOTE_ON once more, in the order of `chance_at`
+    group: int
 
 
 class Case(NamedTuple):
-    """What a group keeps of one of its cases, for all of its threads to see."""
+    """What a group keeps of its case, for all of its threads to see."""
 
     votes: Any  # (2, P) float32, in Model III float64: AGREE and TOTAL
-    ratio: Any  # (2, P) float32: the largest R_j that a vote which DIFFERS or AGREES could bring
-    class_votes: Any  # (M,) float64
+    gain: Any  # (2, P) float32: the largest R_j - 1 that a vote which DIFFERS or AGREES could bring
+    slope: Any  # (2, P) float32, in Model III: R_j(kappa) - 1 = slope kappa / (1 - slope[DIFFERS] kappa)
+    class_votes: Any  # (M,) as `votes`
     label: Any  # (M,) float32: the largest H
-    bits: Any  # (W,) uint32: w of the parent that comes or goes
-    same: Any  # (W,) uint32: where that parent and the case agree
+    label_slope: Any  # (2, M) float32, in Model III: H(kappa) - 1 likewise, slope[AGREES] being that of the class
 
 
 class Own(NamedTuple):
-    """What a thread keeps of its own case: indexed by constants, in loops that are unrolled, and so in registers."""
+    """What a thread has to hand: indexed by constants, in loops that are unrolled, and so in registers."""
 
-    rng: Any  # (2,) uint64
-    ratio: Any  # (2, P) float32: `Case.ratio`
-    same: Any  # (W,) uint32: where the parent whose turn it is and the case agree
-    ahead: Any  # (W,) uint32: the same of the next parent, on its way from memory
+    gain: Any  # (2, P) float32: `Case.gain`
+    same: Any  # (W,) uint32: where the parent that this thread looks at and the case agree
+    ahead: Any  # (W,) uint32: the same of the parent that it will look at next, on its way from memory
+    candidate: Any  # (R,) float32: Model III: candidates for the parent's kappa
+
+
+class Change(NamedTuple):
+    """The parent that comes or goes; the same in all threads of a group."""
+
+    bits: Any  # (W,) uint32: its w
+    same: Any  # (W,) uint32: where it and the case agree
+
+
+@inlined
+def chance_at(b, j, n_features, group):
+    """Where `Importance.chance` has parent b and feature j: the parents that a group looks at, side by side."""
+    return (b // group * n_features + j) * group + b % group
 
 
 @inlined
@@ -129,248 +146,264 @@ def strength(kind, entries, s, i):
 
 
 @inlined
-def open_case(rng, key, number):
-    """The stream of the case that has this number."""
-    open_stream(rng, key_of(key, number))
-
-
-@inlined
-def cast_votes(kind, c, table, case, i, b, k, first, step):
-    """Add the votes of parent b with weight k (negative: take them away), on every step-th feature."""
-    j = first
+def begin_case(kind, c, table, entries, case, i, lane, n_lanes):
+    """Count the votes of all entries afresh, every n_lanes-th feature and class; `refresh_labels` is still to come."""
+    n = entries.n[i]
+    j = lane
     while j < c.n_features:
-        if bit(case.bits, j):
-            if in_word(table.votes[j >> 5, b], j):
-                case.votes[TOTAL, j] += k
-            if bit(case.same, j):
-                case.votes[AGREE, j] += k
-            refresh_ratio(kind, c, table, case, i, j)
-        j += step
+        case.votes[AGREE, j] = 0.0
+        case.votes[TOTAL, j] = 0.0
+        for s in range(n):
+            if in_word(entries.bits[i, s, j >> 5], j):
+                k = strength(kind, entries, s, i)
+                add_vote(table, case, entries.parent[i, s], j, in_word(entries.same[i, s, j >> 5], j), k)
+        refresh_gain(kind, c, table, case, i, j)
+        j += n_lanes
+    m = lane
+    while m < case.label.shape[0]:
+        case.class_votes[m] = 0.0
+        for s in range(n):
+            if table.y_parents[entries.parent[i, s]] == m:
+                case.class_votes[m] += strength(kind, entries, s, i)
+        m += n_lanes
 
 
 @inlined
-def refresh_ratio(kind, c, table, case, i, j):
-    """The largest R_j: R_j(1) in Model I, which knows no other; where it differs R falls with k, else it grows."""
-    differs = UNIT
-    agrees = UNIT
+def add_vote(table, case, b, j, agrees, k):
+    """A vote of parent b on feature j."""
+    if in_word(table.votes[j >> 5, b], j):
+        case.votes[TOTAL, j] += k
+    if agrees:
+        case.votes[AGREE, j] += k
+
+
+@inlined
+def cast_votes(kind, c, table, case, change, i, b, k, lane, n_lanes):
+    """Add the votes of parent b with weight k (negative: take them away), on every n_lanes-th feature."""
+    j = lane
+    while j < c.n_features:
+        if bit(change.bits, j):
+            add_vote(table, case, b, j, bit(change.same, j), k)
+            refresh_gain(kind, c, table, case, i, j)
+        j += n_lanes
+    if lane == 0:
+        case.class_votes[table.y_parents[b]] += k
+
+
+@inlined
+def refresh_gain(kind, c, table, case, i, j):
+    """The largest R_j - 1: at k = 1 in Model I; in the others R falls with k where it differs, and else grows."""
+    differs = ZERO
+    agrees = ZERO
     if in_word(table.observed[j >> 5, i], j):
         lam = np.float32(c.lam)
         most = lam * np.float32(c.n_features) if kind == 2 else lam
         a = np.float32(c.c1) + lam * np.float32(case.votes[AGREE, j])
         total = np.float32(table.c2[j]) + lam * np.float32(case.votes[TOTAL, j])
         if kind != 3:
-            differs = total / (total + lam)
-        agrees = total / (total + most) * (UNIT + most / a)
+            differs = -lam / (total + lam)
+        agrees = most * (total - a) / (a * (total + most))
         if kind == 3:
-            agrees = max(agrees, UNIT)
-    case.ratio[DIFFERS, j] = differs
-    case.ratio[AGREES, j] = agrees
+            agrees = max(agrees, ZERO)
+            case.slope[DIFFERS, j] = -lam / total
+            case.slope[AGREES, j] = lam / a - lam / total
+    elif kind == 3:
+        case.slope[DIFFERS, j] = ZERO
+        case.slope[AGREES, j] = ZERO
+    case.gain[DIFFERS, j] = differs
+    case.gain[AGREES, j] = agrees
 
 
 @inlined
-def refresh_labels(kind, c, table, case, i, first, step):
+def refresh_labels(kind, c, table, case, i, lane, n_lanes):
     """The largest H: H(1), in Model II H(P), and 1 in Models II and III, whose k may be close to 0."""
-    strongest = float(c.n_features) if kind == 2 else 1.0
-    m = first
+    y = table.y[i]
+    mine = UNIT
+    every = np.float32(c.label_c2)
+    for m in range(case.label.shape[0]):
+        every += np.float32(table.mu[m]) * np.float32(case.class_votes[m])
+        if m == y:
+            mine = np.float32(c.label_c1) + np.float32(table.mu[m]) * np.float32(case.class_votes[m])
+    m = lane
     while m < case.label.shape[0]:
-        h = label_ratio(c, table.mu, case.class_votes, table.y[i], m, strongest)
-        case.label[m] = np.float32(h if kind == 1 else max(1.0, h))
-        m += step
+        vote = np.float32(table.mu[m])
+        differs = -vote / every if y >= 0 else ZERO
+        slope = vote / mine + differs if m == y else differs
+        if kind == 3:
+            case.label_slope[DIFFERS, m] = differs
+            case.label_slope[AGREES, m] = slope
+        strongest = np.float32(c.n_features) if kind == 2 else UNIT
+        h = UNIT + slope * strongest / (UNIT - differs * strongest)
+        case.label[m] = h if kind == 1 else max(UNIT, h)
+        m += n_lanes
 
 
 @inlined
-def begin_case(kind, c, table, entries, case, i):
-    """Count the votes of all entries afresh."""
-    case.votes[:] = 0
-    case.class_votes[:] = 0.0
-    for j in range(c.n_features):
-        refresh_ratio(kind, c, table, case, i, j)
-    for s in range(entries.n[i]):
-        b = entries.parent[i, s]
-        load_entry(entries, case, s, i)
-        for word in range(case.same.shape[0]):
-            case.same[word] = entries.same[i, s, word]
-        k = strength(kind, entries, s, i)
-        cast_votes(kind, c, table, case, i, b, k, 0, 1)
-        case.class_votes[table.y_parents[b]] += k
-    refresh_labels(kind, c, table, case, i, 0, 1)
+def take_gains(case, own):
+    """The gains of the case, to hand."""
+    for j in range(own.gain.shape[1]):
+        own.gain[DIFFERS, j] = case.gain[DIFFERS, j]
+        own.gain[AGREES, j] = case.gain[AGREES, j]
 
 
 @inlined
-def take_ratios(case, own):
-    """The ratios of a case, to hand."""
-    for j in range(own.ratio.shape[1]):
-        own.ratio[DIFFERS, j] = case.ratio[DIFFERS, j]
-        own.ratio[AGREES, j] = case.ratio[AGREES, j]
+def load_agreement(table, words, i, b):
+    """Where case i and parent b agree."""
+    for word in range(words.shape[0]):
+        words[word] = table.same[word, i, b]
 
 
 @inlined
-def load_entry(entries, case, s, i):
-    """w of entry s, for all to see."""
-    for word in range(case.bits.shape[0]):
-        case.bits[word] = entries.bits[i, s, word]
-
-
-@inlined
-def show_agreement(own, case):
-    """Where the parent whose turn it is agrees, for all to see."""
-    for word in range(case.same.shape[0]):
-        case.same[word] = own.same[word]
-
-
-@inlined
-def store_entry(kind, entries, case, n, i, b, k):
-    """Parent b becomes entry n, with the w in `case.bits`, if there is room."""
+def store_entry(kind, entries, change, n, i, b, k):
+    """Parent b becomes entry n, if there is room."""
     if n < entries.parent.shape[1]:
         entries.parent[i, n] = b
-        for word in range(case.bits.shape[0]):
-            entries.bits[i, n, word] = case.bits[word]
-            entries.same[i, n, word] = case.same[word]
+        for word in range(change.bits.shape[0]):
+            entries.bits[i, n, word] = change.bits[word]
+            entries.same[i, n, word] = change.same[word]
         if kind == 3:
             entries.kappa[i, n] = k
 
 
 @inlined
-def fetch_agreement(table, own, b, i):
-    """Ask for the agreement with parent b, ahead of its turn."""
-    for word in range(own.ahead.shape[0]):
-        own.ahead[word] = table.same[word, i, b]
-
-
-@inlined
-def next_agreement(table, own, b, i):
-    """It is parent b's turn; ask for the next."""
-    for word in range(own.same.shape[0]):
-        own.same[word] = own.ahead[word]
-    if b + 1 < table.same.shape[2]:
-        fetch_agreement(table, own, b + 1, i)
-
-
-@inlined
-def factors(on, off, own, b, first, last):
-    """prod_j ((1 - q~) + q~ R_j) over features first..last-1: the inner loop of the whole program."""
+def factors(chance, own, start, first, last, group):
+    """prod_j (1 + q~ (R_j - 1)) over features first..last-1: the inner loop of the whole program."""
     product = UNIT
     for j in range(first, last):
-        r = own.ratio[AGREES, j] if bit(own.same, j) else own.ratio[DIFFERS, j]
-        product *= off[b, j] + on[b, j] * r
+        gain = own.gain[AGREES, j] if bit(own.same, j) else own.gain[DIFFERS, j]
+        product *= UNIT + chance[start + np.uint64(j * group)] * gain
     return product
 
 
 @inlined
-def largest_odds(kind, c, importance, own, label, b, chunk):
-    """Odds of parent b at the largest R and H: the odds themselves in Model I, and a bound of them in II and III.
+def largest_odds(c, chance, own, label, start, group, chunk):
+    """Odds of a parent at the largest R and H: the odds themselves in Model I, and a bound of them in II and III.
 
-    `chunk` factors may be multiplied before single precision could overflow. Model II scales the bound down, and so
-    needs it as it is; in the others a bound above the ceiling serves as well.
+    `start`: where its `chance` begins. `chunk` factors may be multiplied before single precision could overflow.
     """
-    on = importance.single[VOTE_ON]
-    off = importance.single[VOTE_OFF]
-    size = own.ratio.shape[1]
-    if kind != 2 and size <= chunk:
-        return float(min(np.float32(c.prior_odds) * label * factors(on, off, own, b, 0, size), CEILING))
+    size = own.gain.shape[1]
+    if size <= chunk:
+        return min(np.float32(c.prior_odds) * label * factors(chance, own, start, 0, size, group), CEILING)
     product = 1.0
     log = 0.0
     for first in range(0, size, chunk):
-        product *= factors(on, off, own, b, first, min(first + chunk, size))
+        product *= factors(chance, own, start, first, min(first + chunk, size), group)
         if product > 1e200 or product < 1e-200:
             log += math.log(product)
             product = 1.0
     if log != 0.0:
         product = math.exp(min(log + math.log(product), 600.0))
-    odds = c.prior_odds * label * product
-    return odds if kind == 2 else min(odds, float(CEILING))
+    return np.float32(min(c.prior_odds * label * product, float(CEILING)))
 
 
 @inlined
 def turned_down(odds, bits):
     """Whether the first 24 of the random bits are enough to say no."""
-    odds = np.float32(odds)
     u = np.float32(np.uint32(bits >> np.uint64(40))) * TO_UNIT_24
     return u * (UNIT + odds) >= odds * MARGIN
 
 
 @inlined
-def consider(kind, c, table, importance, own, case, candidate, weight, chunk, i, b, current):
-    """Whether parent b becomes a neighbor: its weight k, or -1; a uniform number; and the largest odds.
+def accepted(odds, bits):
+    """Whether all of the random bits say yes."""
+    odds = float(odds)
+    return to_unit(bits) * (1.0 + odds) < odds
 
-    In Model II k = 0 says only that it may: the group has to weigh the pair. `current`: kappa of one who has been a
-    neighbor, else -1.
+
+@inlined
+def pick(weight, n, u):
+    """An index below n, by a number u between 0 and the sum of the weights."""
+    for index in range(n - 1):
+        u -= weight[index]
+        if u < 0.0:
+            return index
+    return n - 1
+
+
+@inlined
+def draw_kappa(c, rng, pair_key, r):
+    """Model III: candidate r for kappa."""
+    own_key = key_of(pair_key, c.n_features + 1 + r)
+    if c.tau == 1.0 and c.sigma3 == 1.0:
+        return 1.0 - to_unit(own_key)
+    open_stream(rng, own_key)
+    return beta(rng, c.tau, c.sigma3)
+
+
+@inlined
+def likely_odds(c, chance, own, case, label, start, group, chunk):
+    """Model III: the odds of a parent with the candidates for its kappa, in single precision, a little too large.
+
+    `label`: its class. Candidates are averaged, each with a product of its own.
     """
-    bits = random_bits(own.rng)
-    odds = largest_odds(kind, c, importance, own, case.label[table.y_parents[b]], b, chunk)
-    if turned_down(min(odds, float(CEILING)), bits) and not (kind == 3 and current >= 0.0):
-        return -1.0, 0.0, 0.0
-    u = to_unit(bits)
-    if kind == 1:
-        return (1.0 if u * (1.0 + odds) < odds else -1.0), u, odds
-    if kind == 2:
-        return 0.0, u, odds
-    show_agreement(own, case)
-    return try_kappa(c, table, importance, own.rng, case, candidate, weight, i, b, current, u), u, odds
+    size = own.gain.shape[1]
+    total = 0.0
+    for r in range(N_CANDIDATES):
+        kappa = own.candidate[r]
+        product = float(
+            UNIT + case.label_slope[AGREES, label] * kappa / (UNIT - case.label_slope[DIFFERS, label] * kappa)
+        )
+        for first in range(0, size, chunk):
+            part = UNIT
+            for j in range(first, min(first + chunk, size)):
+                differs = case.slope[DIFFERS, j]
+                slope = case.slope[AGREES, j] if bit(own.same, j) else differs
+                part *= UNIT + chance[start + np.uint64(j * group)] * slope * kappa / (UNIT - differs * kappa)
+            product = min(product * float(part), 1e300)
+        total += product
+    return np.float32(min(c.prior_odds * total / N_CANDIDATES * 1.0001, float(CEILING)))
 
 
-@compiled
-def product_given_kappa(c, table, importance, case, i, b, kappa):
-    """Model III: prod_j f_j(kappa), at most e^600; in double precision."""
+@inlined
+def factor_given_kappa(c, table, importance, case, change, i, b, j, kappa):
+    """Model III: f_j(kappa), in double precision."""
+    if not in_word(table.observed[j >> 5, i], j):
+        return 1.0
+    d = 1.0 + c.lam * kappa / (table.c2[j] + c.lam * case.votes[TOTAL, j])
+    a = 1.0 + (c.lam * kappa / (c.c1 + c.lam * case.votes[AGREE, j]) if bit(change.same, j) else 0.0)
+    return (importance.double[VOTE_OFF, b, j] * d + importance.double[VOTE_ON, b, j] * a) / d
+
+
+@inlined
+def weight_of_kappa(c, table, case, factor, i, b, r, kappa):
+    """Model III: H(kappa) prod_j f_j(kappa), the product at most e^600."""
     product = 1.0
     log = 0.0
     for j in range(c.n_features):
-        if in_word(table.observed[j >> 5, i], j):
-            d = 1.0 + c.lam * kappa / (table.c2[j] + c.lam * case.votes[TOTAL, j])
-            a = 1.0 + (c.lam * kappa / (c.c1 + c.lam * case.votes[AGREE, j]) if bit(case.same, j) else 0.0)
-            product *= (importance.double[VOTE_OFF, b, j] * d + importance.double[VOTE_ON, b, j] * a) / d
-            if product > 1e200 or product < 1e-200:
-                log += math.log(product)
-                product = 1.0
-    return product if log == 0.0 else math.exp(min(log + math.log(product), 600.0))
+        product *= factor[r, j]
+        if product > 1e200 or product < 1e-200:
+            log += math.log(product)
+            product = 1.0
+    if log != 0.0:
+        product = math.exp(min(log + math.log(product), 600.0))
+    return product * label_ratio(c, table.mu, case.class_votes, table.y[i], table.y_parents[b], kappa)
 
 
 @inlined
-def try_kappa(c, table, importance, rng, case, candidate, weight, i, b, current, u):
-    """Model III: choose among the current and fresh values of kappa; returns the one that makes b a neighbor, or -1."""
+def choose_kappa(c, weight, pair_key):
+    """Model III: which of the candidates makes the parent a neighbor, -1: none."""
     total = 0.0
     for r in range(N_CANDIDATES):
-        candidate[r] = current if r == 0 and current >= 0.0 else beta(rng, c.tau, c.sigma3)
-        weight[r] = product_given_kappa(c, table, importance, case, i, b, candidate[r])
-        weight[r] *= label_ratio(c, table.mu, case.class_votes, table.y[i], table.y_parents[b], candidate[r])
         total += weight[r]
     odds = c.prior_odds * total / N_CANDIDATES
-    if u * (1.0 + odds) >= odds:
-        return -1.0
-    return candidate[choose(weight, N_CANDIDATES, total, rng)]
+    if to_unit(pair_key) * (1.0 + odds) >= odds:
+        return -1
+    return pick(weight, N_CANDIDATES, total * to_unit(key_of(pair_key, c.n_features)))
 
 
 @inlined
-def draw_features(kind, c, table, importance, case, rng, flags, i, b, k, lane, n_lanes):
-    """w of parent b, which votes with weight k: independent over features (Models I and III).
-
-    Every thread draws all the numbers from a copy of the case's stream, keeps its own and then decides its feature,
-    when all others decide theirs.
-    """
-    base = 0
-    while base < c.n_features:
-        mine = np.uint64(0)
-        for j in range(min(n_lanes, c.n_features - base)):
-            drawn = random_bits(rng)
-            mine = drawn if j == lane else mine
-        if base + lane < c.n_features:
-            flags[base + lane] = is_on(kind, c, table, importance, case, to_unit(mine), i, b, k, base + lane)
-        base += n_lanes
-
-
-@inlined
-def is_on(kind, c, table, importance, case, u, i, b, k, j):
-    """w of feature j, with a uniform number."""
-    off = float(importance.single[OFF, b, j])
-    on = float(importance.single[ON, b, j])
+def is_on(kind, c, table, importance, case, change, i, b, j, k, u):
+    """w of feature j of parent b, which votes with weight k, by a uniform number (Models I and III)."""
+    off = importance.double[OFF, b, j]
+    on = importance.double[ON, b, j]
     if in_word(table.votes[j >> 5, b], j):
         if kind == 1:
-            on *= case.ratio[AGREES if bit(case.same, j) else DIFFERS, j]
+            on *= 1.0 + case.gain[AGREES if bit(change.same, j) else DIFFERS, j]
         elif in_word(table.observed[j >> 5, i], j):
             off *= 1.0 + c.lam * k / (table.c2[j] + c.lam * case.votes[TOTAL, j])
-            if bit(case.same, j):
+            if bit(change.same, j):
                 on *= 1.0 + c.lam * k / (c.c1 + c.lam * case.votes[AGREE, j])
-    return 1 if u * (off + on) < on else 0
+    return u * (off + on) < on
 
 
 def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:

@@ -1,7 +1,8 @@
 """Model II on a GPU: the sum over how many features of a parent are on, and w given that number.
 
-One k takes O(P^2) steps and needs no other, so the threads of a group take one k each of a pair that one of them has
-brought up (``cuda_kernels.py``).
+One k takes O(P^2) steps and needs no other, so the threads of a group take one k each of the pair that they weigh
+(``cuda_kernels.py``). Once k is chosen they take a coefficient of its polynomial each, and learn for every number of
+features still to be on whether the next one is.
 """
 
 from __future__ import annotations
@@ -10,26 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.cuda_case import UNIT, ZERO, bit, in_word
-from bayespatch.engine.kernels import choose
-from bayespatch.engine.streams import inlined, uniform
+from bayespatch.engine.cuda_case import UNIT, ZERO, bit, in_word, pick
+from bayespatch.engine.streams import inlined, key_of, to_unit
 from bayespatch.engine.votes import AGREE, OFF, ON, TOTAL, label_ratio
 
 
-@inlined
-def ratio_at(c, table, votes, same, i, b, j, strength):
-    """R_j at lam k = `strength`."""
-    r = UNIT
-    if in_word(table.votes[j >> 5, b] & table.observed[j >> 5, i], j):
-        total = np.float32(table.c2[j]) + np.float32(c.lam) * np.float32(votes[TOTAL, j])
-        r = total / (total + strength)
-        if bit(same, j):
-            r *= UNIT + strength / (np.float32(c.c1) + np.float32(c.lam) * np.float32(votes[AGREE, j]))
-    return r
-
-
 class Pair(NamedTuple):
-    """A case and a parent, prepared for all k: C_k is the coefficient of t^k in prod_j (off_j + on_j R_j(k) t).
+    """A case and a parent: C_k is the coefficient of t^k in prod_j (off_j + on_j R_j(k) t).
 
     Each factor is divided by its value at the largest R (as in `largest_odds`), so that nothing overflows. All (P,)
     float32.
@@ -40,23 +28,31 @@ class Pair(NamedTuple):
     total: Any  # T_j
     gain: Any  # 1/A_j where the two agree, else 0
     counts: Any  # 1, or 0 where a value is missing and R_j is 1
+    scale: Any  # what the factor was divided by
 
 
 @inlined
-def prepare_feature(c, table, importance, case, pair, i, b, j):
+def ratio_of(pair, j, strength):
+    """R_j at lam k = `strength`."""
+    strength *= pair.counts[j]
+    total = pair.total[j]
+    return total / (total + strength) * (UNIT + strength * pair.gain[j])
+
+
+@inlined
+def prepare_feature(c, table, importance, case, change, pair, i, b, j):
     """Feature j of a pair, case i and parent b."""
-    votes = case.votes
-    same = case.same
     lam = np.float32(c.lam)
-    off = importance.single[OFF, b, j]
-    on = importance.single[ON, b, j]
-    r_max = ratio_at(c, table, votes, same, i, b, j, lam * np.float32(c.n_features) if bit(same, j) else lam)
-    scale = UNIT / (off + on * r_max)
-    pair.off[j] = off * scale
-    pair.on[j] = on * scale
-    pair.total[j] = np.float32(table.c2[j]) + lam * np.float32(votes[TOTAL, j])
-    pair.gain[j] = UNIT / (np.float32(c.c1) + lam * np.float32(votes[AGREE, j])) if bit(same, j) else ZERO
+    same = bit(change.same, j)
+    pair.total[j] = np.float32(table.c2[j]) + lam * np.float32(case.votes[TOTAL, j])
+    pair.gain[j] = UNIT / (np.float32(c.c1) + lam * np.float32(case.votes[AGREE, j])) if same else ZERO
     pair.counts[j] = UNIT if in_word(table.votes[j >> 5, b] & table.observed[j >> 5, i], j) else ZERO
+    off = np.float32(importance.double[OFF, b, j])
+    on = np.float32(importance.double[ON, b, j])
+    scale = off + on * ratio_of(pair, j, lam * np.float32(c.n_features) if same else lam)
+    pair.scale[j] = scale
+    pair.off[j] = off / scale
+    pair.on[j] = on / scale
 
 
 @inlined
@@ -65,56 +61,47 @@ def weight_of_count(c, table, case, pair, poly, i, b, k):
     for degree in range(poly.shape[0]):
         poly[degree] = ZERO
     poly[0] = UNIT
+    strength = np.float32(c.lam) * np.float32(k)
     for j in range(c.n_features):
-        strength = np.float32(c.lam) * np.float32(k) * pair.counts[j]
-        total = pair.total[j]
         off = pair.off[j]
-        on = pair.on[j] * (total / (total + strength)) * (UNIT + strength * pair.gain[j])
-        for degree in range(poly.shape[0] - 1, 0, -1):
-            poly[degree] = poly[degree] * off + poly[degree - 1] * on
-        poly[0] *= off
+        on = pair.on[j] * ratio_of(pair, j, strength)
+        below = ZERO
+        for degree in range(poly.shape[0]):
+            here = poly[degree]
+            poly[degree] = here * off + below * on
+            below = here
     weight = ZERO
     for degree in range(poly.shape[0]):
-        if degree == k:
-            weight = poly[degree]
+        weight += poly[degree] * np.float32(degree == k)
     return np.float32(weight * label_ratio(c, table.mu, case.class_votes, table.y[i], table.y_parents[b], float(k)))
 
 
 @inlined
-def decide_count(weight, odds, label, u, rng):
-    """How many features are on if the pair become neighbors, -1: they do not. `odds`, `label`: bounds, of `screen`."""
+def choose_count(c, pair, weight, pair_key):
+    """How many features are on if the pair become neighbors, -1: they do not."""
     total = 0.0
     for k in range(weight.shape[0]):
         total += weight[k]
-    exactly = odds / label * total
-    if u * (1.0 + exactly) >= exactly:
+    odds = c.prior_odds * total
+    for j in range(c.n_features):
+        odds = min(odds * pair.scale[j], 1e300)
+    if to_unit(pair_key) * (1.0 + odds) >= odds:
         return -1
-    return choose(weight, weight.shape[0], total, rng)
+    return pick(weight, weight.shape[0], total * to_unit(key_of(pair_key, c.n_features)))
 
 
 @inlined
-def draw_features_given_count(c, table, importance, case, rng, prefix, flags, i, b, k):
-    """w of parent b given that k features are on, into `flags`, by walking k's polynomial backwards."""
-    strength = np.float32(c.lam) * np.float32(k)
-    for degree in range(k + 1):
-        prefix[0, degree] = ZERO
-    prefix[0, 0] = UNIT
-    for j in range(c.n_features):
-        flags[j] = 0
-        on = importance.single[ON, b, j] * ratio_at(c, table, case.votes, case.same, i, b, j, strength)
-        scale = UNIT / (importance.single[OFF, b, j] + on)
-        off = importance.single[OFF, b, j] * scale
-        on *= scale
-        prefix[j + 1, 0] = prefix[j, 0] * off
-        for degree in range(1, k + 1):
-            prefix[j + 1, degree] = prefix[j, degree] * off + prefix[j, degree - 1] * on
-    left = k
-    for j in range(c.n_features - 1, -1, -1):
-        if left == 0:
-            return
-        on = importance.single[ON, b, j] * ratio_at(c, table, case.votes, case.same, i, b, j, strength)
-        on /= importance.single[OFF, b, j] + on
-        u = uniform(rng)
-        if left > j or u * prefix[j + 1, left] < on * prefix[j, left - 1]:
-            flags[j] = 1
-            left -= 1
+def prepare_count(c, pair, j, k):
+    """Feature j, once k is chosen: `off` and `on` are chances."""
+    off = pair.off[j]
+    on = pair.on[j] * ratio_of(pair, j, np.float32(c.lam) * np.float32(k))
+    pair.off[j] = off / (off + on)
+    pair.on[j] = on / (off + on)
+
+
+@inlined
+def next_coefficient(pair, poly, pair_key, j, degree):
+    """The coefficient of t^degree with feature j among the factors, and whether j is on if `degree` of those are."""
+    below = poly[degree - 1] * pair.on[j] if degree > 0 else ZERO
+    here = poly[degree] * pair.off[j] + below
+    return here, to_unit(key_of(pair_key, j)) * here < below

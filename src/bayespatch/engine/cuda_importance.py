@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from numba import cuda, float64, uint64
 
+from bayespatch.engine.cuda_case import chance_at
 from bayespatch.engine.importance import beta_shape, set_importance, softplus
 from bayespatch.engine.special import digamma, log_beta, trigamma
 from bayespatch.engine.streams import (
@@ -23,6 +24,7 @@ from bayespatch.engine.streams import (
     uniform,
     uniform_positive,
 )
+from bayespatch.engine.votes import VOTE_ON
 
 BLOCK = 256  # threads for a feature, at most; a power of two
 TARGET_ACCEPTANCE = 0.35
@@ -68,8 +70,7 @@ class Move(NamedTuple):
 def fill_one(parents, importance, b, j, logit):
     """q-tilde of parent b and feature j, in double and in single precision."""
     set_importance(importance.double, parents.x, b, j, logit)
-    for row in range(4):
-        importance.single[row, b, j] = importance.double[row, b, j]
+    importance.chance[chance_at(b, j, parents.x.shape[1], importance.group)] = importance.double[VOTE_ON, b, j]
 
 
 @cuda.jit

@@ -10,35 +10,40 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, float32, float64, int32, uint32, uint64
+from numba import cuda, float32, float64, uint32, uint64
 
 from bayespatch.engine.cuda_case import (
     BIT,
     Case,
+    Change,
     Own,
+    accepted,
     begin_case,
     cast_votes,
-    consider,
-    draw_features,
-    fetch_agreement,
-    load_entry,
-    next_agreement,
-    open_case,
+    choose_kappa,
+    draw_kappa,
+    factor_given_kappa,
+    is_on,
+    largest_odds,
+    likely_odds,
+    load_agreement,
     refresh_labels,
-    show_agreement,
     store_entry,
     strength,
-    take_ratios,
+    take_gains,
+    turned_down,
+    weight_of_kappa,
 )
 from bayespatch.engine.cuda_counts import (
     Pair,
-    decide_count,
-    draw_features_given_count,
+    choose_count,
+    next_coefficient,
+    prepare_count,
     prepare_feature,
     weight_of_count,
 )
 from bayespatch.engine.kernels import N_CANDIDATES
-from bayespatch.engine.streams import inlined
+from bayespatch.engine.streams import inlined, key_of, to_unit
 
 KEPT = 32  # kernels of so many shapes are kept
 
@@ -75,174 +80,256 @@ def find_agreement(values, table):
                 table.same[word, i, b] = agreement(values, word, b, i)
 
 
+class Counting(NamedTuple):
+    """Model II: what a group of threads needs to weigh a pair."""
+
+    pair: Pair
+    weight: Any  # (P + 1,) float32: by the number of features that are on
+    row: Any  # (P + 1,) float32: coefficients of a polynomial
+    decided: Any  # (P, C) uint32: bit d % group of word d // group: whether feature j is on if d up to it are
+
+
+class Choosing(NamedTuple):
+    """Model III: the same, for candidates of kappa."""
+
+    candidate: Any  # (R,) float64
+    factor: Any  # (R, P) float64
+    weight: Any  # (R,) float64
+
+
+@lru_cache(KEPT)
+def weighing(kind: int, size: int, group: int) -> Any:
+    """k with which parent b, who may become a neighbor, does so; negative: it does not."""
+    n_counts = size + 1
+
+    @cuda.jit(device=True)
+    def always(c, table, importance, case, change, counting, choosing, i, b, pair_key, current):
+        return 1.0
+
+    @cuda.jit(device=True)
+    def by_counts(c, table, importance, case, change, counting, choosing, i, b, pair_key, current):
+        lane = cuda.threadIdx.x
+        poly = cuda.local.array(n_counts, float32)
+        for j in range(lane, size, group):
+            prepare_feature(c, table, importance, case, change, counting.pair, i, b, j)
+        cuda.syncwarp()
+        for k in range(lane, n_counts, group):
+            counting.weight[k] = weight_of_count(c, table, case, counting.pair, poly, i, b, k)
+        cuda.syncwarp()
+        return float(choose_count(c, counting.pair, counting.weight, pair_key))
+
+    @cuda.jit(device=True)
+    def by_kappas(c, table, importance, case, change, counting, choosing, i, b, pair_key, current):
+        lane = cuda.threadIdx.x
+        rng = cuda.local.array(2, uint64)
+        for r in range(lane, N_CANDIDATES, group):
+            # The first is the current kappa of who has been a neighbor.
+            choosing.candidate[r] = current if r == 0 and current >= 0.0 else draw_kappa(c, rng, pair_key, r)
+        cuda.syncwarp()
+        for item in range(lane, N_CANDIDATES * size, group):
+            r = item // size
+            j = item - r * size
+            kappa = choosing.candidate[r]
+            choosing.factor[r, j] = factor_given_kappa(c, table, importance, case, change, i, b, j, kappa)
+        cuda.syncwarp()
+        for r in range(lane, N_CANDIDATES, group):
+            choosing.weight[r] = weight_of_kappa(c, table, case, choosing.factor, i, b, r, choosing.candidate[r])
+        cuda.syncwarp()
+        chosen = choose_kappa(c, choosing.weight, pair_key)
+        return choosing.candidate[chosen] if chosen >= 0 else -1.0
+
+    return {1: always, 2: by_counts, 3: by_kappas}[kind]
+
+
+@lru_cache(KEPT)
+def drawing(kind: int, size: int, group: int) -> Any:
+    """w of parent b, which becomes a neighbor and votes with weight k, into `change.bits`."""
+    n_words, n_counts = -(-size // 32), size + 1
+    everyone = np.uint32((1 << group) - 1)
+    last = (n_counts - 1) // group * group
+
+    @cuda.jit(device=True)
+    def by_feature(c, table, importance, case, change, counting, i, b, pair_key, k):
+        lane = cuda.threadIdx.x
+        for word in range(n_words):
+            change.bits[word] = 0
+        for first in range(0, size, group):
+            j = first + lane
+            on = False
+            if j < size:
+                on = is_on(
+                    kind, c, table, importance, case, change, i, b, j, k, to_unit(np.uint64(key_of(pair_key, j)))
+                )
+            change.bits[first >> 5] |= np.uint32(np.uint32(cuda.ballot_sync(everyone, on)) << np.uint32(first & 31))
+
+    @cuda.jit(device=True)
+    def given_count(c, table, importance, case, change, counting, i, b, pair_key, k):
+        lane = cuda.threadIdx.x
+        for j in range(lane, size, group):
+            prepare_count(c, counting.pair, j, k)
+        for degree in range(lane, n_counts, group):
+            counting.row[degree] = 1.0 if degree == 0 else 0.0
+        cuda.syncwarp()
+        for j in range(size):
+            for first in range(last, -1, -group):
+                degree = first + lane
+                here, on = np.float32(0.0), False
+                if degree < n_counts:
+                    here, on = next_coefficient(counting.pair, counting.row, pair_key, j, degree)
+                decided = np.uint32(cuda.ballot_sync(everyone, on))
+                if degree < n_counts:
+                    counting.row[degree] = here
+                if lane == 0:
+                    counting.decided[j, first // group] = decided
+                cuda.syncwarp()
+        for word in range(n_words):
+            change.bits[word] = 0
+        left = int(k)
+        for j in range(size - 1, -1, -1):
+            if (counting.decided[j, left // group] >> np.uint32(left % group)) & BIT != 0:
+                change.bits[j >> 5] |= np.uint32(BIT << np.uint32(j & 31))
+                left -= 1
+
+    return given_count if kind == 2 else by_feature
+
+
 @lru_cache(KEPT)
 def update_kernel(shape: Shape) -> Any:
     """One sweep over all parents of every case, from the entries `old` to `new`; `most`: the longest list, if too long.
 
-    One thread a case, in groups of `shape.group`. The threads look for candidates by themselves; whatever changes the
-    neighbors of a case, and in Model II the weighing of a candidate, is done by the group together.
+    A group of threads a case, a block each; a group is a warp or a part of one. `counts`, n_b and s_bj, are added to.
     """
     kind, size, n_classes, chunk, group, _ = shape
-    n_words, n_counts = -(-size // 32), size + 1
+    n_words = -(-size // 32)
     exact = float64 if kind == 3 else float32
-    n_poly, n_prefix = (n_counts, n_counts) if kind == 2 else (1, 1)
+    n_counts = size + 1 if kind == 2 else 1
+    n_candidates = N_CANDIDATES if kind == 3 else 1
+    n_paired, n_factors = (size if kind == 2 else 1), (size if kind == 3 else 1)
+    n_chunks = n_counts // group + 1
+    everyone = np.uint32((1 << group) - 1)
+    weigh, draw = weighing(kind, size, group), drawing(kind, size, group)
 
-    @cuda.jit(fastmath=True)
-    def kernel(c, table, importance, old, new, run, key):
+    import os
+
+    @cuda.jit(fastmath=True, **({} if "REGS" not in os.environ else {"max_registers": int(os.environ["REGS"])}))
+    def kernel(c, table, importance, old, new, counts, run, key):
         numbers, most = run
-        lane = cuda.threadIdx.x
-        n_lanes = cuda.blockDim.x
-        i = cuda.grid(1)
-        leader = i - lane
-        votes = cuda.shared.array((2, size, group), exact)
-        ratio = cuda.shared.array((2, size, group), float32)
-        class_votes = cuda.shared.array((n_classes, group), float64)
-        label = cuda.shared.array((n_classes, group), float32)
-        bits = cuda.shared.array((n_words, group), uint32)
-        same = cuda.shared.array((n_words, group), uint32)
-        strengths = cuda.shared.array(group, float64)
-        streams = cuda.shared.array((group, 2), uint64)
-        flags = cuda.shared.array(size, int32)
-        queue = cuda.shared.array(group, int32)
-        n_queued = cuda.shared.array(1, int32)
-        weights = cuda.shared.array(n_poly, float32)
-        off = cuda.shared.array(size, float32)
-        on = cuda.shared.array(size, float32)
-        total = cuda.shared.array(size, float32)
-        gain = cuda.shared.array(size, float32)
-        counts = cuda.shared.array(size, float32)
-        pair = Pair(off, on, total, gain, counts)
+        n_neighbors, n_on = counts
+        votes = cuda.shared.array((2, size), exact)
+        gain = cuda.shared.array((2, size), float32)
+        class_votes = cuda.shared.array(n_classes, exact)
+        label = cuda.shared.array(n_classes, float32)
+        off = cuda.shared.array(n_paired, float32)
+        on = cuda.shared.array(n_paired, float32)
+        total = cuda.shared.array(n_paired, float32)
+        agreeing = cuda.shared.array(n_paired, float32)
+        counted = cuda.shared.array(n_paired, float32)
+        scale = cuda.shared.array(n_paired, float32)
+        weight = cuda.shared.array(n_counts, float32)
+        row = cuda.shared.array(n_counts, float32)
+        decided = cuda.shared.array((n_paired, n_chunks), uint32)
+        candidate = cuda.shared.array(n_candidates, float64)
+        factor = cuda.shared.array((n_candidates, n_factors), float64)
+        weight_of = cuda.shared.array(n_candidates, float64)
+        slope = cuda.shared.array((2, n_factors), float32)
+        label_slope = cuda.shared.array((2, n_classes), float32)
+        rng = cuda.local.array(2, uint64)
+        case = Case(votes, gain, slope, class_votes, label, label_slope)
+        counting = Counting(Pair(off, on, total, agreeing, counted, scale), weight, row, decided)
+        choosing = Choosing(candidate, factor, weight_of)
         own = Own(
-            cuda.local.array(2, uint64),
             cuda.local.array((2, size), float32),
             cuda.local.array(n_words, uint32),
             cuda.local.array(n_words, uint32),
+            cuda.local.array(n_candidates, float32),
         )
-        case = Case(
-            votes[:, :, lane], ratio[:, :, lane], class_votes[:, lane], label[:, lane], bits[:, lane], same[:, lane]
-        )
-        candidate = cuda.local.array(N_CANDIDATES, float64)
-        weight = cuda.local.array(N_CANDIDATES, float64)
-        poly = cuda.local.array(n_poly, float32)
-        prefix = cuda.local.array((n_prefix, n_prefix), float32)
-        rng = cuda.local.array(2, uint64)
-        mine = i < numbers.shape[0]
-        n_old = 0
-        own_parent = -1
-        following = -1
-        if mine:
-            open_case(own.rng, key, numbers[i])
-            begin_case(kind, c, table, old, case, i)
-            take_ratios(case, own)
-            fetch_agreement(table, own, 0, i)
-            own_parent = table.own_parent[i]
-            n_old = old.n[i]
-            if n_old > 0:
-                following = old.parent[i, 0]
-        if lane == 0:
-            n_queued[0] = 0
+        change = Change(cuda.local.array(n_words, uint32), cuda.local.array(n_words, uint32))
+
+        i = cuda.blockIdx.x
+        lane = cuda.threadIdx.x
+        n_parents = table.same.shape[2]
+        own_parent = table.own_parent[i]
+        case_key = np.uint64(key_of(key, numbers[i]))
+        n_old = old.n[i]
+        following = old.parent[i, 0] if n_old > 0 else n_parents
+        begin_case(kind, c, table, old, case, i, lane, group)
+        cuda.syncwarp()
+        refresh_labels(kind, c, table, case, i, lane, group)
+        cuda.syncwarp()
+        take_gains(case, own)
+        if lane < n_parents:
+            load_agreement(table, own.ahead, i, lane)
         n = 0
         s = 0
-        for b in range(table.same.shape[2]):
-            if mine:
-                next_agreement(table, own, b, i)
-            current = -1.0
-            if cuda.syncthreads_or(np.int32(b == following)):  # somebody's neighbor: take it out
-                if b == following:
-                    current = strength(kind, old, s, i)
-                    strengths[lane] = -current
-                    load_entry(old, case, s, i)
-                    show_agreement(own, case)
-                    case.class_votes[table.y_parents[b]] -= current
-                    queue[cuda.atomic.add(n_queued, 0, 1)] = lane
-                    s += 1
-                    following = old.parent[i, s] if s < n_old else -1
-                cuda.syncthreads()
-                n_pairs = n_queued[0]
-                for position in range(n_pairs):
-                    other = queue[position]
-                    its = Case(
-                        votes[:, :, other], ratio[:, :, other], class_votes[:, other], label[:, other],
-                        bits[:, other], same[:, other],
-                    )  # fmt: skip
-                    cast_votes(kind, c, table, its, leader + other, b, strengths[other], lane, n_lanes)
-                    refresh_labels(kind, c, table, its, leader + other, lane, n_lanes)
-                cuda.syncthreads()
-                if current >= 0.0:
-                    take_ratios(case, own)
-                if lane == 0:
-                    n_queued[0] = 0
-
-            k, u, odds = -1.0, 0.0, 0.0
-            if mine and b != own_parent:
-                k, u, odds = consider(kind, c, table, importance, own, case, candidate, weight, chunk, i, b, current)
-            if cuda.syncthreads_or(np.int32(k >= 0.0)):  # somebody's candidate: weigh it, put it in
-                if k >= 0.0:
-                    strengths[lane] = k
-                    show_agreement(own, case)
+        for base in range(0, n_parents, group):
+            b = base + lane
+            for word in range(n_words):
+                own.same[word] = own.ahead[word]
+            if b + group < n_parents:
+                load_agreement(table, own.ahead, i, b + group)
+            pair_key = np.uint64(key_of(case_key, b))
+            start = np.uint64(base * size + lane)  # `chance_at`
+            y_parent = table.y_parents[min(b, n_parents - 1)]
+            looking = b < n_parents and b != own_parent
+            done = 0  # parents before this one are decided
+            current = -1.0  # Model III: kappa of the one who was taken out last
+            drawn = False  # Model III: candidates for kappa
+            while True:
+                wanted = False
+                if looking and lane >= done:
+                    odds = largest_odds(c, importance.chance, own, case.label[y_parent], start, group, chunk)
+                    wanted = not turned_down(odds, pair_key)
+                    if kind == 1 and wanted:
+                        wanted = accepted(odds, pair_key)
+                    if kind == 3 and wanted:
+                        if not drawn:
+                            for r in range(n_candidates):
+                                own.candidate[r] = draw_kappa(c, rng, pair_key, r)
+                            drawn = True
+                        odds = likely_odds(c, importance.chance, own, case, y_parent, start, group, chunk)
+                        wanted = not turned_down(odds, pair_key)
+                    if kind == 3 and current >= 0.0 and lane == done:
+                        wanted = True
+                first = cuda.ffs(cuda.ballot_sync(everyone, wanted)) - 1
+                place = following - base
+                if s < n_old and place < group and (first < 0 or place <= first):  # a neighbor: take it out
+                    k = strength(kind, old, s, i)
                     for word in range(n_words):
-                        bits[word, lane] = 0
-                    streams[lane, 0] = own.rng[0]
-                    streams[lane, 1] = own.rng[1]
-                    queue[cuda.atomic.add(n_queued, 0, 1)] = lane
-                cuda.syncthreads()
-                n_pairs = n_queued[0]
-                for position in range(n_pairs):
-                    other = queue[position]
-                    its = Case(
-                        votes[:, :, other], ratio[:, :, other], class_votes[:, other], label[:, other],
-                        bits[:, other], same[:, other],
+                        change.bits[word] = old.bits[i, s, word]
+                        change.same[word] = old.same[i, s, word]
+                    cast_votes(kind, c, table, case, change, i, following, -k, lane, group)
+                    done = place
+                    current = k
+                    s += 1
+                    following = old.parent[i, s] if s < n_old else n_parents
+                elif first < 0:
+                    break
+                else:  # a candidate: weigh it, put it in
+                    b_new = base + first
+                    key_new = np.uint64(key_of(case_key, b_new))
+                    load_agreement(table, change.same, i, b_new)
+                    known = current if first == done else -1.0
+                    k = weigh(
+                        c, table, importance, case, change, counting, choosing, i, b_new, key_new, known
                     )  # fmt: skip
-                    if kind == 2:
-                        j = lane
-                        while j < size:
-                            prepare_feature(c, table, importance, its, pair, leader + other, b, j)
-                            j += n_lanes
-                        cuda.syncthreads()
-                        count = lane
-                        while count < n_counts:
-                            weights[count] = weight_of_count(c, table, its, pair, poly, leader + other, b, count)
-                            count += n_lanes
-                        cuda.syncthreads()
-                        if lane == other:
-                            k = float(decide_count(weights, odds, case.label[table.y_parents[b]], u, own.rng))
-                            strengths[lane] = k
-                            if k >= 0.0:
-                                draw_features_given_count(
-                                    c, table, importance, case, own.rng, prefix, flags, i, b, int(k)
-                                )
-                        cuda.syncthreads()
-                    else:
-                        rng[0] = streams[other, 0]
-                        rng[1] = streams[other, 1]
-                        draw_features(
-                            kind, c, table, importance, its, rng, flags, leader + other, b, strengths[other],
-                            lane, n_lanes,
-                        )  # fmt: skip
-                        if lane == other:
-                            own.rng[0] = rng[0]
-                            own.rng[1] = rng[1]
-                        cuda.syncthreads()
-                    if strengths[other] >= 0.0:
-                        j = lane
-                        while j < size:
-                            if flags[j]:
-                                cuda.atomic.or_(bits, (j >> 5, other), np.uint32(1 << (j & 31)))
-                            j += n_lanes
-                        if lane == other:
-                            case.class_votes[table.y_parents[b]] += k
-                        cuda.syncthreads()
-                        cast_votes(kind, c, table, its, leader + other, b, strengths[other], lane, n_lanes)
-                        refresh_labels(kind, c, table, its, leader + other, lane, n_lanes)
-                        if lane == other:
-                            store_entry(kind, new, case, n, i, b, k)
-                            n += 1
-                        cuda.syncthreads()
-                        if lane == other:
-                            take_ratios(case, own)
-                if lane == 0:
-                    n_queued[0] = 0
-        if mine:
+                    done = first + 1
+                    current = -1.0
+                    if k < 0.0:
+                        continue
+                    draw(c, table, importance, case, change, counting, i, b_new, key_new, k)
+                    cast_votes(kind, c, table, case, change, i, b_new, k, lane, group)
+                    for j in range(lane, size, group):
+                        if (change.bits[j >> 5] >> np.uint32(j & 31)) & BIT != 0:
+                            cuda.atomic.add(n_on, (b_new, j), 1)
+                    if lane == 0:
+                        cuda.atomic.add(n_neighbors, b_new, 1)
+                        store_entry(kind, new, change, n, i, b_new, k)
+                    n += 1
+                cuda.syncwarp()
+                refresh_labels(kind, c, table, case, i, lane, group)
+                cuda.syncwarp()
+                take_gains(case, own)
+        if lane == 0:
             new.n[i] = n
             if n > new.parent.shape[1]:
                 cuda.atomic.max(most, 0, n)

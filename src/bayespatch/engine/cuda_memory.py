@@ -8,9 +8,11 @@ import numpy as np
 from numba import cuda
 from numpy.typing import DTypeLike, NDArray
 
-GROUP = 32  # threads that update their cases together: a warp
-SHARED_BYTES = 40_000  # that a group may use for its cases, of 48 KB
-BYTES_PER_FEATURE = {1: 16, 2: 16, 3: 24}  # of a case, there, by model
+from bayespatch.engine.cuda_launch import power_of_two
+
+GROUP = 32  # threads that update a case together, at most: a warp
+SHARED_BYTES = 40_000  # that a group may use for its case, of 48 KB
+BYTES_PER_FEATURE = 56  # of a case there, in the model that needs most
 
 
 def to_card(array: NDArray[Any]) -> Any:
@@ -57,12 +59,15 @@ def free_bytes() -> float:
 
 def fits(n_cases: int, n_parents: int, n_features: int) -> bool:
     """Whether a problem of this size can be put on the card, with room for the chains."""
-    widest = SHARED_BYTES // BYTES_PER_FEATURE[3]
-    return n_features <= widest and bytes_needed(n_cases, n_parents, n_features) < 0.9 * free_bytes()
+    narrow = n_features <= SHARED_BYTES // BYTES_PER_FEATURE
+    return narrow and bytes_needed(n_cases, n_parents, n_features) < 0.9 * free_bytes()
 
 
 def check_fits(n_cases: int, n_parents: int, n_features: int) -> None:
     """Refuse a problem that is too large for the card."""
+    most = SHARED_BYTES // BYTES_PER_FEATURE
+    if n_features > most:
+        raise ValueError(f"engine='cuda' takes at most {most} features, got {n_features}; pass engine='cpu'")
     if not fits(n_cases, n_parents, n_features):
         raise ValueError(
             f"{n_cases} cases x {n_parents} parents x {n_features} features need "
@@ -71,12 +76,6 @@ def check_fits(n_cases: int, n_parents: int, n_features: int) -> None:
         )
 
 
-def group_size(kind: int, n_features: int) -> int:
-    """How many cases fit into the memory that a group of threads shares."""
-    per_case = n_features * BYTES_PER_FEATURE[kind]
-    if per_case > SHARED_BYTES:
-        raise ValueError(
-            f"engine='cuda' takes at most {SHARED_BYTES // BYTES_PER_FEATURE[kind]} features in this model, got "
-            f"{n_features}; pass engine='cpu'"
-        )
-    return min(GROUP, 1 << (SHARED_BYTES // per_case).bit_length() - 1)
+def group_size(n_parents: int, n_features: int) -> int:
+    """How many threads update a case together: a power of two, no more than have something to do."""
+    return power_of_two(max(n_parents, n_features), GROUP)

@@ -140,7 +140,7 @@ class Explaining(ABC):
         row = check_count("row", row, at_least=0)
         if row >= len(self.x_):
             raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {len(self.x_) - 1}")
-        _check_wishes(top, level, quantile)
+        wishes = self._wishes(top, level, quantile)
         posterior, past = self.posterior_, self._past()
         own = np.flatnonzero(self.parents_ == row)
         parents = self.parents_
@@ -153,7 +153,6 @@ class Explaining(ABC):
         told_past = self._told_past(parents)
         unseen = np.zeros((1, self.x_.shape[1]), dtype=np.bool_)
         told = Told([told_past.named(row)], values, unseen, [told_past.outcomes[row]])
-        wishes: dict[str, Any] = {"top": top, "level": level, "quantile": quantile, "n_threads": self._n_threads()}
         return next(explain_cases(posterior, case, told, told_past, **wishes))
 
     def what_if(
@@ -241,12 +240,19 @@ class Explaining(ABC):
     def _explanations(
         self, X: Any, y: ArrayLike | None, top: int, level: float, quantile: float
     ) -> Iterator[Explanation]:
-        _check_wishes(top, level, quantile)
+        wishes = self._wishes(top, level, quantile)
         posterior, new, encoded = self._cases_of(X, y)
         outcomes = None if y is None else self._outcomes_of(new.y, y)
         told = Told(encoded.ids, self.schema_.describe_rows(X), encoded.unseen, outcomes)
-        wishes: dict[str, Any] = {"top": top, "level": level, "quantile": quantile, "n_threads": self._n_threads()}
         return explain_cases(posterior, new, told, self._told_past(self.parents_), **wishes)
+
+    def _wishes(self, top: int, level: float, quantile: float) -> dict[str, Any]:
+        """How cases are to be explained, checked: what `explain_cases` takes by name."""
+        check_count("top", top, at_least=1)
+        _check_share("level", level)
+        _check_share("quantile", quantile)
+        wishes = {"top": top, "level": level, "quantile": quantile}
+        return {**wishes, "n_threads": self._n_threads(), "engine": self._predicting()}
 
     def _told_past(self, parents: NDArray[np.int64]) -> Past:
         """The past in the user's words."""
@@ -298,18 +304,16 @@ class Explaining(ABC):
     def _n_threads(self) -> int:
         """How many threads may be used."""
 
+    @abstractmethod
+    def _predicting(self) -> str:
+        """The engine for new cases."""
+
 
 def check_abstain(abstain: bool | float) -> float | None:
     """The share of past cases at which a model refuses; None: it never does."""
     if isinstance(abstain, bool | np.bool_):
         return QUANTILE if abstain else None
     return _check_share("abstain", abstain)
-
-
-def _check_wishes(top: int, level: float, quantile: float) -> None:
-    check_count("top", top, at_least=1)
-    _check_share("level", level)
-    _check_share("quantile", quantile)
 
 
 def _check_share(name: str, value: object) -> float:

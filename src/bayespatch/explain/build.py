@@ -94,6 +94,7 @@ def explain_cases(
     level: float = 0.9,
     quantile: float = 0.05,
     n_threads: int = 1,
+    engine: str = "auto",
 ) -> Iterator[Explanation]:
     """Explain cases, one after the other, batch by batch.
 
@@ -116,16 +117,19 @@ def explain_cases(
         Cases that are less familiar than all but this share of the past cases have no adequate precedent.
     n_threads : int
         Threads.
+    engine : {"cpu", "cuda", "auto"}
+        As in `predict_batches`.
     """
+    run: dict[str, Any] = {"n_threads": n_threads, "engine": engine}
     first = 0
-    for seen in predict_batches(posterior, cases, detail=True, n_threads=n_threads):
+    for seen in predict_batches(posterior, cases, detail=True, **run):
         rows = np.arange(first, first + len(seen.familiarity))
         first += len(rows)
         hidden = _part(cases, rows)
         # What would be said without knowing the outcome; the neighbors are those found with it.
         plain = seen
         if np.any(cases.y[rows] != HIDDEN):
-            plain = predict_cases(posterior, hidden, detail=True, n_threads=n_threads)
+            plain = predict_cases(posterior, hidden, detail=True, **run)
         votes = plain.mean_votes()
         probabilities = past.calibration.apply(votes)
         percentiles = past.percentile(plain.familiarity)
@@ -133,7 +137,7 @@ def explain_cases(
             _chosen(influence, cases.y_parents, best, top)
             for influence, best in zip(_influence(seen), probabilities.argmax(axis=1).tolist(), strict=True)
         ]
-        without = _without(posterior, hidden, plain, chosen, past.calibration, n_threads)
+        without = _without(posterior, hidden, plain, chosen, past.calibration, run)
         for i, row in enumerate(rows.tolist()):
             precedent = Precedent(bool(percentiles[i] > quantile), float(percentiles[i]), quantile)
             one = _One(posterior, cases, told, past, seen, plain, i, row, votes[i], probabilities[i], without[i], level)
@@ -167,7 +171,7 @@ def _without(
     plain: Prediction,
     chosen: Sequence[tuple[list[int], list[int]]],
     calibration: Calibration,
-    n_threads: int,
+    run: dict[str, Any],
 ) -> list[dict[int, NDArray[np.float64]]]:
     """Class probabilities of each case without each of its chosen parents, by parent.
 
@@ -182,7 +186,7 @@ def _without(
     assert plain.company is not None
     cases, parents = np.array(pairs).T
     votes = plain.mean_votes()[cases]
-    apart = predict_cases(posterior, _part(hidden, cases, parents), n_threads=n_threads).mean_votes()
+    apart = predict_cases(posterior, _part(hidden, cases, parents), **run).mean_votes()
     p = plain.company.probability[cases, parents].astype(np.float64)[:, None]
     beside = plain.company.votes_beside[cases, parents].astype(np.float64)
     without = (votes - beside + apart) / (2.0 - p)  # 1 - p of these draws have no such neighbor, and all of the others
