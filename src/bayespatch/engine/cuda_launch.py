@@ -19,6 +19,7 @@ except ImportError:
 
 REMEMBERED = 512  # tuples
 THREADS = 128  # of a block, where they do not work together
+MOST_BLOCKS = 2048  # where threads go over many items; on every card the same, and so are the sums
 
 
 class Launcher:
@@ -62,6 +63,13 @@ def grid_over(n: int, threads: int = THREADS) -> tuple[int, int]:
     """Blocks and threads for n items, one thread each."""
     threads = min(threads, n)
     return -(-n // threads), threads
+
+
+def grid_of_pairs(n_cases: int, n_features: int) -> tuple[int, int]:
+    """Blocks and threads for cases and features: a thread keeps a feature, and a block does a few cases at a time."""
+    width = min(n_features, THREADS)
+    together = min(n_cases, THREADS // width)
+    return min(MOST_BLOCKS, -(-n_cases // together)), width * together
 
 
 def power_of_two(at_least: int, at_most: int = 2**30) -> int:
