@@ -51,6 +51,19 @@ def test_importance_can_be_set():
     np.testing.assert_allclose(state.importance.double[0], q_tilde, rtol=1e-12)
 
 
+def test_blocks_of_any_size_draw_the_same(monkeypatch):
+    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    engine = CudaEngine(random_data(4, 9, 5, 3), Model("I", "exact", Hyperparameters(alpha=0.5)))
+    states = []
+    for block in (1, 2, 4):
+        monkeypatch.setattr(cuda_importance, "BLOCK", block)
+        states.append(engine.start(5, 0))
+        engine.sweep(states[-1])
+    for state in states[1:]:
+        np.testing.assert_array_equal(state.weights.above[:, :, :6], states[0].weights.above[:, :, :6])
+        np.testing.assert_allclose(state.weights.logits, states[0].weights.logits, rtol=1e-9)
+
+
 @pytest.mark.parametrize("threads", [2, 3, 128])  # fewer than features, as many, all of them for several cases
 def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatch):
     monkeypatch.setattr(cuda_memory, "GROUP", 1)

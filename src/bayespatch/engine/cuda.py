@@ -232,9 +232,8 @@ class CudaEngine(Engine):
 
     def count_neighbors(self, state: CudaState) -> None:
         """n_b and s_bj."""
-        counts = (state.weights.n_neighbors, state.weights.n_on)
-        self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, counts)
-        self.launch(cuda_moves.count_neighbors, grid_over(len(self.data.x)), state, state.entries, counts)
+        self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
+        self.launch(cuda_moves.count_neighbors, grid_over(len(self.data.x)), state, state.entries, state.weights)
 
     def nodes_for(self, capacity: int) -> Nodes:
         """What Model I needs to sum over w, for lists of this length."""

@@ -140,25 +140,23 @@ def summary_kernel(shape: Shape) -> Any:
 
 
 @cuda.jit
-def clear_counts(counts):
+def clear_counts(chain):
     """n_b and s_bj, before they are counted."""
-    n_neighbors, n_on = counts
     b = cuda.grid(1)
-    if b < n_neighbors.shape[0]:
-        n_neighbors[b] = 0
-        for j in range(n_on.shape[1]):
-            n_on[b, j] = 0
+    if b < chain.n_neighbors.shape[0]:
+        chain.n_neighbors[b] = 0
+        for j in range(chain.n_on.shape[1]):
+            chain.n_on[b, j] = 0
 
 
 @cuda.jit
-def count_neighbors(entries, counts):
+def count_neighbors(entries, chain):
     """n_b: how many cases parent b is a neighbor of; s_bj: for how many of them its feature j is on."""
-    n_neighbors, n_on = counts
     i = cuda.grid(1)
     if i < entries.n.shape[0]:
         for s in range(entries.n[i]):
             b = entries.parent[i, s]
-            cuda.atomic.add(n_neighbors, b, 1)
-            for j in range(n_on.shape[1]):
+            cuda.atomic.add(chain.n_neighbors, b, 1)
+            for j in range(chain.n_on.shape[1]):
                 if (entries.bits[i, s, j >> 5] >> np.uint32(j & 31)) & BIT != 0:
-                    cuda.atomic.add(n_on, (b, j), 1)
+                    cuda.atomic.add(chain.n_on, (b, j), 1)

@@ -9,7 +9,7 @@ are positive: 1/T is a finite mixture, and given a node the w are independent, e
 
     p(x_ij | z_i, q~) = sum_r W_r (c1 G_r + lam C_r),   G_r = prod_b f_b,   C_r = sum_agreeing q~_b s_r prod_others f_b,
 
-with f_b = 1 - q~_b + q~_b s_r: either x_ij comes from the base rate, or it was copied from an agreeing neighbor, which
+with f_b = 1 + q~_b (s_r - 1): either x_ij comes from the base rate, or it was copied from an agreeing neighbor, which
 is on. And w given z is drawn by choosing the node, where x_ij comes from, and then every w by itself. That is exact.
 
 For long lists fewer nodes than K = n/2 + 1 are enough for all digits of a double: some multiple of sqrt(n).
@@ -27,7 +27,7 @@ from scipy.linalg import eigh_tridiagonal
 from bayespatch.engine.cuda_case import in_word
 from bayespatch.engine.cuda_sums import open_item
 from bayespatch.engine.streams import inlined, uniform
-from bayespatch.engine.votes import OFF, ON, VOTE_OFF, VOTE_ON
+from bayespatch.engine.votes import OFF, ON, VOTE_ON
 
 HANDFUL = 4  # nodes that a thread deals with at once; rule k has k + 1 handfuls
 
@@ -76,10 +76,10 @@ def make_nodes(c2: NDArray[np.float64], lam: float, capacity: int) -> Nodes:
 
 
 @inlined
-def with_entry(base, copied, s, on, off, agreeing):
-    """G and C of a node with one more neighbor."""
-    factor = off + on * s
-    return base * factor, copied * factor + base * agreeing * s
+def with_entry(base, copied, below, on, agreeing):
+    """G and C/s of a node with one more neighbor; `below` is s - 1."""
+    factor = 1.0 + on * below
+    return base * factor, copied * factor + base * agreeing
 
 
 @inlined
@@ -90,18 +90,16 @@ def weigh_handful(c, nodes, importance, entries, handful, i, j, n):
     g0, g1, g2, g3 = 1.0, 1.0, 1.0, 1.0
     c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
     for r in range(n):
-        b = entries.parent[i, r]
-        on = importance[VOTE_ON, b, j]
-        off = importance[VOTE_OFF, b, j]
+        on = importance[VOTE_ON, entries.parent[i, r], j]
         agreeing = on if in_word(entries.same[i, r, j >> 5], j) else 0.0
-        g0, c0 = with_entry(g0, c0, s0, on, off, agreeing)
-        g1, c1 = with_entry(g1, c1, s1, on, off, agreeing)
-        g2, c2 = with_entry(g2, c2, s2, on, off, agreeing)
-        g3, c3 = with_entry(g3, c3, s3, on, off, agreeing)
+        g0, c0 = with_entry(g0, c0, s0 - 1.0, on, agreeing)
+        g1, c1 = with_entry(g1, c1, s1 - 1.0, on, agreeing)
+        g2, c2 = with_entry(g2, c2, s2 - 1.0, on, agreeing)
+        g3, c3 = with_entry(g3, c3, s3 - 1.0, on, agreeing)
     w0, w1, w2, w3 = weight[0, j], weight[1, j], weight[2, j], weight[3, j]
     return (
         (w0 * c.c1 * g0, w1 * c.c1 * g1, w2 * c.c1 * g2, w3 * c.c1 * g3),
-        (w0 * c.lam * c0, w1 * c.lam * c1, w2 * c.lam * c2, w3 * c.lam * c3),
+        (w0 * c.lam * s0 * c0, w1 * c.lam * s1 * c1, w2 * c.lam * s2 * c2, w3 * c.lam * s3 * c3),
     )
 
 
