@@ -82,7 +82,7 @@ OPTIONAL = (
 MAX_LINES = 400
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")
 # Kernels, which run on a GPU or in the simulator (tests/engine/test_cuda.py).
-NOT_MIRRORED = ("engine.cuda_importance", "engine.cuda_kernels", "engine.cuda_launch")
+NOT_MIRRORED = ("engine.cuda_importance", "engine.cuda_kernels", "engine.cuda_launch", "engine.cuda_moves")
 
 
 class Import(NamedTuple):

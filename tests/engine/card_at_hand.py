@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +11,18 @@ from numpy.typing import NDArray
 
 from bayespatch.engine import layout
 from bayespatch.engine.cuda_case import Entries, Table, words_of
-from bayespatch.engine.votes import Constants
-from bayespatch.model import Data, Hyperparameters, Kind, Model, agreement, feature_constants
+from bayespatch.engine.votes import ON, Constants
+from bayespatch.model import (
+    Data,
+    Hyperparameters,
+    Kind,
+    Latent,
+    Model,
+    agreement,
+    feature_constants,
+    log_likelihood_features,
+    log_likelihood_labels,
+)
 from tests.problems import random_data
 
 
@@ -43,7 +55,6 @@ def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_s
         own_parent=np.full(2, -1, np.int32),
         y_parents=data.y_parents.astype(np.int32),
         c2=c2,
-        reciprocal=1.0 / (c2 + c.lam * np.arange(6)[:, None]),
         mu=hyper.mu_per_class(2),
     )
     n = np.array([n_neighbors, 0], np.int32)
@@ -68,3 +79,29 @@ def w_of(entries: Entries, i: int, n_features: int) -> NDArray[np.bool_]:
     """w of the entries of case i, (n, P)."""
     rows = entries.bits[i, : entries.n[i]]
     return np.array([[bool(rows[s, j // 32] >> (j % 32) & 1) for j in range(n_features)] for s in range(entries.n[i])])
+
+
+def latent_of(at: Hand, w: NDArray[np.bool_]) -> Latent:
+    """The state of `hand` with the given w (n, P) for case 0."""
+    n, n_features = w.shape
+    z = np.zeros((2, 5), bool)
+    z[0, :n] = True
+    dense = np.zeros((2, 5, n_features), bool)
+    dense[0, :n] = w
+    kappa = np.zeros((2, 5))
+    kappa[0, :n] = at.entries.kappa[0, :n]
+    return Latent(np.full(n_features, 0.5), z, dense, kappa)
+
+
+def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int]) -> dict[tuple[bool, ...], float]:
+    """Every setting of w_0:j of the summed entries -> its probability times the likelihood of case 0."""
+    w = w_of(at.entries, 0, at.data.x.shape[1])
+    weights = {}
+    for setting in itertools.product([False, True], repeat=len(summed)):
+        w[summed, j] = setting
+        latent = latent_of(at, w)
+        log = log_likelihood_features(at.data, at.model, latent)[0].sum()
+        log += log_likelihood_labels(at.data, at.model, latent)[0]
+        on = importance[ON, : len(w), j]
+        weights[setting] = math.exp(log) * np.prod(np.where(w[:, j], on, 1 - on))
+    return weights

@@ -4,9 +4,10 @@ length is in ``tests/statistical``."""
 import numpy as np
 import pytest
 
-from bayespatch.engine import cuda_importance, cuda_memory
+from bayespatch.engine import cuda_importance, cuda_launch, cuda_memory
 from bayespatch.engine.cpu import CpuEngine
 from bayespatch.engine.cuda import CudaEngine
+from bayespatch.engine.cuda_nodes import compare_nodes
 from bayespatch.engine.tally import Tally
 from bayespatch.model import KINDS, Hyperparameters, Model
 from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
@@ -77,6 +78,48 @@ def test_importance_can_be_set():
     engine.set_importance(state, np.array([0.25, 0.5]), q_tilde)
     np.testing.assert_allclose(engine.observe(state).q_tilde, q_tilde, rtol=1e-12)
     np.testing.assert_allclose(state.importance.double[0], q_tilde, rtol=1e-12)
+
+
+def test_blocks_of_any_size_draw_the_same(monkeypatch):
+    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    engine = CudaEngine(random_data(4, 9, 5, 3), Model("I", "exact", Hyperparameters(alpha=0.5)))
+    states = []
+    for block in (1, 2, 4):
+        monkeypatch.setattr(cuda_importance, "BLOCK", block)
+        states.append(engine.start(5, 0))
+        engine.sweep(states[-1])
+    for state in states[1:]:
+        np.testing.assert_array_equal(state.weights.above[:, :, :6], states[0].weights.above[:, :, :6])
+        np.testing.assert_allclose(state.weights.logits, states[0].weights.logits, rtol=1e-9)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 128])  # fewer than features, as many, all of them for several cases
+def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatch):
+    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_importance, "BLOCK", 2)
+    monkeypatch.setattr(cuda_launch, "THREADS", threads)
+    monkeypatch.setattr(cuda_launch, "MOST_BLOCKS", 2)
+    data = random_data(4, 7, 5, 3)
+    engine = CudaEngine(data, Model("I", "exact", Hyperparameters(alpha=0.5, sigma2=1.0)))
+    state = engine.start(5, 0)
+    n_accepted = 0
+    for turn in range(3):
+        engine.sweep(state)
+        counted = state.weights.n_neighbors.copy(), state.weights.n_on.copy()
+        engine.count_neighbors(state)
+        np.testing.assert_array_equal(counted[0], state.weights.n_neighbors)
+        np.testing.assert_array_equal(counted[1], state.weights.n_on)
+        move = state.move._replace(old=state.move.old.copy())
+        engine.move_importance(state, np.uint64(turn), 0.0)
+        n_accepted += move.accepted.sum()
+        nodes = engine.nodes_for(state.entries.parent.shape[1])
+        for j in range(3):
+            logs = [
+                compare_nodes(engine.constants, engine.table, nodes, move.old, move.new, state.entries, i, j)
+                for i in range(7)
+            ]
+            np.testing.assert_allclose(move.log_ratio[j].sum(), sum(logs), atol=1e-12)
+    assert n_accepted > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

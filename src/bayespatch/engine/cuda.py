@@ -40,9 +40,10 @@ from bayespatch.engine.cpu import (
 )
 from bayespatch.engine.cuda_case import Entries, Importance, Table, words_of
 from bayespatch.engine.cuda_importance import Chain, Move, Parents, Prior
-from bayespatch.engine.cuda_kernels import Shape
-from bayespatch.engine.cuda_launch import Launcher, grid_over, power_of_two
+from bayespatch.engine.cuda_kernels import Run, Shape
+from bayespatch.engine.cuda_launch import Launcher, grid_of_pairs, grid_over, power_of_two
 from bayespatch.engine.cuda_memory import blank, check_fits, from_card, group_size, overwrite, require_card, to_card
+from bayespatch.engine.cuda_nodes import Nodes, make_nodes
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants
 
@@ -63,7 +64,7 @@ class CudaState:
     move: Move
     entries: Entries  # z, w and kappa
     spare: Entries  # where the next update of the cases writes
-    most: Any  # (1,) int32: the longest list, where it was too long
+    run: Run
     stream: Any
     launcher: Launcher
 
@@ -89,6 +90,7 @@ class CudaEngine(Engine):
         self.table = self.table_of(data)
         self.parents = Parents(to_card(layout.padded(data.x_parents, n_features, PARENT_MISSING)))
         self.numbers = to_card(np.arange(n_cases, dtype=np.int64))
+        self.nodes: dict[int, Nodes] = {}  # by the capacity of the lists
 
     @classmethod
     def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
@@ -105,7 +107,6 @@ class CudaEngine(Engine):
     def table_of(self, data: Data) -> Table:
         """The data on the card."""
         n_cases, n_parents = len(data.x), len(data.x_parents)
-        c2 = feature_constants(data, self.model)[1]
         table = Table(
             same=blank((self.n_words, n_cases, n_parents), np.uint32),
             votes=to_card(words_of(~np.isnan(data.x_parents))),
@@ -113,8 +114,7 @@ class CudaEngine(Engine):
             y=to_card(data.y.astype(np.int32)),
             own_parent=to_card(data.own_parent.astype(np.int32)),
             y_parents=to_card(data.y_parents.astype(np.int32)),
-            c2=to_card(c2),
-            reciprocal=to_card(1.0 / (c2 + self.constants.lam * np.arange(n_parents + 1)[:, None])),
+            c2=to_card(feature_constants(data, self.model)[1]),
             mu=to_card(self.model.hyper.mu_per_class(data.n_classes)),
         )
         values = (to_card(data.x.T), to_card(data.x_parents.T), to_card(data.windows.astype(np.float64)))
@@ -137,6 +137,7 @@ class CudaEngine(Engine):
         group = self.shape.group
         looked_at = -(-n_parents // group) * group  # parents, in whole groups
         values = Importance(blank(pairs, np.float64), blank((looked_at * n_features,), np.float32), group)
+        n_sums = grid_of_pairs(n_cases, n_features)[0] if self.constants.kind == 1 else n_cases
         state = CudaState(
             seed,
             chain,
@@ -155,12 +156,12 @@ class CudaEngine(Engine):
                 blank(pairs, np.float64),
                 blank((n_features,), np.float64),
                 blank((n_features,), np.float64),
-                blank((n_features, n_cases), np.float64),
+                blank((n_features, n_sums), np.float64),
                 blank((n_features,), np.int32),
             ),
             self.blank_entries(capacity),
             self.blank_entries(capacity),
-            to_card(np.zeros(1, np.int32)),
+            Run(self.numbers, to_card(np.zeros(1, np.int32))),
             cuda.stream(),
             Launcher(),
         )
@@ -202,7 +203,8 @@ class CudaEngine(Engine):
         for turn in range(N_TURNS[self.model.kind]):
             turn_key = subkey(key, TURNS + turn)
             self.move_importance(state, turn_key, rate)
-            self.count_neighbors(state)
+            if self.constants.kind != 1:
+                self.count_neighbors(state)
             self.draw_importance(state, turn_key)
         state.n_sweeps += 1
 
@@ -213,53 +215,61 @@ class CudaEngine(Engine):
         """
         kernel = cuda_kernels.update_kernel(self.shape)
         grid = len(self.data.x), self.shape.group
-        counts = state.weights.n_neighbors, state.weights.n_on
-        run = (self.numbers if numbers is None else to_card(numbers), state.most)
+        run = state.run if numbers is None else Run(to_card(numbers), state.run.most)
         while True:
-            self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, counts)
+            self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
             self.launch(
                 kernel, grid, state,
-                self.constants, self.table, state.importance, state.entries, state.spare, counts, run, key,
+                self.constants, self.table, state.importance, state.entries, state.spare, state.weights, run, key,
             )  # fmt: skip
-            most = int(from_card(state.most, state.stream)[0])
+            most = int(from_card(run.most, state.stream)[0])
             if most == 0:
                 state.entries, state.spare = state.spare, state.entries
                 return
             # Some cases found more neighbors than there is room for: the same again, with room.
-            overwrite(state.most, np.zeros(1, np.int32))
+            overwrite(run.most, np.zeros(1, np.int32))
             state.spare = self.blank_entries(self.capacity_for(most))
 
     def capacity_for(self, longest: int) -> int:
-        """Room for lists of this length: powers of two, because kernels are compiled for a capacity."""
+        """Room for lists of this length: powers of two, so that they seldom grow."""
         return min(len(self.data.x_parents), power_of_two(longest))
 
     def count_neighbors(self, state: CudaState) -> None:
         """n_b and s_bj."""
-        counts = (state.weights.n_neighbors, state.weights.n_on)
-        self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, counts)
-        self.launch(cuda_moves.count_neighbors, grid_over(len(self.data.x)), state, state.entries, counts)
+        self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
+        self.launch(cuda_moves.count_neighbors, grid_over(len(self.data.x)), state, state.entries, state.weights)
+
+    def nodes_for(self, capacity: int) -> Nodes:
+        """What Model I needs to sum over w, for lists of this length."""
+        if capacity not in self.nodes:
+            c2 = feature_constants(self.data, self.model)[1]
+            self.nodes[capacity] = Nodes(*map(to_card, make_nodes(c2, self.constants.lam, capacity)))
+        return self.nodes[capacity]
 
     def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
         """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
         n_cases, n_features = self.data.x.shape
-        shape = self.shape._replace(chunk=0, group=0, capacity=state.entries.parent.shape[1])
-        compare, redraw = cuda_moves.compare_kernel(shape), cuda_moves.redraw_kernel(shape)
+        c, table, entries, weights, move = self.constants, self.table, state.entries, state.weights, state.move
         propose_key, sum_key = subkey(key, PROPOSE), subkey(key, SUM)
-        blocks, threads = grid_over(n_cases)
         over_parents = power_of_two(len(self.data.x_parents), cuda_importance.BLOCK)
-        over_cases = power_of_two(n_cases, cuda_importance.BLOCK)
-        step = 1 if self.model.kind == "II" else n_features
-        sums = self.constants, self.table, state.entries, state.move, sum_key
-        weights, move = state.weights, state.move
+        over_sums = power_of_two(move.log_ratio.shape[1], cuda_importance.BLOCK)
+        step = 1 if c.kind == 2 else n_features
+        if c.kind == 1:
+            compare, redraw = cuda_moves.compare_by_nodes, cuda_moves.redraw_by_nodes(n_features)
+            over_cases = grid_of_pairs(n_cases, n_features)
+            over_pairs: Any = over_cases
+            sums: Any = c, table, self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
+        else:
+            compare, redraw = cuda_moves.compare_kernel(self.shape), cuda_moves.redraw_kernel(self.shape)
+            over_cases = blocks, threads = grid_over(n_cases)
+            over_pairs = (blocks, step), threads
+            sums = c, table, entries, move, sum_key
         for first in range(0, n_features, step):
-            last = first + step
-            self.launch(
-                cuda_importance.propose, (step, over_parents), state,
-                self.parents, weights, move, self.prior, propose_key, first,
-            )  # fmt: skip
-            self.launch(compare, ((blocks, step), threads), state, *sums, first)
-            self.launch(cuda_importance.decide, (step, over_cases), state, weights, move, propose_key, first, rate)
-            self.launch(redraw, (blocks, threads), state, *sums, first, last)
+            propose = self.parents, weights, move, self.prior, propose_key, first
+            self.launch(cuda_importance.propose, (step, over_parents), state, *propose)
+            self.launch(compare, over_pairs, state, *sums, first)
+            self.launch(cuda_importance.decide, (step, over_sums), state, weights, move, propose_key, first, rate)
+            self.launch(redraw, over_cases, state, *sums, first, first + step)
 
     def draw_importance(self, state: CudaState, key: np.uint64) -> None:
         """q given w with q-tilde integrated out, then q-tilde given both."""
@@ -276,7 +286,6 @@ class CudaEngine(Engine):
     def observe(self, state: CudaState) -> Observation:
         """What is kept of a chain after a sweep."""
         votes, log_likelihood = self.summarise(state)
-        self.count_neighbors(state)
         weights, stream = state.weights, state.stream
         logit_q = from_card(weights.logit_q, stream)
         n = from_card(state.entries.n, stream)
@@ -343,6 +352,7 @@ class CudaEngine(Engine):
         overwrite(state.weights.logits, arrays["logit_q_tilde"])
         overwrite(state.weights.step, arrays["step"])
         state.entries = self.entries_of(neighbors)
+        self.count_neighbors(state)
         self.fill_importance(state)
         return state
 

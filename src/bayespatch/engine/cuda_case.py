@@ -56,7 +56,6 @@ class Table(NamedTuple):
     own_parent: Any  # (N,) int32
     y_parents: Any  # (S,) int32
     c2: Any  # (P,) float64
-    reciprocal: Any  # (S+1, P) float64: 1 / (c2_j + lam t)
     mu: Any  # (M,) float64
 
 

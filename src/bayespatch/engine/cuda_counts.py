@@ -91,17 +91,18 @@ def choose_count(c, pair, weight, pair_key):
 
 
 @inlined
-def prepare_count(c, pair, j, k):
-    """Feature j, once k is chosen: `off` and `on` are chances."""
+def prepare_count(c, pair, pair_key, j, k):
+    """Feature j, once k is chosen: `off` and `on` are chances, and `scale` is a uniform number."""
     off = pair.off[j]
     on = pair.on[j] * ratio_of(pair, j, np.float32(c.lam) * np.float32(k))
     pair.off[j] = off / (off + on)
     pair.on[j] = on / (off + on)
+    pair.scale[j] = np.float32(to_unit(key_of(pair_key, j)))
 
 
 @inlined
-def next_coefficient(pair, poly, pair_key, j, degree):
+def next_coefficient(pair, poly, j, degree):
     """The coefficient of t^degree with feature j among the factors, and whether j is on if `degree` of those are."""
     below = poly[degree - 1] * pair.on[j] if degree > 0 else ZERO
     here = poly[degree] * pair.off[j] + below
-    return here, to_unit(key_of(pair_key, j)) * here < below
+    return here, pair.scale[j] * here < below

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from numba import cuda, float64, uint64
+from numba import cuda, float64, int32, uint64
 
 from bayespatch.engine.cuda_case import chance_at
 from bayespatch.engine.importance import beta_shape, set_importance, softplus
@@ -62,7 +62,7 @@ class Move(NamedTuple):
     new: Any  # (4, S, P)
     logit_new: Any  # (P,)
     log_prior: Any  # (P,) log of prior ratio and Jacobian
-    log_ratio: Any  # (P, N)
+    log_ratio: Any  # (P, N), or (P, blocks) in Model I
     accepted: Any  # (P,) int32
 
 
@@ -97,6 +97,22 @@ def block_sum(buffer, value):
     total = buffer[0]
     cuda.syncthreads()
     return total
+
+
+@cuda.jit(device=True)
+def sum_behind(buffer, value):
+    """The sum of a number over all later threads of a block, for each of them (Hillis and Steele, 1986)."""
+    t = cuda.threadIdx.x
+    buffer[t] = value
+    cuda.syncthreads()
+    step = 1
+    while step < cuda.blockDim.x:
+        more = buffer[t + step] if t + step < cuda.blockDim.x else 0.0
+        cuda.syncthreads()
+        buffer[t] += more
+        cuda.syncthreads()
+        step *= 2
+    return buffer[t] - value
 
 
 @compiled
@@ -249,12 +265,7 @@ def count_above(buffer, counts, most):
     mine = 0.0
     for k in range(first, last):
         mine += counts[k]
-    buffer[t] = mine
-    cuda.syncthreads()
-    left = 0
-    for other in range(t + 1, cuda.blockDim.x):
-        left += int(buffer[other])
-    cuda.syncthreads()
+    left = int(sum_behind(buffer, mine))
     for k in range(last - 1, first - 1, -1):
         here = counts[k]
         counts[k] = left
@@ -266,16 +277,17 @@ def count_above(buffer, counts, most):
 def draw_q(chain, prior, key):
     """q_j given w, q~ integrated out: a slice-sampling step (``importance.slice_logit_q``), one block a feature."""
     buffer = cuda.shared.array(BLOCK, float64)
+    longest = cuda.shared.array(1, int32)
     rng = cuda.local.array(2, uint64)
     t = cuda.threadIdx.x
     n_threads = cuda.blockDim.x
     j = cuda.blockIdx.x
-    buffer[t] = most_of(chain.n_neighbors, t, n_threads)
+    if t == 0:
+        longest[0] = 0
     cuda.syncthreads()
-    most = 0
-    for other in range(n_threads):
-        most = max(most, int(buffer[other]))
+    cuda.atomic.max(longest, 0, most_of(chain.n_neighbors, t, n_threads))
     cuda.syncthreads()
+    most = longest[0]
     for k in range(t, most + 1, n_threads):
         chain.above[0, j, k] = 0
         chain.above[1, j, k] = 0

@@ -80,6 +80,13 @@ def find_agreement(values, table):
                 table.same[word, i, b] = agreement(values, word, b, i)
 
 
+class Run(NamedTuple):
+    """What an update of the cases is told, and tells."""
+
+    numbers: Any  # (N,) int64: of the cases in the whole data
+    most: Any  # (1,) int32: the longest list, where it was too long
+
+
 class Counting(NamedTuple):
     """Model II: what a group of threads needs to weigh a pair."""
 
@@ -166,7 +173,7 @@ def drawing(kind: int, size: int, group: int) -> Any:
     def given_count(c, table, importance, case, change, counting, i, b, pair_key, k):
         lane = cuda.threadIdx.x
         for j in range(lane, size, group):
-            prepare_count(c, counting.pair, j, k)
+            prepare_count(c, counting.pair, pair_key, j, k)
         for degree in range(lane, n_counts, group):
             counting.row[degree] = 1.0 if degree == 0 else 0.0
         cuda.syncwarp()
@@ -175,7 +182,7 @@ def drawing(kind: int, size: int, group: int) -> Any:
                 degree = first + lane
                 here, on = np.float32(0.0), False
                 if degree < n_counts:
-                    here, on = next_coefficient(counting.pair, counting.row, pair_key, j, degree)
+                    here, on = next_coefficient(counting.pair, counting.row, j, degree)
                 decided = np.uint32(cuda.ballot_sync(everyone, on))
                 if degree < n_counts:
                     counting.row[degree] = here
@@ -197,7 +204,7 @@ def drawing(kind: int, size: int, group: int) -> Any:
 def update_kernel(shape: Shape) -> Any:
     """One sweep over all parents of every case, from the entries `old` to `new`; `most`: the longest list, if too long.
 
-    A group of threads a case, a block each; a group is a warp or a part of one. `counts`, n_b and s_bj, are added to.
+    A group of threads a case, a block each; a group is a warp or a part of one. n_b and s_bj of `chain` are added to.
     """
     kind, size, n_classes, chunk, group, _ = shape
     n_words = -(-size // 32)
@@ -212,9 +219,7 @@ def update_kernel(shape: Shape) -> Any:
     import os
 
     @cuda.jit(fastmath=True, **({} if "REGS" not in os.environ else {"max_registers": int(os.environ["REGS"])}))
-    def kernel(c, table, importance, old, new, counts, run, key):
-        numbers, most = run
-        n_neighbors, n_on = counts
+    def kernel(c, table, importance, old, new, chain, run, key):
         votes = cuda.shared.array((2, size), exact)
         gain = cuda.shared.array((2, size), float32)
         class_votes = cuda.shared.array(n_classes, exact)
@@ -249,7 +254,7 @@ def update_kernel(shape: Shape) -> Any:
         lane = cuda.threadIdx.x
         n_parents = table.same.shape[2]
         own_parent = table.own_parent[i]
-        case_key = np.uint64(key_of(key, numbers[i]))
+        case_key = np.uint64(key_of(key, run.numbers[i]))
         n_old = old.n[i]
         following = old.parent[i, 0] if n_old > 0 else n_parents
         begin_case(kind, c, table, old, case, i, lane, group)
@@ -320,9 +325,9 @@ def update_kernel(shape: Shape) -> Any:
                     cast_votes(kind, c, table, case, change, i, b_new, k, lane, group)
                     for j in range(lane, size, group):
                         if (change.bits[j >> 5] >> np.uint32(j & 31)) & BIT != 0:
-                            cuda.atomic.add(n_on, (b_new, j), 1)
+                            cuda.atomic.add(chain.n_on, (b_new, j), 1)
                     if lane == 0:
-                        cuda.atomic.add(n_neighbors, b_new, 1)
+                        cuda.atomic.add(chain.n_neighbors, b_new, 1)
                         store_entry(kind, new, change, n, i, b_new, k)
                     n += 1
                 cuda.syncwarp()
@@ -332,6 +337,6 @@ def update_kernel(shape: Shape) -> Any:
         if lane == 0:
             new.n[i] = n
             if n > new.parent.shape[1]:
-                cuda.atomic.max(most, 0, n)
+                cuda.atomic.max(run.most, 0, n)
 
     return kernel

@@ -1,13 +1,18 @@
 """Launching kernels that take many arrays, quickly.
 
 numba-cuda finds out the types of all arguments and describes every array to the driver anew at each launch, which
-takes longer than most of our kernels run. Here neither types nor tuples of arrays ever change: they are described once.
+takes longer than most of our kernels run. Here neither types nor named tuples of arrays ever change: they are described
+once, and a launch converts only numbers and what comes in plain tuples, which are made for a single launch.
 Where numba-cuda is not built as expected, kernels are launched in the ordinary way.
 """
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
+
+import numpy as np
+from numba import cuda
 
 try:
     from cuda.core import LaunchConfig, launch
@@ -17,44 +22,59 @@ try:
 except ImportError:
     DESCRIBES = False
 
-REMEMBERED = 512  # tuples
+REMEMBERED = 64  # named tuples
 THREADS = 128  # of a block, where they do not work together
+MOST_BLOCKS = 2048  # where threads go over many items; on every card the same, and so are the sums
+NUMBERS = {"int64": int, "uint64": np.uint64, "float64": float}  # what `launch` takes for them, 8 bytes each
+WRAPPED = ctypes.c_int64, ctypes.c_double  # `launch` is quicker with what is inside
 
 
 class Launcher:
-    """Launches kernels, and remembers what they and their tuples of arrays look like."""
+    """Launches the kernels of a chain in its stream, and remembers what they and their arguments look like."""
 
     def __init__(self) -> None:
         self.ready: dict[Any, Any] = {}  # kernel -> specialised kernel
-        self.described: dict[tuple[int, Any], tuple[Any, list[Any]]] = {}  # tuple -> itself (kept alive), its arguments
+        self.prepared: dict[Any, Any] = {}  # kernel and grid -> what does not depend on the arguments
+        self.described: dict[int, tuple[Any, list[Any]]] = {}  # named tuple -> itself (kept alive), its arguments
 
     def __call__(self, kernel: Any, grid: Any, stream: Any, *args: Any) -> None:
         """Run `kernel` on a grid (blocks, threads)."""
         if kernel not in self.ready:
             self.ready[kernel] = kernel.specialize(*args)
-        ready = self.ready[kernel]
-        configured = ready[*grid, stream]
         if not DESCRIBES:
-            configured(*args)
+            self.ready[kernel][*grid, stream](*args)
             return
-        overload = next(iter(ready.overloads.values()))
+        cuda.current_context()  # the chain may have come to another thread
+        if (kernel, grid) not in self.prepared:
+            self.prepared[kernel, grid] = self.prepare(kernel, grid, stream)
+        overload, numbers, place = self.prepared[kernel, grid]
         flat: list[Any] = []
-        for kind, value in zip(overload.argument_types, args, strict=True):
-            flat += self.describe(overload, kind, value, configured.stream)
+        for kind, number, value in zip(overload.argument_types, numbers, args, strict=True):
+            if number:
+                flat.append(number(value))
+            else:
+                flat += self.describe(overload, kind, value, place[0])
+        launch(*place, *flat)
+
+    def prepare(self, kernel: Any, grid: Any, stream: Any) -> tuple[Any, list[Any], tuple[Any, Any, Any]]:
+        """The compiled kernel, which of its arguments are numbers, and where and how it is launched."""
+        configured = self.ready[kernel][*grid, stream]
+        overload = next(iter(self.ready[kernel].overloads.values()))
         config = LaunchConfig(grid=configured.griddim, block=configured.blockdim)
-        launch(configured.stream, config, overload._codelibrary.get_cufunc().kernel, *flat)
+        numbers = [NUMBERS.get(str(kind)) for kind in overload.argument_types]
+        return overload, numbers, (configured.stream, config, overload._codelibrary.get_cufunc().kernel)
 
     def describe(self, overload: Any, kind: Any, value: Any, stream: Any) -> list[Any]:
         """An argument as the driver takes it."""
-        name = id(value), kind
-        if isinstance(value, tuple) and name in self.described:
-            return self.described[name][1]
-        flat: list[Any] = []
-        overload._prepare_args(kind, value, stream, [], flat)
-        if isinstance(value, tuple):
+        if id(value) in self.described:
+            return self.described[id(value)][1]
+        found: list[Any] = []
+        overload._prepare_args(kind, value, stream, [], found)
+        flat = [one.value if isinstance(one, WRAPPED) else one for one in found]
+        if hasattr(value, "_fields"):
             if len(self.described) >= REMEMBERED:
                 self.described.clear()
-            self.described[name] = value, flat
+            self.described[id(value)] = value, flat
         return flat
 
 
@@ -62,6 +82,13 @@ def grid_over(n: int, threads: int = THREADS) -> tuple[int, int]:
     """Blocks and threads for n items, one thread each."""
     threads = min(threads, n)
     return -(-n // threads), threads
+
+
+def grid_of_pairs(n_cases: int, n_features: int) -> tuple[int, int]:
+    """Blocks and threads for cases and features: a thread keeps a feature, and a block does a few cases at a time."""
+    width = min(n_features, THREADS)
+    together = min(n_cases, THREADS // width)
+    return min(MOST_BLOCKS, -(-n_cases // together)), width * together
 
 
 def power_of_two(at_least: int, at_most: int = 2**30) -> int:

@@ -1,5 +1,5 @@
 """CUDA kernels over cases with w summed out or drawn afresh, and what is counted of the cases: a thread does what
-``cuda_sums`` says. The update of the cases is in ``cuda_kernels``.
+``cuda_nodes`` (Model I) or ``cuda_sums`` (Models II and III) says. The update of the cases is in ``cuda_kernels``.
 """
 
 from __future__ import annotations
@@ -8,33 +8,85 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import cuda, float64, uint64
+from numba import cuda, float64, int32, int64, uint64
 
 from bayespatch.engine.cuda_case import BIT
 from bayespatch.engine.cuda_kernels import KEPT, Shape
-from bayespatch.engine.cuda_sums import (
-    compare_counts,
-    compare_settings,
-    redraw_counts,
-    redraw_settings,
-    summarise_case,
-)
+from bayespatch.engine.cuda_launch import THREADS
+from bayespatch.engine.cuda_nodes import begin_redraw, compare_nodes, draw_w
+from bayespatch.engine.cuda_sums import compare_settings, redraw_settings, summarise_case
+
+
+@cuda.jit
+def compare_by_nodes(c, table, nodes, entries, chain, move, key, first):
+    """Model I: log_ratio[j, block], how much better the new q~ explains feature j of the block's cases, w summed out;
+    j from `first` on.
+
+    The threads of a block are the features of a few cases (`grid_of_pairs`): they read the same list of neighbors, and
+    rows of q~ side by side. A thread keeps its feature and goes over cases, always the same ones in the same order.
+    """
+    t = cuda.threadIdx.x
+    n_features = move.accepted.shape[0]
+    width = min(n_features, cuda.blockDim.x)
+    together = cuda.blockDim.x // width
+    logs = cuda.shared.array(THREADS, float64)
+    for base in range(first, n_features, width):
+        j = base + t % width
+        log = 0.0
+        if j < n_features:
+            for i in range(cuda.blockIdx.x * together + t // width, entries.n.shape[0], cuda.gridDim.x * together):
+                log += compare_nodes(c, table, nodes, move.old, move.new, entries, i, j)
+        logs[t] = log
+        cuda.syncthreads()
+        if t < width and j < n_features:
+            log = 0.0
+            for row in range(together):
+                log += logs[row * width + t]
+            move.log_ratio[j, cuda.blockIdx.x] = log
+        cuda.syncthreads()
+
+
+@lru_cache(KEPT)
+def redraw_by_nodes(n_features: int) -> Any:
+    """Model I: w_i:j afresh for features first..last-1 whose new q~ was accepted, and s_bj with it.
+
+    A thread keeps its feature. Features share words: a bit is switched where it changes, and the others are left alone.
+    """
+
+    @cuda.jit
+    def kernel(c, table, nodes, entries, chain, move, key, first, last):
+        t = cuda.threadIdx.x
+        features = cuda.shared.array(n_features, int64)
+        n_accepted = cuda.shared.array(1, int32)
+        rng = cuda.local.array(2, uint64)
+        if t == 0:
+            n_accepted[0] = 0
+        cuda.syncthreads()
+        for j in range(first + t, last, cuda.blockDim.x):
+            if move.accepted[j]:
+                features[cuda.atomic.add(n_accepted, 0, 1)] = j
+        cuda.syncthreads()
+        width = max(1, min(n_accepted[0], cuda.blockDim.x))
+        together = cuda.blockDim.x // width
+        if t < width * together:
+            for position in range(t % width, n_accepted[0], width):
+                j = features[position]
+                mask = np.uint32(BIT << np.uint32(j & 31))
+                for i in range(cuda.blockIdx.x * together + t // width, entries.n.shape[0], cuda.gridDim.x * together):
+                    s, source = begin_redraw(c, table, nodes, move.old, entries, rng, key, i, j)
+                    for r in range(entries.n[i]):
+                        on = draw_w(table, move.old, entries, rng, s, source, r, i, j)
+                        if on != (entries.bits[i, r, j >> 5] & mask != 0):
+                            cuda.atomic.xor(entries.bits, (i, r, j >> 5), mask)
+                            cuda.atomic.add(chain.n_on, (entries.parent[i, r], j), 1 if on else -1)
+
+    return kernel
 
 
 @lru_cache(KEPT)
 def compare_kernel(shape: Shape) -> Any:
     """log_ratio[j, i]: how much better the new q~ explains feature j of case i, w summed out; j from `first` on."""
-    kind, size, n_classes, _, _, capacity = shape
-    n_terms = capacity + 1
-
-    @cuda.jit
-    def by_counts(c, table, entries, move, key, first):
-        i = cuda.grid(1)
-        j = first + cuda.blockIdx.y
-        if i < entries.n.shape[0]:
-            count = cuda.local.array(n_terms, float64)
-            copied = cuda.local.array(n_terms, float64)
-            move.log_ratio[j, i] = compare_counts(c, table, move.old, move.new, entries, count, copied, i, j)
+    kind, size, n_classes, _, _, _ = shape
 
     @cuda.jit
     def by_settings(c, table, entries, move, key, first):
@@ -48,25 +100,13 @@ def compare_kernel(shape: Shape) -> Any:
                 kind, c, table, move.old, move.new, entries, votes, class_votes, rng, key, i, j
             )
 
-    return by_counts if kind == 1 else by_settings
+    return by_settings
 
 
 @lru_cache(KEPT)
 def redraw_kernel(shape: Shape) -> Any:
     """w_i:j afresh for features first..last-1 whose new q~ was accepted. One thread a case: features share words."""
-    kind, size, n_classes, _, _, capacity = shape
-    n_terms = capacity + 1
-
-    @cuda.jit
-    def by_counts(c, table, entries, move, key, first, last):
-        i = cuda.grid(1)
-        if i < entries.n.shape[0]:
-            count = cuda.local.array(n_terms, float64)
-            copied = cuda.local.array(n_terms, float64)
-            rng = cuda.local.array(2, uint64)
-            for j in range(first, last):
-                if move.accepted[j]:
-                    redraw_counts(c, table, move.old, entries, count, copied, rng, key, i, j)
+    kind, size, n_classes, _, _, _ = shape
 
     @cuda.jit
     def by_settings(c, table, entries, move, key, first, last):
@@ -79,7 +119,7 @@ def redraw_kernel(shape: Shape) -> Any:
                 if move.accepted[j]:
                     redraw_settings(kind, c, table, move.old, entries, votes, class_votes, rng, key, i, j)
 
-    return by_counts if kind == 1 else by_settings
+    return by_settings
 
 
 @lru_cache(KEPT)
@@ -100,25 +140,23 @@ def summary_kernel(shape: Shape) -> Any:
 
 
 @cuda.jit
-def clear_counts(counts):
+def clear_counts(chain):
     """n_b and s_bj, before they are counted."""
-    n_neighbors, n_on = counts
     b = cuda.grid(1)
-    if b < n_neighbors.shape[0]:
-        n_neighbors[b] = 0
-        for j in range(n_on.shape[1]):
-            n_on[b, j] = 0
+    if b < chain.n_neighbors.shape[0]:
+        chain.n_neighbors[b] = 0
+        for j in range(chain.n_on.shape[1]):
+            chain.n_on[b, j] = 0
 
 
 @cuda.jit
-def count_neighbors(entries, counts):
+def count_neighbors(entries, chain):
     """n_b: how many cases parent b is a neighbor of; s_bj: for how many of them its feature j is on."""
-    n_neighbors, n_on = counts
     i = cuda.grid(1)
     if i < entries.n.shape[0]:
         for s in range(entries.n[i]):
             b = entries.parent[i, s]
-            cuda.atomic.add(n_neighbors, b, 1)
-            for j in range(n_on.shape[1]):
+            cuda.atomic.add(chain.n_neighbors, b, 1)
+            for j in range(chain.n_on.shape[1]):
                 if (entries.bits[i, s, j >> 5] >> np.uint32(j & 31)) & BIT != 0:
-                    cuda.atomic.add(n_on, (b, j), 1)
+                    cuda.atomic.add(chain.n_on, (b, j), 1)

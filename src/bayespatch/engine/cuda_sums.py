@@ -1,15 +1,9 @@
-"""One feature of one case with its w summed out, as a GPU wants it: little memory a thread, double precision.
+"""Models II and III, one feature of one case with its w summed out, as a GPU wants it: little memory a thread, double
+precision. Model I is in ``cuda_nodes``.
 
-The sums are those of ``summing.py``; w is drawn afresh in another way.
-
-Model I. Given z, 1/T = 1/(c2 + lam t) is the integral of exp(-v T) over v > 0. With v at hand the w are independent,
-each on with odds q~ exp(-lam v) / (1 - q~). So: draw t, the number that are on, and whether x_ij came from the base
-rate or was copied from an agreeing neighbor; draw v given t, an exponential number of rate c2 + lam t; forget t; draw
-w given v. That is exact, and needs the polynomials of all entries only, not those of the first 1, 2, ....
-
-Models II and III. The 2^m settings are visited in the order of a Gray code, one w switched at a time, and weighed as
-they come: the sum is kept relative to the largest likelihood so far, and a setting is chosen on the way. In Model II a
-w changes kappa, hence all features and the label of the case.
+The sums are those of ``summing.py``; w is drawn afresh in another way. The 2^m settings are visited in the order of a
+Gray code, one w switched at a time, and weighed as they come: the sum is kept relative to the largest likelihood so
+far, and a setting is chosen on the way. In Model II a w changes kappa, hence all features and the label of the case.
 """
 
 from __future__ import annotations
@@ -19,8 +13,8 @@ import math
 import numpy as np
 
 from bayespatch.engine.cuda_case import BIT, in_word, strength
-from bayespatch.engine.streams import inlined, key_of, open_stream, uniform, uniform_positive
-from bayespatch.engine.votes import AGREE, OFF, ON, TOTAL, VOTE_OFF, VOTE_ON
+from bayespatch.engine.streams import inlined, key_of, open_stream, uniform
+from bayespatch.engine.votes import AGREE, OFF, ON, TOTAL
 
 
 @inlined
@@ -50,99 +44,6 @@ def switch(entries, s, i, j, on):
         entries.bits[i, s, word] |= mask
     else:
         entries.bits[i, s, word] &= ~mask
-
-
-@inlined
-def sum_over_counts(c, table, importance, entries, count, copied, i, j, n):
-    """Model I: p(x_ij | z_i, q~). Leaves the polynomials of all entries: `count[t]`, the probability that t of them are
-    on, and `copied[t]`, the same times the number of agreeing ones among them.
-    """
-    count[0] = 1.0
-    copied[0] = 0.0
-    for r in range(n):
-        b = entries.parent[i, r]
-        on = importance[VOTE_ON, b, j]
-        off = importance[VOTE_OFF, b, j]
-        agreeing = on if in_word(entries.same[i, r, j >> 5], j) else 0.0
-        count[r + 1] = 0.0
-        copied[r + 1] = 0.0
-        for t in range(r + 1, 0, -1):
-            copied[t] = copied[t] * off + copied[t - 1] * on + count[t - 1] * agreeing
-            count[t] = count[t] * off + count[t - 1] * on
-        count[0] *= off
-    total = 0.0
-    for t in range(n + 1):
-        total += (c.c1 * count[t] + c.lam * copied[t]) * table.reciprocal[t, j]
-    return total
-
-
-@inlined
-def compare_counts(c, table, old, new, entries, count, copied, i, j):
-    """Model I: log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~)."""
-    n = entries.n[i]
-    if n == 0 or not in_word(table.observed[j >> 5, i], j):
-        return 0.0
-    before = sum_over_counts(c, table, old, entries, count, copied, i, j, n)
-    return math.log(sum_over_counts(c, table, new, entries, count, copied, i, j, n) / before)
-
-
-@inlined
-def redraw_counts(c, table, importance, entries, count, copied, rng, key, i, j):
-    """Model I: w_i:j given z and q~."""
-    n = entries.n[i]
-    if n == 0:
-        return
-    open_item(rng, key, j, i)
-    tilt = 1.0
-    copied_from = -1
-    if in_word(table.observed[j >> 5, i], j):
-        u = uniform(rng) * sum_over_counts(c, table, importance, entries, count, copied, i, j, n)
-        copying = False
-        drawn = 0
-        for t in range(n + 1):
-            drawn = t
-            u -= c.c1 * count[t] * table.reciprocal[t, j]
-            if u < 0.0:
-                break
-            u -= c.lam * copied[t] * table.reciprocal[t, j]
-            if u < 0.0:
-                copying = True
-                break
-        tilt = math.exp(c.lam * math.log(uniform_positive(rng)) * table.reciprocal[drawn, j])
-        if copying:
-            copied_from = choose_source(importance, entries, tilt, rng, i, j, n)
-    for r in range(n):
-        b = entries.parent[i, r]
-        on = importance[ON, b, j]
-        if in_word(table.votes[j >> 5, b], j):
-            on *= tilt
-        u = uniform(rng)
-        switch(entries, r, i, j, r == copied_from or u * (importance[OFF, b, j] + on) < on)
-
-
-@inlined
-def choose_source(importance, entries, tilt, rng, i, j, n):
-    """Which of the agreeing entries x_ij was copied from: in proportion to its chance of being on."""
-    total = 0.0
-    for r in range(n):
-        total += chance_of_source(importance, entries, tilt, i, j, r)
-    u = uniform(rng) * total
-    source = -1
-    for r in range(n):
-        chance = chance_of_source(importance, entries, tilt, i, j, r)
-        if chance > 0.0 and u >= 0.0:
-            source = r
-        u -= chance
-    return source
-
-
-@inlined
-def chance_of_source(importance, entries, tilt, i, j, r):
-    if not in_word(entries.same[i, r, j >> 5], j):
-        return 0.0
-    b = entries.parent[i, r]
-    on = importance[ON, b, j] * tilt
-    return on / (importance[OFF, b, j] + on)
 
 
 @inlined
