@@ -10,8 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine import layout
-from bayespatch.engine.cuda_case import Entries, Table, words_of
-from bayespatch.engine.votes import ON, Constants
+from bayespatch.engine.cuda_case import (
+    Case,
+    Change,
+    Entries,
+    Own,
+    Table,
+    begin_case,
+    chance_at,
+    refresh_labels,
+    take_gains,
+    words_of,
+)
+from bayespatch.engine.votes import ON, VOTE_ON, Constants
 from bayespatch.model import (
     Data,
     Hyperparameters,
@@ -105,3 +116,35 @@ def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int
         on = importance[ON, : len(w), j]
         weights[setting] = math.exp(log) * np.prod(np.where(w[:, j], on, 1 - on))
     return weights
+
+
+B, GROUP = 4, 2  # the parent that may become a neighbor of case 0; threads that look at parents together
+
+
+def begun(kind, seed=0, n_features=5, n_lanes=1):
+    at = hand(kind, seed, n_features=n_features)
+    exact = np.float64 if kind == "III" else np.float32
+    shape = (2, n_features)
+    case = Case(
+        np.full(shape, 7, exact), np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.full(2, 7, exact),
+        np.zeros(2, np.float32), np.zeros((2, 2), np.float32),
+    )  # fmt: skip
+    words = [np.zeros(1, np.uint32) for _ in range(2)]
+    own = Own(np.zeros(shape, np.float32), at.table.same[:, 0, B].copy(), *words[:1], *np.zeros((2, 4), np.float32))
+    for lane in range(n_lanes):
+        begin_case(at.c.kind, at.c, at.table, at.entries, case, 0, lane, n_lanes)
+    for lane in range(n_lanes):
+        refresh_labels(at.c.kind, at.c, at.table, case, 0, lane, n_lanes)
+    take_gains(case, own)
+    change = Change(np.array([0b10110], np.uint32), at.table.same[:, 0, B].copy())
+    return at, case, own, change
+
+
+def chances(at):
+    """`Importance.chance` of `hand`."""
+    n_parents, n_features = at.new.shape[1:]
+    chance = np.zeros(6 * n_features, np.float32)
+    for b in range(n_parents):
+        for j in range(n_features):
+            chance[chance_at(b, j, n_features, GROUP)] = at.new[VOTE_ON, b, j]
+    return chance, np.uint64(chance_at(B, 0, n_features, GROUP))

@@ -15,7 +15,7 @@ from tests.problems import PROBLEMS, random_data
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_updates_are_those_of_the_cpu(kind):
+def test_updates_are_those_of_the_definitions(kind):
     data, hyper = PROBLEMS["crowd"]()
     check_updates(data, Model(kind, "exact", hyper), 4)
 
@@ -66,7 +66,7 @@ def test_what_is_summed_of_a_draw_is_the_same_on_the_cpu(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_predictions_tell_what_those_of_the_cpu_tell(kind):
+def test_predictions_tell_all_of_the_neighbors(kind):
     check_predictions(kind, 2)
 
 

@@ -4,34 +4,17 @@ import numpy as np
 import pytest
 
 from bayespatch.engine.cuda_case import (
-    Case,
-    Importance,
-    Own,
-    begin_case,
+    accepted,
     cast_votes,
     largest_odds,
     ones,
+    pick,
     refresh_labels,
-    take_ratios,
     turned_down,
 )
 from bayespatch.engine.votes import AGREES, DIFFERS, VOTE_OFF, VOTE_ON
 from bayespatch.model import KINDS, Latent, label_votes
-from tests.engine.card_at_hand import hand, w_of
-
-
-def begun(kind, seed=0, n_features=5):
-    at = hand(kind, seed, n_features=n_features)
-    exact = np.float64 if kind == "III" else np.float32
-    shape = (2, n_features)
-    case = Case(
-        np.zeros(shape, exact), np.zeros(shape, np.float32), np.zeros(2), np.zeros(2, np.float32),
-        np.zeros(1, np.uint32), np.zeros(1, np.uint32),
-    )  # fmt: skip
-    own = Own(np.array([1, 2], np.uint64), np.zeros(shape, np.float32), at.table.same[:, 0, 4].copy(), np.zeros(1))
-    begin_case(at.c.kind, at.c, at.table, at.entries, case, 0)
-    take_ratios(case, own)
-    return at, case, own
+from tests.engine.card_at_hand import GROUP, B, begun, chances, w_of
 
 
 def test_ones_counts_bits():
@@ -41,21 +24,24 @@ def test_ones_counts_bits():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_neighbor_that_comes_and_goes_leaves_no_trace(kind):
-    at, case, _ = begun(kind)
-    before = [np.array(part) for part in case[:4]]
-    case.bits[0] = 0b10110
-    case.same[0] = at.table.same[0, 0, 4]
+    at, case, _, change = begun(kind)
+    before = [np.array(part) for part in case]
     for k in (0.75, -0.75):
-        for first in range(3):  # three threads share the features
-            cast_votes(at.c.kind, at.c, at.table, case, 0, 4, k, first, 3)
-        case.class_votes[at.table.y_parents[4]] += k
+        for lane in range(3):  # three threads share the features
+            cast_votes(at.c.kind, at.c, at.table, case, change, 0, B, k, lane, 3)
         refresh_labels(at.c.kind, at.c, at.table, case, 0, 0, 1)
-    for was, now in zip(before, case[:4], strict=True):
+    for was, now in zip(before, case, strict=True):
         np.testing.assert_allclose(now, was, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_threads_begin_a_case_as_one_does(kind):
+    for one, three in zip(begun(kind)[1], begun(kind, n_lanes=3)[1], strict=True):
+        np.testing.assert_array_equal(one, three)
+
+
 def test_votes_for_classes_are_those_of_the_model():
-    at, case, _ = begun("I")
+    at, case, _, _ = begun("I")
     z = np.zeros((2, 5), bool)
     z[0, :3] = True
     w = np.zeros((2, 5, 5), bool)
@@ -66,12 +52,17 @@ def test_votes_for_classes_are_those_of_the_model():
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 30])
 def test_odds_are_the_product_however_it_is_split(chunk):
-    at, case, own = begun("I")
-    importance = Importance(at.new, at.new.astype(np.float32))
+    at, case, own, _ = begun("I")
+    chance, start = chances(at)
     same = [(int(own.same[0]) >> j) & 1 for j in range(5)]
-    ratio = np.where(same, case.ratio[AGREES], case.ratio[DIFFERS]).astype(float)
-    expected = at.c.prior_odds * 1.5 * np.prod(at.new[VOTE_OFF, 4] + at.new[VOTE_ON, 4] * ratio)
-    assert largest_odds(1, at.c, importance, own, np.float32(1.5), 4, chunk) == pytest.approx(expected, rel=1e-5)
+    ratio = 1.0 + np.where(same, case.gain[AGREES], case.gain[DIFFERS]).astype(float)
+    expected = at.c.prior_odds * 1.5 * np.prod(at.new[VOTE_OFF, B] + at.new[VOTE_ON, B] * ratio)
+    assert largest_odds(at.c, chance, own, np.float32(1.5), start, GROUP, chunk) == pytest.approx(expected, rel=1e-5)
+
+
+def test_indices_are_picked_in_proportion_to_their_weights():
+    weight = np.array([0.5, 0.0, 2.0, 1.5])
+    assert [pick(weight, 4, u) for u in (0.0, 0.49, 0.51, 2.4, 2.6, 3.99, 4.0)] == [0, 0, 2, 2, 3, 3, 3]
 
 
 def test_nobody_is_turned_down_whom_all_bits_would_accept():
@@ -79,6 +70,10 @@ def test_nobody_is_turned_down_whom_all_bits_would_accept():
     for odds in 10.0 ** rng.uniform(-9, 9, 300):
         limit = odds / (1 + odds)
         for u in (limit * (1 - 1e-9), limit * rng.random(), 0.0):
-            assert not turned_down(odds, np.uint64(int(u * 2**53)) << np.uint64(11))
+            bits = np.uint64(int(u * 2**53)) << np.uint64(11)
+            assert not turned_down(np.float32(odds), bits)
+            assert accepted(odds, bits)
         if limit < 0.5:
-            assert turned_down(odds, np.uint64(int((limit * 1.001 + 2**-23) * 2**53)) << np.uint64(11))
+            bits = np.uint64(int((limit * 1.001 + 2**-23) * 2**53)) << np.uint64(11)
+            assert turned_down(np.float32(odds), bits)
+            assert not accepted(odds, bits)

@@ -14,12 +14,13 @@ def test_a_problem_too_large_for_the_card_is_refused_before_the_work(monkeypatch
         cuda.CudaEngine(random_data(0, 30, 40, 2), Model("I", "exact", Hyperparameters()))
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3])
-def test_groups_fit_into_shared_memory(kind):
-    for n_features in (1, 19, 64, 100, 300, 1000):
-        group = cuda_memory.group_size(kind, n_features)
-        assert 1 <= group <= cuda_memory.GROUP
-        assert group * n_features * cuda_memory.BYTES_PER_FEATURE[kind] <= cuda_memory.SHARED_BYTES
-    assert cuda_memory.group_size(kind, 19) == cuda_memory.GROUP
-    with pytest.raises(ValueError, match="features"):
-        cuda_memory.group_size(kind, 10_000)
+def test_too_many_features_for_a_group_are_refused(monkeypatch):
+    monkeypatch.setattr(cuda_memory, "free_bytes", lambda: 1e9)
+    most = cuda_memory.MOST_FEATURES
+    cuda_memory.check_fits(10, 10, most)
+    with pytest.raises(ValueError, match=f"at most {most} features, got {most + 1}; pass engine='cpu'"):
+        cuda_memory.check_fits(10, 10, most + 1)
+
+
+def test_a_group_is_no_larger_than_what_there_is_to_do():
+    assert [cuda_memory.group_size(*size) for size in ((3, 2), (2, 5), (1, 1), (1000, 19))] == [4, 8, 1, 32]

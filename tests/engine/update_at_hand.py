@@ -1,10 +1,11 @@
-"""The update of the cases as the GPU does it, from the definitions: one case after another, one parent after another, with
-the random numbers of the GPU's engine. Nothing of its layout, its bounds or its groups of threads is in here."""
+"""The update of the cases as the GPU does it, from the definitions: one case after another, one parent after another,
+with the random numbers of the GPU's engine. Nothing of its layout, its bounds or its groups of threads is in here."""
 
 import numpy as np
 
 from bayespatch.engine import layout
-from bayespatch.engine.cuda_case import draw_kappa, pick
+from bayespatch.engine.cuda_case import pick
+from bayespatch.engine.cuda_kappa import draw_kappa
 from bayespatch.engine.kernels import N_CANDIDATES
 from bayespatch.engine.streams import key_of, to_unit
 from bayespatch.model import Latent, agreement, feature_constants

@@ -14,13 +14,13 @@ from tests.problems import PROBLEMS, random_data
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_updates_are_those_of_the_cpu(kind):
+def test_updates_are_those_of_the_definitions(kind):
     data, hyper = PROBLEMS["crowd"]()
     check_updates(data, Model(kind, "exact", hyper), 20)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_updates_are_those_of_the_cpu_with_missing_values_windows_and_itself(kind, monkeypatch):
+def test_updates_are_those_of_the_definitions_with_missing_values_windows_and_itself(kind, monkeypatch):
     monkeypatch.setattr(cuda_memory, "GROUP", 2)  # two groups, the second not full
     monkeypatch.setattr(engine_room, "DIGITS", 1.0)  # products in several parts
     data = random_data(3, 3, 5, 2, itself=True)
@@ -50,7 +50,7 @@ def test_a_sweep_leaves_a_state_that_the_model_knows(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_predictions_tell_what_those_of_the_cpu_tell_with_many_features(kind):
+def test_predictions_tell_all_of_the_neighbors_with_many_features(kind):
     check_predictions(kind, 70)
 
 

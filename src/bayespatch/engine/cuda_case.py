@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.engine.kernels import N_CANDIDATES
-from bayespatch.engine.streams import beta, inlined, key_of, open_stream, to_unit
+from bayespatch.engine.streams import inlined, to_unit
 from bayespatch.engine.votes import (
     AGREE,
     AGREES,
@@ -34,9 +33,6 @@ from bayespatch.engine.votes import (
     OFF,
     ON,
     TOTAL,
-    VOTE_OFF,
-    VOTE_ON,
-    label_ratio,
 )
 
 ZERO, UNIT = np.float32(0.0), np.float32(1.0)
@@ -95,6 +91,7 @@ class Own(NamedTuple):
     same: Any  # (W,) uint32: where the parent that this thread looks at and the case agree
     ahead: Any  # (W,) uint32: the same of the parent that it will look at next, on its way from memory
     candidate: Any  # (R,) float32: Model III: candidates for the parent's kappa
+    product: Any  # (R,) float32: prod_j f_j(kappa), for each of them
 
 
 class Change(NamedTuple):
@@ -317,77 +314,6 @@ def pick(weight, n, u):
         if u < 0.0:
             return index
     return n - 1
-
-
-@inlined
-def draw_kappa(c, rng, pair_key, r):
-    """Model III: candidate r for kappa."""
-    own_key = key_of(pair_key, c.n_features + 1 + r)
-    if c.tau == 1.0 and c.sigma3 == 1.0:
-        return 1.0 - to_unit(own_key)
-    open_stream(rng, own_key)
-    return beta(rng, c.tau, c.sigma3)
-
-
-@inlined
-def likely_odds(c, chance, own, case, label, start, group, chunk):
-    """Model III: the odds of a parent with the candidates for its kappa, in single precision, a little too large.
-
-    `label`: its class. Candidates are averaged, each with a product of its own.
-    """
-    size = own.gain.shape[1]
-    total = 0.0
-    for r in range(N_CANDIDATES):
-        kappa = own.candidate[r]
-        product = float(
-            UNIT + case.label_slope[AGREES, label] * kappa / (UNIT - case.label_slope[DIFFERS, label] * kappa)
-        )
-        for first in range(0, size, chunk):
-            part = UNIT
-            for j in range(first, min(first + chunk, size)):
-                differs = case.slope[DIFFERS, j]
-                slope = case.slope[AGREES, j] if bit(own.same, j) else differs
-                part *= UNIT + chance[start + np.uint64(j * group)] * slope * kappa / (UNIT - differs * kappa)
-            product = min(product * float(part), 1e300)
-        total += product
-    return np.float32(min(c.prior_odds * total / N_CANDIDATES * 1.0001, float(CEILING)))
-
-
-@inlined
-def factor_given_kappa(c, table, importance, case, change, i, b, j, kappa):
-    """Model III: f_j(kappa), in double precision."""
-    if not in_word(table.observed[j >> 5, i], j):
-        return 1.0
-    d = 1.0 + c.lam * kappa / (table.c2[j] + c.lam * case.votes[TOTAL, j])
-    a = 1.0 + (c.lam * kappa / (c.c1 + c.lam * case.votes[AGREE, j]) if bit(change.same, j) else 0.0)
-    return (importance.double[VOTE_OFF, b, j] * d + importance.double[VOTE_ON, b, j] * a) / d
-
-
-@inlined
-def weight_of_kappa(c, table, case, factor, i, b, r, kappa):
-    """Model III: H(kappa) prod_j f_j(kappa), the product at most e^600."""
-    product = 1.0
-    log = 0.0
-    for j in range(c.n_features):
-        product *= factor[r, j]
-        if product > 1e200 or product < 1e-200:
-            log += math.log(product)
-            product = 1.0
-    if log != 0.0:
-        product = math.exp(min(log + math.log(product), 600.0))
-    return product * label_ratio(c, table.mu, case.class_votes, table.y[i], table.y_parents[b], kappa)
-
-
-@inlined
-def choose_kappa(c, weight, pair_key):
-    """Model III: which of the candidates makes the parent a neighbor, -1: none."""
-    total = 0.0
-    for r in range(N_CANDIDATES):
-        total += weight[r]
-    odds = c.prior_odds * total / N_CANDIDATES
-    if to_unit(pair_key) * (1.0 + odds) >= odds:
-        return -1
-    return pick(weight, N_CANDIDATES, total * to_unit(key_of(pair_key, c.n_features)))
 
 
 @inlined

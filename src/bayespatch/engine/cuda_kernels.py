@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, float32, float64, uint32, uint64
+from numba import config, cuda, float32, float64, uint32, uint64
 
 from bayespatch.engine.cuda_case import (
     BIT,
@@ -20,19 +20,14 @@ from bayespatch.engine.cuda_case import (
     accepted,
     begin_case,
     cast_votes,
-    choose_kappa,
-    draw_kappa,
-    factor_given_kappa,
     is_on,
     largest_odds,
-    likely_odds,
     load_agreement,
     refresh_labels,
     store_entry,
     strength,
     take_gains,
     turned_down,
-    weight_of_kappa,
 )
 from bayespatch.engine.cuda_counts import (
     Pair,
@@ -42,6 +37,7 @@ from bayespatch.engine.cuda_counts import (
     prepare_feature,
     weight_of_count,
 )
+from bayespatch.engine.cuda_kappa import choose_kappa, draw_kappa, factor_given_kappa, likely_odds, weight_of_kappa
 from bayespatch.engine.kernels import N_CANDIDATES
 from bayespatch.engine.streams import inlined, key_of, to_unit
 
@@ -172,6 +168,7 @@ def drawing(kind: int, size: int, group: int) -> Any:
     @cuda.jit(device=True)
     def given_count(c, table, importance, case, change, counting, i, b, pair_key, k):
         lane = cuda.threadIdx.x
+        cuda.syncwarp()
         for j in range(lane, size, group):
             prepare_count(c, counting.pair, pair_key, j, k)
         for degree in range(lane, n_counts, group):
@@ -200,6 +197,13 @@ def drawing(kind: int, size: int, group: int) -> Any:
     return given_count if kind == 2 else by_feature
 
 
+def limited_registers(size: int) -> dict[str, int]:
+    """Few registers, so that many groups run side by side: room for the gains and what is often needed."""
+    if config.ENABLE_CUDASIM:  # type: ignore[attr-defined]
+        return {}
+    return {"max_registers": min(255, -(-(2 * size + 56) // 8) * 8)}
+
+
 @lru_cache(KEPT)
 def update_kernel(shape: Shape) -> Any:
     """One sweep over all parents of every case, from the entries `old` to `new`; `most`: the longest list, if too long.
@@ -216,9 +220,7 @@ def update_kernel(shape: Shape) -> Any:
     everyone = np.uint32((1 << group) - 1)
     weigh, draw = weighing(kind, size, group), drawing(kind, size, group)
 
-    import os
-
-    @cuda.jit(fastmath=True, **({} if "REGS" not in os.environ else {"max_registers": int(os.environ["REGS"])}))
+    @cuda.jit(fastmath=True, **limited_registers(size))
     def kernel(c, table, importance, old, new, chain, run, key):
         votes = cuda.shared.array((2, size), exact)
         gain = cuda.shared.array((2, size), float32)
@@ -246,6 +248,7 @@ def update_kernel(shape: Shape) -> Any:
             cuda.local.array((2, size), float32),
             cuda.local.array(n_words, uint32),
             cuda.local.array(n_words, uint32),
+            cuda.local.array(n_candidates, float32),
             cuda.local.array(n_candidates, float32),
         )
         change = Change(cuda.local.array(n_words, uint32), cuda.local.array(n_words, uint32))

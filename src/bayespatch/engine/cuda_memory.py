@@ -11,8 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from bayespatch.engine.cuda_launch import power_of_two
 
 GROUP = 32  # threads that update a case together, at most: a warp
-SHARED_BYTES = 40_000  # that a group may use for its case, of 48 KB
-BYTES_PER_FEATURE = 56  # of a case there, in the model that needs most
+MOST_FEATURES = 400  # of a case, that 48 KB of shared memory hold in any model
 
 
 def to_card(array: NDArray[Any]) -> Any:
@@ -59,15 +58,13 @@ def free_bytes() -> float:
 
 def fits(n_cases: int, n_parents: int, n_features: int) -> bool:
     """Whether a problem of this size can be put on the card, with room for the chains."""
-    narrow = n_features <= SHARED_BYTES // BYTES_PER_FEATURE
-    return narrow and bytes_needed(n_cases, n_parents, n_features) < 0.9 * free_bytes()
+    return n_features <= MOST_FEATURES and bytes_needed(n_cases, n_parents, n_features) < 0.9 * free_bytes()
 
 
 def check_fits(n_cases: int, n_parents: int, n_features: int) -> None:
     """Refuse a problem that is too large for the card."""
-    most = SHARED_BYTES // BYTES_PER_FEATURE
-    if n_features > most:
-        raise ValueError(f"engine='cuda' takes at most {most} features, got {n_features}; pass engine='cpu'")
+    if n_features > MOST_FEATURES:
+        raise ValueError(f"engine='cuda' takes at most {MOST_FEATURES} features, got {n_features}; pass engine='cpu'")
     if not fits(n_cases, n_parents, n_features):
         raise ValueError(
             f"{n_cases} cases x {n_parents} parents x {n_features} features need "

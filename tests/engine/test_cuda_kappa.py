@@ -1,0 +1,27 @@
+"""Model III: candidates for kappa, weighed quickly and exactly."""
+
+import numpy as np
+import pytest
+
+from bayespatch.engine.cuda_case import Importance, largest_odds
+from bayespatch.engine.cuda_kappa import draw_kappa, factor_given_kappa, likely_odds, weight_of_kappa
+from bayespatch.engine.kernels import N_CANDIDATES
+from tests.engine.card_at_hand import GROUP, B, begun, chances
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_quick_odds_of_model_iii_are_the_exact_ones_and_within_the_bound(seed):
+    at, case, own, change = begun("III", seed)
+    chance, start = chances(at)
+    label = at.table.y_parents[B]
+    own.candidate[:] = [draw_kappa(at.c, np.zeros(2, np.uint64), np.uint64(9), r) for r in range(N_CANDIDATES)]
+    weights = []
+    for kappa in own.candidate.astype(float):
+        importance = Importance(at.new, chance, GROUP)
+        factor = np.array(
+            [[factor_given_kappa(at.c, at.table, importance, case, change, 0, B, j, kappa) for j in range(5)]]
+        )
+        weights.append(weight_of_kappa(at.c, at.table, case, factor, 0, B, 0, kappa))
+    quick = likely_odds(at.c, chance, own, case, label, start, GROUP, 30)
+    assert quick == pytest.approx(1.0001 * at.c.prior_odds * np.mean(weights), rel=2e-5)
+    assert quick <= 1.001 * largest_odds(at.c, chance, own, case.label[label], start, GROUP, 30)
