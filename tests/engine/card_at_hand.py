@@ -119,6 +119,8 @@ def blank_settings(c: Constants) -> Settings:
     return Settings(
         np.zeros(N_SETTINGS),
         np.zeros(N_SETTINGS),
+        np.zeros(MAX_SUMMED, np.uint32),
+        np.zeros(MAX_SUMMED, np.uint32),
         np.zeros(MAX_SUMMED, exact),
         np.zeros(MAX_SUMMED),
         np.zeros((2, MAX_SUMMED), np.uint32),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from bayespatch.engine.cuda_sums import MAX_SUMMED, compare_settings, entry_at, redraw_settings, summarise_case
+from bayespatch.engine.cuda_sums import MAX_SUMMED, compare_settings, redraw_settings, summarise_case
 from bayespatch.engine.streams import compiled
 from bayespatch.model import KINDS, class_votes, log_likelihood_features, log_likelihood_labels
 from tests.engine.card_at_hand import blank_settings, hand, latent_of, log_settings, settings, w_of
@@ -25,13 +25,13 @@ def count_settings(c, table, importance, entries, scratch, j, n_draws, counts):
     """How often each setting of w_0:j is drawn, always from where `entries` are."""
     rng = np.zeros(2, np.uint64)
     for draw in range(n_draws):
-        start, changes = redraw_settings(c.kind, c, table, importance, entries, scratch, rng, np.uint64(draw), 0, j)
+        changes = redraw_settings(c.kind, c, table, importance, entries, scratch, rng, np.uint64(draw), 0, j)
         setting = 0
         for s in range(entries.n[0]):
             setting = 2 * setting + int(entries.bits[0, s, j >> 5] >> np.uint32(j & 31) & np.uint32(1))
         for r in range(MAX_SUMMED):
             if (changes >> r) & 1:
-                setting ^= 1 << (entries.n[0] - 1 - entry_at(r, start, entries.n[0]))
+                setting ^= 1 << int(entries.n[0] - 1 - scratch.entry[r])
         counts[setting] += 1
 
 

@@ -19,7 +19,6 @@ from bayespatch.engine.cuda_sums import (
     N_SETTINGS,
     Settings,
     compare_settings,
-    entry_at,
     redraw_settings,
     summarise_case,
 )
@@ -117,6 +116,8 @@ def compare_by_settings(kind: int, n_features: int) -> Any:
             at = Settings(
                 cuda.local.array(N_SETTINGS, float64),
                 cuda.local.array(N_SETTINGS, float64),
+                cuda.local.array(MAX_SUMMED, uint32),
+                cuda.local.array(MAX_SUMMED, uint32),
                 cuda.local.array(MAX_SUMMED, exact),
                 cuda.local.array(MAX_SUMMED, float64),
                 cuda.local.array((2, MAX_SUMMED), uint32),
@@ -148,18 +149,20 @@ def redraw_by_settings(kind: int, n_features: int) -> Any:
             at = Settings(
                 cuda.local.array(N_SETTINGS, float64),
                 cuda.local.array(N_SETTINGS, float64),
+                cuda.local.array(MAX_SUMMED, uint32),
+                cuda.local.array(MAX_SUMMED, uint32),
                 cuda.local.array(MAX_SUMMED, exact),
                 cuda.local.array(MAX_SUMMED, float64),
                 cuda.local.array((2, MAX_SUMMED), uint32),
                 cuda.local.array((2, MAX_SUMMED), float64),
                 cuda.local.array(votes, exact),
             )
-            start, changes = redraw_settings(kind, c, table, move.old, entries, at, rng, key, i, j)
+            changes = redraw_settings(kind, c, table, move.old, entries, at, rng, key, i, j)
             for r in range(MAX_SUMMED):
                 if (changes >> r) & 1:
-                    s = entry_at(r, start, entries.n[i])
-                    was = cuda.atomic.xor(entries.bits, (i, s, j >> 5), np.uint32(BIT << np.uint32(j & 31)))
-                    cuda.atomic.add(chain.n_on, (entries.parent[i, s], j), -1 if in_word(was, j) else 1)
+                    place = i, at.entry[r], j >> 5
+                    was = cuda.atomic.xor(entries.bits, place, np.uint32(BIT << np.uint32(j & 31)))
+                    cuda.atomic.add(chain.n_on, (at.parent[r], j), -1 if in_word(was, j) else 1)
 
     return kernel
 

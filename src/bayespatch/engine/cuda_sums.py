@@ -76,28 +76,31 @@ def log_likelihood(c, table, votes, class_votes, i):
 class Settings(NamedTuple):
     """The settings of the summed w, bit r for the r-th entry, as one thread has them: all but `votes` in registers.
 
-    `k` and `votes` are float64, in Model II float32: there they are counts.
+    Where fewer entries are summed, the last one is there more than once, without strength and never on. `k` and `votes`
+    are float64, in Model II float32: there they are counts.
     """
 
     likelihood: Any  # (N_SETTINGS,) float64: the product of what is above the line, in the end the likelihood
     below: Any  # (N_SETTINGS,) float64: of what is below it
-    k: Any  # (MAX_SUMMED,): how strongly an entry votes, in Model II where its feature j is off
-    step: Any  # (MAX_SUMMED,) float64: what it adds to a factor
-    words: Any  # (2, MAX_SUMMED) uint32: on which of 32 features it votes
+    entry: Any  # (MAX_SUMMED,) uint32: which ones they are
+    parent: Any  # (MAX_SUMMED,) uint32
+    k: Any  # (MAX_SUMMED,): how strongly they vote, in Model II where feature j is off
+    step: Any  # (MAX_SUMMED,) float64: what they add to a factor
+    words: Any  # (2, MAX_SUMMED) uint32: on which of 32 features they vote
     prior: Any  # (2, MAX_SUMMED) float64: q~ and 1 - q~
     votes: Any  # of the entries that are not summed: (2, P) in Model II; (2, 1), on j alone, in Model III
 
 
 @inlined
-def voting(part, table, entries, s, i, word):
-    """On which of 32 features entry s would vote: for the value of case i, or for any."""
-    return entries.same[i, s, word] if part == AGREE else table.votes[word, entries.parent[i, s]]
+def voting(part, table, entries, s, b, i, word):
+    """On which of 32 features entry s, parent b, would vote: for the value of case i, or for any."""
+    return entries.same[i, s, word] if part == AGREE else table.votes[word, b]
 
 
 @inlined
-def vote_on_label(part, table, entries, s, i):
-    """What entry s adds to the label's share above or below the line, per unit of strength."""
-    label = table.y_parents[entries.parent[i, s]]
+def vote_on_label(part, table, b, i):
+    """What parent b adds to the label's share above or below the line, per unit of strength."""
+    label = table.y_parents[b]
     return table.mu[label] if part == TOTAL or label == table.y[i] else 0.0
 
 
@@ -119,6 +122,18 @@ def strength_of(kind, entries, at, s, i):
 
 
 @inlined
+def load_summed(kind, entries, at, i, j, n, start, m):
+    """Who is summed. Nothing is left out, so that all is on its way from memory at once."""
+    for r in range(MAX_SUMMED):
+        s = entry_at(min(r, m - 1), start, n)
+        counted = kind == 2 and in_word(entries.bits[i, s, j >> 5], j)
+        k = strength_of(kind, entries, at, s, i) - (1.0 if counted else 0.0)
+        at.entry[r] = s
+        at.parent[r] = entries.parent[i, s]
+        at.k[r] = k if r < m else 0.0
+
+
+@inlined
 def count_others(kind, table, entries, at, i, j, n, start, m):
     """The votes of the entries that are not summed; returns those on the label."""
     at.votes[:] = 0.0
@@ -126,21 +141,22 @@ def count_others(kind, table, entries, at, i, j, n, start, m):
     total = 0.0
     for r in range(m, n):
         s = entry_at(r, start, n)
+        b = entries.parent[i, s]
         k = strength_of(kind, entries, at, s, i)
         if kind == 3:
-            if in_word(entries.bits[i, s, j >> 5], j):
-                at.votes[AGREE, 0] += k if in_word(voting(AGREE, table, entries, s, i, j >> 5), j) else 0.0
-                at.votes[TOTAL, 0] += k if in_word(voting(TOTAL, table, entries, s, i, j >> 5), j) else 0.0
+            on = entries.bits[i, s, j >> 5]
+            at.votes[AGREE, 0] += k if in_word(on & voting(AGREE, table, entries, s, b, i, j >> 5), j) else 0.0
+            at.votes[TOTAL, 0] += k if in_word(on & voting(TOTAL, table, entries, s, b, i, j >> 5), j) else 0.0
             continue
         for word in range(n_words(at)):
             on = entries.bits[i, s, word]
-            agrees = on & voting(AGREE, table, entries, s, i, word)
-            votes = on & voting(TOTAL, table, entries, s, i, word)
+            agrees = on & voting(AGREE, table, entries, s, b, i, word)
+            votes = on & voting(TOTAL, table, entries, s, b, i, word)
             for f in range(32 * word, min(32 * word + 32, at.votes.shape[1])):
                 at.votes[AGREE, f] += np.float32(k) if in_word(agrees, f) else ZERO
                 at.votes[TOTAL, f] += np.float32(k) if in_word(votes, f) else ZERO
-        agree += k * vote_on_label(AGREE, table, entries, s, i)
-        total += k * vote_on_label(TOTAL, table, entries, s, i)
+        agree += k * vote_on_label(AGREE, table, b, i)
+        total += k * vote_on_label(TOTAL, table, b, i)
     return agree, total
 
 
@@ -156,40 +172,35 @@ def multiply(product, base, step):
 
 
 @inlined
-def multiply_feature(kind, c, table, entries, at, part, product, base, i, j, n, start, m):
+def multiply_feature(kind, c, table, entries, at, part, product, base, i, j):
     """A or T of feature j itself: an entry votes on it with all its strength, or not at all."""
     for r in range(MAX_SUMMED):
-        at.step[r] = 0.0
-        if r < m and in_word(voting(part, table, entries, entry_at(r, start, n), i, j >> 5), j):
-            at.step[r] = c.lam * (at.k[r] + 1.0 if kind == 2 else at.k[r])
+        votes = in_word(voting(part, table, entries, at.entry[r], at.parent[r], i, j >> 5), j)
+        k = at.k[r] + 1.0 if kind == 2 else at.k[r]
+        at.step[r] = c.lam * k if votes else 0.0
     multiply(product, base + c.lam * at.votes[part, j if kind == 2 else 0], at.step)
 
 
 @inlined
-def multiply_label(table, entries, at, part, product, base, i, n, start, m):
+def multiply_label(table, at, part, product, base, i):
     """Model II: the same of the label."""
     for r in range(MAX_SUMMED):
-        at.step[r] = 0.0
-        if r < m:
-            at.step[r] = vote_on_label(part, table, entries, entry_at(r, start, n), i)
-            base += at.k[r] * at.step[r]
+        at.step[r] = vote_on_label(part, table, at.parent[r], i)
+        base += at.k[r] * at.step[r]
     multiply(product, base, at.step)
 
 
 @inlined
-def load_words(table, entries, at, i, j, n, start, m, word):
+def load_words(table, entries, at, i, j, m, word):
     """Model II: on which of 32 features of case i the summed entries vote, without j."""
     kept = table.observed[word, i]
     if j >> 5 == word:
         kept &= ~np.uint32(BIT << np.uint32(j & 31))
     for r in range(MAX_SUMMED):
-        at.words[AGREE, r] = 0
-        at.words[TOTAL, r] = 0
-        if r < m:
-            s = entry_at(r, start, n)
-            on = entries.bits[i, s, word] & kept
-            at.words[AGREE, r] = on & voting(AGREE, table, entries, s, i, word)
-            at.words[TOTAL, r] = on & voting(TOTAL, table, entries, s, i, word)
+        s, b = at.entry[r], at.parent[r]
+        on = entries.bits[i, s, word] & (kept if r < m else np.uint32(0))
+        at.words[AGREE, r] = on & voting(AGREE, table, entries, s, b, i, word)
+        at.words[TOTAL, r] = on & voting(TOTAL, table, entries, s, b, i, word)
 
 
 @inlined
@@ -214,35 +225,42 @@ def normalise(product):
 
 
 @inlined
+def divide(above, below):
+    """above / below, into `above`: one division for four of them, which takes longer than the products it saves."""
+    for first in range(0, N_SETTINGS, 4):
+        one = below[first] * below[first + 1]
+        other = below[first + 2] * below[first + 3]
+        inverse = 1.0 / (one * other)
+        above[first] *= below[first + 1] * (other * inverse)
+        above[first + 1] *= below[first] * (other * inverse)
+        above[first + 2] *= below[first + 3] * (one * inverse)
+        above[first + 3] *= below[first + 2] * (one * inverse)
+
+
+@inlined
 def weigh_settings(kind, c, table, entries, at, i, j, n, start, m):
     """The likelihood of case i in all settings, but for a constant."""
     for setting in range(N_SETTINGS):
         at.likelihood[setting] = 1.0
         at.below[setting] = 1.0
-    for r in range(MAX_SUMMED):
-        at.k[r] = 0.0
-        if r < m:
-            s = entry_at(r, start, n)
-            counted = kind == 2 and in_word(entries.bits[i, s, j >> 5], j)
-            at.k[r] = strength_of(kind, entries, at, s, i) - (1.0 if counted else 0.0)
+    load_summed(kind, entries, at, i, j, n, start, m)
     agree, total = count_others(kind, table, entries, at, i, j, n, start, m)
     if in_word(table.observed[j >> 5, i], j):
-        multiply_feature(kind, c, table, entries, at, AGREE, at.likelihood, c.c1, i, j, n, start, m)
-        multiply_feature(kind, c, table, entries, at, TOTAL, at.below, table.c2[j], i, j, n, start, m)
+        multiply_feature(kind, c, table, entries, at, AGREE, at.likelihood, c.c1, i, j)
+        multiply_feature(kind, c, table, entries, at, TOTAL, at.below, table.c2[j], i, j)
     if kind == 2:
         if table.y[i] >= 0:
-            multiply_label(table, entries, at, AGREE, at.likelihood, c.label_c1 + agree, i, n, start, m)
-            multiply_label(table, entries, at, TOTAL, at.below, c.label_c2 + total, i, n, start, m)
+            multiply_label(table, at, AGREE, at.likelihood, c.label_c1 + agree, i)
+            multiply_label(table, at, TOTAL, at.below, c.label_c2 + total, i)
         for f in range(at.votes.shape[1]):
             if f & 31 == 0:
-                load_words(table, entries, at, i, j, n, start, m, f >> 5)
+                load_words(table, entries, at, i, j, m, f >> 5)
             multiply_other_feature(c, at, AGREE, at.likelihood, c.c1, f)
             multiply_other_feature(c, at, TOTAL, at.below, table.c2[f], f)
             if f & 7 == 7:  # before the products could leave the range of a double
                 normalise(at.likelihood)
                 normalise(at.below)
-    for setting in range(N_SETTINGS):
-        at.likelihood[setting] /= at.below[setting]
+    divide(at.likelihood, at.below)
 
 
 @inlined
@@ -255,15 +273,13 @@ def weight_of(at, setting):
 
 
 @inlined
-def sum_over_settings(importance, entries, at, i, j, n, start, m):
-    """The sum of all weights under this q~; where there are fewer entries, the others are never on."""
+def sum_over_settings(importance, at, j, m):
+    """The sum of all weights under this q~."""
     for r in range(MAX_SUMMED):
-        at.prior[ON, r] = 0.0
-        at.prior[OFF, r] = 1.0
-        if r < m:
-            b = entries.parent[i, entry_at(r, start, n)]
-            at.prior[ON, r] = importance[ON, b, j]
-            at.prior[OFF, r] = importance[OFF, b, j]
+        on = importance[ON, at.parent[r], j]
+        off = importance[OFF, at.parent[r], j]
+        at.prior[ON, r] = on if r < m else 0.0
+        at.prior[OFF, r] = off if r < m else 1.0
     total = 0.0
     for setting in range(N_SETTINGS):
         total += weight_of(at, setting)
@@ -280,8 +296,8 @@ def compare_settings(kind, c, table, old, new, entries, at, rng, key, i, j):
     m = min(n, c.max_summed)
     start = int(uniform(rng) * n)
     weigh_settings(kind, c, table, entries, at, i, j, n, start, m)
-    before = sum_over_settings(old, entries, at, i, j, n, start, m)
-    ratio = math.log(sum_over_settings(new, entries, at, i, j, n, start, m) / before)
+    before = sum_over_settings(old, at, j, m)
+    ratio = math.log(sum_over_settings(new, at, j, m) / before)
     for r in range(m, n):
         s = entry_at(r, start, n)
         row = ON if in_word(entries.bits[i, s, j >> 5], j) else OFF
@@ -294,26 +310,26 @@ def compare_settings(kind, c, table, old, new, entries, at, rng, key, i, j):
 def redraw_settings(kind, c, table, importance, entries, at, rng, key, i, j):
     """Models II and III: w_i:j of the summed entries afresh; with the same key, the same ones as in the log ratio.
 
-    Returns where they start, and which of them change: bit r for the r-th from there.
+    Returns which of them change: bit r for `at.entry[r]`.
     """
     n = entries.n[i]
     if n == 0:
-        return 0, 0
+        return 0
     open_item(rng, key, j, i)
     m = min(n, c.max_summed)
     start = int(uniform(rng) * n)
     weigh_settings(kind, c, table, entries, at, i, j, n, start, m)
-    u = uniform(rng) * sum_over_settings(importance, entries, at, i, j, n, start, m)
+    u = uniform(rng) * sum_over_settings(importance, at, j, m)
     changes = 0
     for setting in range(N_SETTINGS):
         weight = weight_of(at, setting)
         if weight > 0.0 and u >= 0.0:
             changes = setting
         u -= weight
-    for r in range(m):
-        if in_word(entries.bits[i, entry_at(r, start, n), j >> 5], j):
+    for r in range(MAX_SUMMED):
+        if r < m and in_word(entries.bits[i, at.entry[r], j >> 5], j):
             changes ^= 1 << r
-    return start, changes
+    return changes
 
 
 @inlined
