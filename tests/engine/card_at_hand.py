@@ -22,6 +22,7 @@ from bayespatch.engine.cuda_case import (
     take_gains,
     words_of,
 )
+from bayespatch.engine.cuda_sums import MAX_SUMMED, N_SETTINGS, Settings
 from bayespatch.engine.votes import ON, VOTE_ON, Constants
 from bayespatch.model import (
     Data,
@@ -104,8 +105,8 @@ def latent_of(at: Hand, w: NDArray[np.bool_]) -> Latent:
     return Latent(np.full(n_features, 0.5), z, dense, kappa)
 
 
-def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int]) -> dict[tuple[bool, ...], float]:
-    """Every setting of w_0:j of the summed entries -> its probability times the likelihood of case 0."""
+def log_settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int]) -> dict[tuple[bool, ...], float]:
+    """Every setting of w_0:j of the summed entries -> log of its probability times the likelihood of case 0."""
     w = w_of(at.entries, 0, at.data.x.shape[1])
     weights = {}
     for setting in itertools.product([False, True], repeat=len(summed)):
@@ -114,8 +115,29 @@ def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int
         log = log_likelihood_features(at.data, at.model, latent)[0].sum()
         log += log_likelihood_labels(at.data, at.model, latent)[0]
         on = importance[ON, : len(w), j]
-        weights[setting] = math.exp(log) * np.prod(np.where(w[:, j], on, 1 - on))
+        weights[setting] = log + np.log(np.where(w[:, j], on, 1 - on)).sum()
     return weights
+
+
+def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int]) -> dict[tuple[bool, ...], float]:
+    """The same without the logarithm."""
+    return {setting: math.exp(log) for setting, log in log_settings(at, importance, j, summed).items()}
+
+
+def blank_settings(c: Constants) -> Settings:
+    """What a thread keeps of the settings in Models II and III."""
+    exact = np.float32 if c.kind == 2 else np.float64
+    return Settings(
+        np.zeros(N_SETTINGS),
+        np.zeros(N_SETTINGS),
+        np.zeros(MAX_SUMMED, np.uint32),
+        np.zeros(MAX_SUMMED, np.uint32),
+        np.zeros(MAX_SUMMED, exact),
+        np.zeros(MAX_SUMMED),
+        np.zeros((2, MAX_SUMMED), np.uint32),
+        np.zeros((2, MAX_SUMMED)),
+        np.zeros((2, c.n_features if c.kind == 2 else 1), exact),
+    )
 
 
 B, GROUP = 4, 2  # the parent that may become a neighbor of case 0; threads that look at parents together

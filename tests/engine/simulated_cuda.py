@@ -4,12 +4,14 @@ length is in ``tests/statistical``."""
 import numpy as np
 import pytest
 
-from bayespatch.engine import cuda_importance, cuda_launch, cuda_memory
-from bayespatch.engine.cpu import CpuEngine
+from bayespatch.engine import cuda_importance, cuda_launch, cuda_memory, cuda_moves
+from bayespatch.engine.cpu import SUM, CpuEngine, subkey
 from bayespatch.engine.cuda import CudaEngine
 from bayespatch.engine.cuda_nodes import compare_nodes
+from bayespatch.engine.cuda_sums import compare_settings
 from bayespatch.engine.tally import Tally
 from bayespatch.model import KINDS, Hyperparameters, Model
+from tests.engine.card_at_hand import blank_settings
 from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
 
@@ -120,6 +122,32 @@ def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatc
             ]
             np.testing.assert_allclose(move.log_ratio[j].sum(), sum(logs), atol=1e-12)
     assert n_accepted > 0
+
+
+@pytest.mark.parametrize("threads", [2, 4, 128])
+@pytest.mark.parametrize("kind", ["II", "III"])
+def test_models_two_and_three_sum_over_all_cases_and_count_as_they_go(kind, threads, monkeypatch):
+    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_importance, "BLOCK", 2)
+    monkeypatch.setattr(cuda_moves, "THREADS", threads)
+    engine = CudaEngine(random_data(2, 5, 5, 3), Model(kind, "exact", Hyperparameters(alpha=0.5)))
+    c, key = engine.constants, np.uint64(2)
+    state = engine.start(4, 0)
+    engine.update_cases(state, np.uint64(1))
+    engine.count_neighbors(state)
+    old, before = state.move.old.copy(), state.weights.n_on.copy()
+    entries = state.entries._replace(bits=state.entries.bits.copy())
+    engine.move_importance(state, key, 0.0)
+    after = state.weights.n_on.copy()
+    engine.count_neighbors(state)
+    np.testing.assert_array_equal(after, state.weights.n_on)
+    assert (after != before).any()
+    for j in range(1 if kind == "II" else 3):  # in Model II, the w of feature 0 have changed what came after
+        scratch = blank_settings(c), np.zeros(2, np.uint64), subkey(key, SUM)
+        logs = [
+            compare_settings(c.kind, c, engine.table, old, state.move.new, entries, *scratch, i, j) for i in range(5)
+        ]
+        np.testing.assert_allclose(state.move.log_ratio[j].sum(), sum(logs), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)

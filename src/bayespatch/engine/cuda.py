@@ -44,11 +44,11 @@ from bayespatch.engine.cuda_kernels import Run, Shape
 from bayespatch.engine.cuda_launch import Launcher, grid_of_pairs, grid_over, power_of_two
 from bayespatch.engine.cuda_memory import blank, check_fits, from_card, group_size, overwrite, require_card, to_card
 from bayespatch.engine.cuda_nodes import Nodes, make_nodes
+from bayespatch.engine.cuda_sums import MAX_SUMMED
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants
 
 N_TURNS = {"I": 2, "II": 1, "III": 2}  # of moves for q in a sweep: here a turn costs about a third of the rest
-MAX_SUMMED = 4  # neighbors whose w are summed out at once in Models II and III
 DIGITS = 30.0  # decimal digits of range that a product in single precision may use of its 38
 
 
@@ -137,7 +137,8 @@ class CudaEngine(Engine):
         group = self.shape.group
         looked_at = -(-n_parents // group) * group  # parents, in whole groups
         values = Importance(blank(pairs, np.float64), blank((looked_at * n_features,), np.float32), group)
-        n_sums = grid_of_pairs(n_cases, n_features)[0] if self.constants.kind == 1 else n_cases
+        blocks, _ = self.over_pairs()
+        n_sums = blocks if self.constants.kind == 1 else blocks[0]
         state = CudaState(
             seed,
             chain,
@@ -203,8 +204,6 @@ class CudaEngine(Engine):
         for turn in range(N_TURNS[self.model.kind]):
             turn_key = subkey(key, TURNS + turn)
             self.move_importance(state, turn_key, rate)
-            if self.constants.kind != 1:
-                self.count_neighbors(state)
             self.draw_importance(state, turn_key)
         state.n_sweeps += 1
 
@@ -246,30 +245,35 @@ class CudaEngine(Engine):
             self.nodes[capacity] = Nodes(*map(to_card, make_nodes(c2, self.constants.lam, capacity)))
         return self.nodes[capacity]
 
-    def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
-        """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
+    def over_pairs(self) -> Any:
+        """Blocks and threads for cases and the features that move at once: given z independent, except in Model II."""
         n_cases, n_features = self.data.x.shape
+        if self.constants.kind == 1:
+            return grid_of_pairs(n_cases, n_features)
+        return cuda_moves.grid_of_settings(n_cases, 1 if self.constants.kind == 2 else n_features)
+
+    def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
+        """Propose (q_j, q~_:j) with w_:j summed out."""
+        n_features = self.data.x.shape[1]
         c, table, entries, weights, move = self.constants, self.table, state.entries, state.weights, state.move
         propose_key, sum_key = subkey(key, PROPOSE), subkey(key, SUM)
         over_parents = power_of_two(len(self.data.x_parents), cuda_importance.BLOCK)
         over_sums = power_of_two(move.log_ratio.shape[1], cuda_importance.BLOCK)
         step = 1 if c.kind == 2 else n_features
+        over_pairs = self.over_pairs()
         if c.kind == 1:
             compare, redraw = cuda_moves.compare_by_nodes, cuda_moves.redraw_by_nodes(n_features)
-            over_cases = grid_of_pairs(n_cases, n_features)
-            over_pairs: Any = over_cases
             sums: Any = c, table, self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
         else:
-            compare, redraw = cuda_moves.compare_kernel(self.shape), cuda_moves.redraw_kernel(self.shape)
-            over_cases = blocks, threads = grid_over(n_cases)
-            over_pairs = (blocks, step), threads
-            sums = c, table, entries, move, sum_key
+            compare = cuda_moves.compare_by_settings(c.kind, n_features)
+            redraw = cuda_moves.redraw_by_settings(c.kind, n_features)
+            sums = c, table, entries, weights, move, sum_key
         for first in range(0, n_features, step):
             propose = self.parents, weights, move, self.prior, propose_key, first
             self.launch(cuda_importance.propose, (step, over_parents), state, *propose)
             self.launch(compare, over_pairs, state, *sums, first)
             self.launch(cuda_importance.decide, (step, over_sums), state, weights, move, propose_key, first, rate)
-            self.launch(redraw, over_cases, state, *sums, first, first + step)
+            self.launch(redraw, over_pairs, state, *sums, first, first + step)
 
     def draw_importance(self, state: CudaState, key: np.uint64) -> None:
         """q given w with q-tilde integrated out, then q-tilde given both."""

@@ -8,13 +8,20 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import cuda, float64, int32, int64, uint64
+from numba import cuda, float32, float64, int32, int64, uint32, uint64
 
-from bayespatch.engine.cuda_case import BIT
+from bayespatch.engine.cuda_case import BIT, in_word
 from bayespatch.engine.cuda_kernels import KEPT, Shape
 from bayespatch.engine.cuda_launch import THREADS
 from bayespatch.engine.cuda_nodes import begin_redraw, compare_nodes, draw_w
-from bayespatch.engine.cuda_sums import compare_settings, redraw_settings, summarise_case
+from bayespatch.engine.cuda_sums import (
+    MAX_SUMMED,
+    N_SETTINGS,
+    Settings,
+    compare_settings,
+    redraw_settings,
+    summarise_case,
+)
 
 
 @cuda.jit
@@ -83,43 +90,81 @@ def redraw_by_nodes(n_features: int) -> Any:
     return kernel
 
 
+def grid_of_settings(n_cases: int, n_features: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Blocks (cases, features) and threads (features, cases): one case and feature each, features side by side."""
+    parts = -(-n_features // THREADS)
+    width = -(-n_features // parts)
+    together = min(n_cases, THREADS // width)
+    return (-(-n_cases // together), parts), (width, together)
+
+
 @lru_cache(KEPT)
-def compare_kernel(shape: Shape) -> Any:
-    """log_ratio[j, i]: how much better the new q~ explains feature j of case i, w summed out; j from `first` on."""
-    kind, size, n_classes, _, _, _ = shape
+def compare_by_settings(kind: int, n_features: int) -> Any:
+    """Models II and III: log_ratio[j, block], likewise, a thread a case and feature (`grid_of_settings`)."""
+    votes, exact = ((2, n_features), float32) if kind == 2 else ((2, 1), float64)
 
     @cuda.jit
-    def by_settings(c, table, entries, move, key, first):
-        i = cuda.grid(1)
-        j = first + cuda.blockIdx.y
-        if i < entries.n.shape[0]:
-            votes = cuda.local.array((2, size), float64)
-            class_votes = cuda.local.array(n_classes, float64)
+    def kernel(c, table, entries, chain, move, key, first):
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        width, together = cuda.blockDim.x, cuda.blockDim.y
+        i = cuda.blockIdx.x * together + y
+        j = first + cuda.blockIdx.y * width + x
+        logs = cuda.shared.array(THREADS, float64)
+        log = 0.0
+        if i < entries.n.shape[0] and j < n_features:
             rng = cuda.local.array(2, uint64)
-            move.log_ratio[j, i] = compare_settings(
-                kind, c, table, move.old, move.new, entries, votes, class_votes, rng, key, i, j
+            at = Settings(
+                cuda.local.array(N_SETTINGS, float64),
+                cuda.local.array(N_SETTINGS, float64),
+                cuda.local.array(MAX_SUMMED, uint32),
+                cuda.local.array(MAX_SUMMED, uint32),
+                cuda.local.array(MAX_SUMMED, exact),
+                cuda.local.array(MAX_SUMMED, float64),
+                cuda.local.array((2, MAX_SUMMED), uint32),
+                cuda.local.array((2, MAX_SUMMED), float64),
+                cuda.local.array(votes, exact),
             )
+            log = compare_settings(kind, c, table, move.old, move.new, entries, at, rng, key, i, j)
+        logs[y * width + x] = log
+        cuda.syncthreads()
+        if y == 0 and j < n_features:
+            for row in range(1, together):
+                log += logs[row * width + x]
+            move.log_ratio[j, cuda.blockIdx.x] = log
 
-    return by_settings
+    return kernel
 
 
 @lru_cache(KEPT)
-def redraw_kernel(shape: Shape) -> Any:
-    """w_i:j afresh for features first..last-1 whose new q~ was accepted. One thread a case: features share words."""
-    kind, size, n_classes, _, _, _ = shape
+def redraw_by_settings(kind: int, n_features: int) -> Any:
+    """Models II and III: w_i:j afresh for features first..last-1 whose new q~ was accepted, and s_bj with it."""
+    votes, exact = ((2, n_features), float32) if kind == 2 else ((2, 1), float64)
 
     @cuda.jit
-    def by_settings(c, table, entries, move, key, first, last):
-        i = cuda.grid(1)
-        if i < entries.n.shape[0]:
-            votes = cuda.local.array((2, size), float64)
-            class_votes = cuda.local.array(n_classes, float64)
+    def kernel(c, table, entries, chain, move, key, first, last):
+        i = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        j = first + cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+        if i < entries.n.shape[0] and j < last and move.accepted[j]:
             rng = cuda.local.array(2, uint64)
-            for j in range(first, last):
-                if move.accepted[j]:
-                    redraw_settings(kind, c, table, move.old, entries, votes, class_votes, rng, key, i, j)
+            at = Settings(
+                cuda.local.array(N_SETTINGS, float64),
+                cuda.local.array(N_SETTINGS, float64),
+                cuda.local.array(MAX_SUMMED, uint32),
+                cuda.local.array(MAX_SUMMED, uint32),
+                cuda.local.array(MAX_SUMMED, exact),
+                cuda.local.array(MAX_SUMMED, float64),
+                cuda.local.array((2, MAX_SUMMED), uint32),
+                cuda.local.array((2, MAX_SUMMED), float64),
+                cuda.local.array(votes, exact),
+            )
+            changes = redraw_settings(kind, c, table, move.old, entries, at, rng, key, i, j)
+            for r in range(MAX_SUMMED):
+                if (changes >> r) & 1:
+                    place = i, at.entry[r], j >> 5
+                    was = cuda.atomic.xor(entries.bits, place, np.uint32(BIT << np.uint32(j & 31)))
+                    cuda.atomic.add(chain.n_on, (at.parent[r], j), -1 if in_word(was, j) else 1)
 
-    return by_settings
+    return kernel
 
 
 @lru_cache(KEPT)

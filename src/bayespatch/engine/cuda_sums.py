@@ -1,26 +1,23 @@
 """Models II and III, one feature of one case with its w summed out, as a GPU wants it: little memory a thread, double
 precision. Model I is in ``cuda_nodes``.
 
-The sums are those of ``summing.py``; w is drawn afresh in another way. The 2^m settings are visited in the order of a
-Gray code, one w switched at a time, and weighed as they come: the sum is kept relative to the largest likelihood so
-far, and a setting is chosen on the way. In Model II a w changes kappa, hence all features and the label of the case.
+The sums are those of ``summing.py``. All 2^m settings are weighed at once, a product each in registers, factor by
+factor. In Model II a w changes kappa, hence all features and the label of the case.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.cuda_case import BIT, in_word, strength
+from bayespatch.engine.cuda_case import BIT, ZERO, in_word, ones, strength
 from bayespatch.engine.streams import inlined, key_of, open_stream, uniform
 from bayespatch.engine.votes import AGREE, OFF, ON, TOTAL
 
-
-@inlined
-def place(s, start, n):
-    """How many entries after `start`, going round, entry s comes; quicker than a remainder."""
-    return s - start if s >= start else s - start + n
+MAX_SUMMED = 4  # neighbors whose w are summed out at once in Models II and III
+N_SETTINGS = 1 << MAX_SUMMED
 
 
 @inlined
@@ -36,43 +33,16 @@ def open_item(rng, key, j, i):
 
 
 @inlined
-def switch(entries, s, i, j, on):
-    """Feature j of entry s on or off."""
-    word = j >> 5
-    mask = np.uint32(BIT << np.uint32(j & 31))
-    if on:
-        entries.bits[i, s, word] |= mask
-    else:
-        entries.bits[i, s, word] &= ~mask
-
-
-@inlined
-def first_feature(kind, j):
-    """Where the features begin that change with w_ij: all of them in Model II, j alone in Model III."""
-    return 0 if kind == 2 else j
-
-
-@inlined
-def last_feature(kind, j, votes):
-    return votes.shape[1] if kind == 2 else j + 1
-
-
-@inlined
-def count_votes(kind, table, entries, votes, class_votes, i, first, last, j, start, m):
-    """The votes of case i on features first..last-1, where feature j of the m entries from `start` on is off."""
-    for f in range(first, last):
-        votes[AGREE, f] = 0.0
-        votes[TOTAL, f] = 0.0
+def count_votes(kind, table, entries, votes, class_votes, i):
+    """The votes of case i on every feature and on the label."""
+    votes[:] = 0.0
     class_votes[:] = 0.0
-    n = entries.n[i]
-    for s in range(n):
+    for s in range(entries.n[i]):
         b = entries.parent[i, s]
-        summed = place(s, start, n) < m
-        j_on = in_word(entries.bits[i, s, j >> 5], j)
-        k = strength(kind, entries, s, i) - (1.0 if kind == 2 and summed and j_on else 0.0)
+        k = strength(kind, entries, s, i)
         class_votes[table.y_parents[b]] += k
-        for f in range(first, last):
-            if in_word(entries.bits[i, s, f >> 5], f) and not (summed and f == j):
+        for f in range(votes.shape[1]):
+            if in_word(entries.bits[i, s, f >> 5], f):
                 if in_word(table.votes[f >> 5, b], f):
                     votes[TOTAL, f] += k
                 if in_word(entries.same[i, s, f >> 5], f):
@@ -80,30 +50,12 @@ def count_votes(kind, table, entries, votes, class_votes, i, first, last, j, sta
 
 
 @inlined
-def switch_setting(kind, table, entries, votes, class_votes, i, j, s, sign):
-    """Feature j of entry s, which is summed, goes on (sign 1) or off (-1). In Model II its other votes change too."""
-    b = entries.parent[i, s]
-    k = strength(kind, entries, s, i)
-    if kind == 2:
-        if not in_word(entries.bits[i, s, j >> 5], j):
-            k += 1.0
-        class_votes[table.y_parents[b]] += sign
-    for f in range(first_feature(kind, j), last_feature(kind, j, votes)):
-        vote = sign * k if f == j else sign
-        if f == j or in_word(entries.bits[i, s, f >> 5], f):
-            if in_word(table.votes[f >> 5, b], f):
-                votes[TOTAL, f] += vote
-            if in_word(entries.same[i, s, f >> 5], f):
-                votes[AGREE, f] += vote
-
-
-@inlined
-def log_likelihood(c, table, votes, class_votes, i, first, last, with_label):
-    """Of features first..last-1 of case i and, if so wanted, of its label, given the votes."""
+def log_likelihood(c, table, votes, class_votes, i):
+    """Of case i and its label, given the votes."""
     above = 1.0
     below = 1.0
     log = 0.0
-    for f in range(first, last):
+    for f in range(votes.shape[1]):
         if in_word(table.observed[f >> 5, i], f):
             above *= c.c1 + c.lam * votes[AGREE, f]
             below *= table.c2[f] + c.lam * votes[TOTAL, f]
@@ -112,7 +64,7 @@ def log_likelihood(c, table, votes, class_votes, i, first, last, with_label):
             above = 1.0
             below = 1.0
     y = table.y[i]
-    if with_label and y >= 0:
+    if y >= 0:
         every = c.label_c2
         for m in range(class_votes.shape[0]):
             every += table.mu[m] * class_votes[m]
@@ -121,36 +73,221 @@ def log_likelihood(c, table, votes, class_votes, i, first, last, with_label):
     return log + math.log(above / below)
 
 
-@inlined
-def log_likelihood_of_setting(kind, c, table, votes, class_votes, i, j):
-    """Of all that changes with w_ij."""
-    first, last = first_feature(kind, j), last_feature(kind, j, votes)
-    return log_likelihood(c, table, votes, class_votes, i, first, last, kind == 2)
+class Settings(NamedTuple):
+    """The settings of the summed w, bit r for the r-th entry, as one thread has them: all but `votes` in registers.
+
+    Where fewer entries are summed, the last one is there more than once, without strength and never on. `k` and `votes`
+    are float64, in Model II float32: there they are counts.
+    """
+
+    likelihood: Any  # (N_SETTINGS,) float64: the product of what is above the line, in the end the likelihood
+    below: Any  # (N_SETTINGS,) float64: of what is below it
+    entry: Any  # (MAX_SUMMED,) uint32: which ones they are
+    parent: Any  # (MAX_SUMMED,) uint32
+    k: Any  # (MAX_SUMMED,): how strongly they vote, in Model II where feature j is off
+    step: Any  # (MAX_SUMMED,) float64: what they add to a factor
+    words: Any  # (2, MAX_SUMMED) uint32: on which of 32 features they vote
+    prior: Any  # (2, MAX_SUMMED) float64: q~ and 1 - q~
+    votes: Any  # of the entries that are not summed: (2, P) in Model II; (2, 1), on j alone, in Model III
 
 
 @inlined
-def prior_of_setting(importance, entries, i, j, n, start, m, setting):
-    """prod q~^w (1 - q~)^(1 - w) over the summed entries; bit r of `setting` is entry start + r."""
-    product = 1.0
-    for r in range(m):
-        b = entries.parent[i, entry_at(r, start, n)]
-        product *= importance[ON if (setting >> r) & 1 else OFF, b, j]
-    return product
+def voting(part, table, entries, s, b, i, word):
+    """On which of 32 features entry s, parent b, would vote: for the value of case i, or for any."""
+    return entries.same[i, s, word] if part == AGREE else table.votes[word, b]
 
 
 @inlined
-def next_in_gray_code(kind, table, entries, votes, class_votes, i, j, n, start, step, setting):
-    """The setting after step - 1 others: one bit is switched."""
-    r = 0
-    while not (step >> r) & 1:
-        r += 1
-    on = not (setting >> r) & 1
-    switch_setting(kind, table, entries, votes, class_votes, i, j, entry_at(r, start, n), 1.0 if on else -1.0)
-    return setting ^ (1 << r)
+def vote_on_label(part, table, b, i):
+    """What parent b adds to the label's share above or below the line, per unit of strength."""
+    label = table.y_parents[b]
+    return table.mu[label] if part == TOTAL or label == table.y[i] else 0.0
 
 
 @inlined
-def compare_settings(kind, c, table, old, new, entries, votes, class_votes, rng, key, i, j):
+def n_words(at):
+    """Of the w of an entry in Model II: known when a kernel is compiled, as the sizes of local arrays are."""
+    return (at.votes.shape[1] + 31) >> 5
+
+
+@inlined
+def strength_of(kind, entries, at, s, i):
+    """k of entry s."""
+    if kind == 3:
+        return entries.kappa[i, s]
+    count = ones(entries.bits[i, s, 0])
+    for word in range(1, n_words(at)):
+        count += ones(entries.bits[i, s, word])
+    return float(count)
+
+
+@inlined
+def load_summed(kind, entries, at, i, j, n, start, m):
+    """Who is summed. Nothing is left out, so that all is on its way from memory at once."""
+    for r in range(MAX_SUMMED):
+        s = entry_at(min(r, m - 1), start, n)
+        counted = kind == 2 and in_word(entries.bits[i, s, j >> 5], j)
+        k = strength_of(kind, entries, at, s, i) - (1.0 if counted else 0.0)
+        at.entry[r] = s
+        at.parent[r] = entries.parent[i, s]
+        at.k[r] = k if r < m else 0.0
+
+
+@inlined
+def count_others(kind, table, entries, at, i, j, n, start, m):
+    """The votes of the entries that are not summed; returns those on the label."""
+    at.votes[:] = 0.0
+    agree = 0.0
+    total = 0.0
+    for r in range(m, n):
+        s = entry_at(r, start, n)
+        b = entries.parent[i, s]
+        k = strength_of(kind, entries, at, s, i)
+        if kind == 3:
+            on = entries.bits[i, s, j >> 5]
+            at.votes[AGREE, 0] += k if in_word(on & voting(AGREE, table, entries, s, b, i, j >> 5), j) else 0.0
+            at.votes[TOTAL, 0] += k if in_word(on & voting(TOTAL, table, entries, s, b, i, j >> 5), j) else 0.0
+            continue
+        for word in range(n_words(at)):
+            on = entries.bits[i, s, word]
+            agrees = on & voting(AGREE, table, entries, s, b, i, word)
+            votes = on & voting(TOTAL, table, entries, s, b, i, word)
+            for f in range(32 * word, min(32 * word + 32, at.votes.shape[1])):
+                at.votes[AGREE, f] += np.float32(k) if in_word(agrees, f) else ZERO
+                at.votes[TOTAL, f] += np.float32(k) if in_word(votes, f) else ZERO
+        agree += k * vote_on_label(AGREE, table, b, i)
+        total += k * vote_on_label(TOTAL, table, b, i)
+    return agree, total
+
+
+@inlined
+def multiply(product, base, step):
+    """Another factor, linear in the setting."""
+    for setting in range(N_SETTINGS):
+        factor = base
+        for r in range(MAX_SUMMED):
+            if (setting >> r) & 1:
+                factor += step[r]
+        product[setting] *= factor
+
+
+@inlined
+def multiply_feature(kind, c, table, entries, at, part, product, base, i, j):
+    """A or T of feature j itself: an entry votes on it with all its strength, or not at all."""
+    for r in range(MAX_SUMMED):
+        votes = in_word(voting(part, table, entries, at.entry[r], at.parent[r], i, j >> 5), j)
+        k = at.k[r] + 1.0 if kind == 2 else at.k[r]
+        at.step[r] = c.lam * k if votes else 0.0
+    multiply(product, base + c.lam * at.votes[part, j if kind == 2 else 0], at.step)
+
+
+@inlined
+def multiply_label(table, at, part, product, base, i):
+    """Model II: the same of the label."""
+    for r in range(MAX_SUMMED):
+        at.step[r] = vote_on_label(part, table, at.parent[r], i)
+        base += at.k[r] * at.step[r]
+    multiply(product, base, at.step)
+
+
+@inlined
+def load_words(table, entries, at, i, j, m, word):
+    """Model II: on which of 32 features of case i the summed entries vote, without j."""
+    kept = table.observed[word, i]
+    if j >> 5 == word:
+        kept &= ~np.uint32(BIT << np.uint32(j & 31))
+    for r in range(MAX_SUMMED):
+        s, b = at.entry[r], at.parent[r]
+        on = entries.bits[i, s, word] & (kept if r < m else np.uint32(0))
+        at.words[AGREE, r] = on & voting(AGREE, table, entries, s, b, i, word)
+        at.words[TOTAL, r] = on & voting(TOTAL, table, entries, s, b, i, word)
+
+
+@inlined
+def multiply_other_feature(c, at, part, product, base, f):
+    """Model II: the same of a feature on which a summed entry votes with strength k or k + 1."""
+    votes = at.votes[part, f]
+    for r in range(MAX_SUMMED):
+        on = in_word(at.words[part, r], f)
+        votes += at.k[r] if on else ZERO
+        at.step[r] = c.lam if on else 0.0
+    multiply(product, base + c.lam * votes, at.step)
+
+
+@inlined
+def normalise(product):
+    """Divide by what it is in setting 0. That leaves it between 1 and e^MAX_SUMMED, but for feature j and the label: an
+    entry changes the k features that are on, each by a factor of at most 1 + 1/k, and (1 + 1/k)^k < e.
+    """
+    scale = 1.0 / product[0]
+    for setting in range(N_SETTINGS):
+        product[setting] *= scale
+
+
+@inlined
+def divide(above, below):
+    """above / below, into `above`: one division for four of them, which takes longer than the products it saves."""
+    for first in range(0, N_SETTINGS, 4):
+        one = below[first] * below[first + 1]
+        other = below[first + 2] * below[first + 3]
+        inverse = 1.0 / (one * other)
+        above[first] *= below[first + 1] * (other * inverse)
+        above[first + 1] *= below[first] * (other * inverse)
+        above[first + 2] *= below[first + 3] * (one * inverse)
+        above[first + 3] *= below[first + 2] * (one * inverse)
+
+
+@inlined
+def weigh_settings(kind, c, table, entries, at, i, j, n, start, m):
+    """The likelihood of case i in all settings, but for a constant."""
+    for setting in range(N_SETTINGS):
+        at.likelihood[setting] = 1.0
+        at.below[setting] = 1.0
+    load_summed(kind, entries, at, i, j, n, start, m)
+    agree, total = count_others(kind, table, entries, at, i, j, n, start, m)
+    if in_word(table.observed[j >> 5, i], j):
+        multiply_feature(kind, c, table, entries, at, AGREE, at.likelihood, c.c1, i, j)
+        multiply_feature(kind, c, table, entries, at, TOTAL, at.below, table.c2[j], i, j)
+    if kind == 2:
+        if table.y[i] >= 0:
+            multiply_label(table, at, AGREE, at.likelihood, c.label_c1 + agree, i)
+            multiply_label(table, at, TOTAL, at.below, c.label_c2 + total, i)
+        for f in range(at.votes.shape[1]):
+            if f & 31 == 0:
+                load_words(table, entries, at, i, j, m, f >> 5)
+            multiply_other_feature(c, at, AGREE, at.likelihood, c.c1, f)
+            multiply_other_feature(c, at, TOTAL, at.below, table.c2[f], f)
+            if f & 7 == 7:  # before the products could leave the range of a double
+                normalise(at.likelihood)
+                normalise(at.below)
+    divide(at.likelihood, at.below)
+
+
+@inlined
+def weight_of(at, setting):
+    """Prior times likelihood."""
+    prior = 1.0
+    for r in range(MAX_SUMMED):
+        prior *= at.prior[ON if (setting >> r) & 1 else OFF, r]
+    return prior * at.likelihood[setting]
+
+
+@inlined
+def sum_over_settings(importance, at, j, m):
+    """The sum of all weights under this q~."""
+    for r in range(MAX_SUMMED):
+        on = importance[ON, at.parent[r], j]
+        off = importance[OFF, at.parent[r], j]
+        at.prior[ON, r] = on if r < m else 0.0
+        at.prior[OFF, r] = off if r < m else 1.0
+    total = 0.0
+    for setting in range(N_SETTINGS):
+        total += weight_of(at, setting)
+    return total
+
+
+@inlined
+def compare_settings(kind, c, table, old, new, entries, at, rng, key, i, j):
     """Models II and III: log p(x_i, y_i, fixed w_i:j | rest, new q~) - log p(... | rest, old q~)."""
     n = entries.n[i]
     if n == 0:
@@ -158,67 +295,50 @@ def compare_settings(kind, c, table, old, new, entries, votes, class_votes, rng,
     open_item(rng, key, j, i)
     m = min(n, c.max_summed)
     start = int(uniform(rng) * n)
-    first, last = first_feature(kind, j), last_feature(kind, j, votes)
-    count_votes(kind, table, entries, votes, class_votes, i, first, last, j, start, m)
-    top = log_likelihood_of_setting(kind, c, table, votes, class_votes, i, j)
-    before = prior_of_setting(old, entries, i, j, n, start, m, 0)
-    after = prior_of_setting(new, entries, i, j, n, start, m, 0)
-    setting = 0
-    for step in range(1, 1 << m):
-        setting = next_in_gray_code(kind, table, entries, votes, class_votes, i, j, n, start, step, setting)
-        log = log_likelihood_of_setting(kind, c, table, votes, class_votes, i, j)
-        if log > top:
-            before *= math.exp(top - log)
-            after *= math.exp(top - log)
-            top = log
-        likelihood = math.exp(log - top)
-        before += likelihood * prior_of_setting(old, entries, i, j, n, start, m, setting)
-        after += likelihood * prior_of_setting(new, entries, i, j, n, start, m, setting)
-    ratio = math.log(after / before)
-    for s in range(n):
-        if place(s, start, n) >= m:
-            row = ON if in_word(entries.bits[i, s, j >> 5], j) else OFF
-            b = entries.parent[i, s]
-            ratio += math.log(new[row, b, j] / old[row, b, j])
+    weigh_settings(kind, c, table, entries, at, i, j, n, start, m)
+    before = sum_over_settings(old, at, j, m)
+    ratio = math.log(sum_over_settings(new, at, j, m) / before)
+    for r in range(m, n):
+        s = entry_at(r, start, n)
+        row = ON if in_word(entries.bits[i, s, j >> 5], j) else OFF
+        b = entries.parent[i, s]
+        ratio += math.log(new[row, b, j] / old[row, b, j])
     return ratio
 
 
 @inlined
-def redraw_settings(kind, c, table, importance, entries, votes, class_votes, rng, key, i, j):
-    """Models II and III: w_i:j of the summed entries afresh; with the same key, the same ones as in the log ratio."""
+def redraw_settings(kind, c, table, importance, entries, at, rng, key, i, j):
+    """Models II and III: w_i:j of the summed entries afresh; with the same key, the same ones as in the log ratio.
+
+    Returns which of them change: bit r for `at.entry[r]`.
+    """
     n = entries.n[i]
     if n == 0:
-        return
+        return 0
     open_item(rng, key, j, i)
     m = min(n, c.max_summed)
     start = int(uniform(rng) * n)
-    first, last = first_feature(kind, j), last_feature(kind, j, votes)
-    count_votes(kind, table, entries, votes, class_votes, i, first, last, j, start, m)
-    top = log_likelihood_of_setting(kind, c, table, votes, class_votes, i, j)
-    total = prior_of_setting(importance, entries, i, j, n, start, m, 0)
-    setting = 0
-    chosen = 0
-    for step in range(1, 1 << m):
-        setting = next_in_gray_code(kind, table, entries, votes, class_votes, i, j, n, start, step, setting)
-        log = log_likelihood_of_setting(kind, c, table, votes, class_votes, i, j)
-        if log > top:
-            total *= math.exp(top - log)
-            top = log
-        weight = math.exp(log - top) * prior_of_setting(importance, entries, i, j, n, start, m, setting)
-        total += weight
-        if uniform(rng) * total < weight:
-            chosen = setting
-    for r in range(m):
-        switch(entries, entry_at(r, start, n), i, j, (chosen >> r) & 1 == 1)
+    weigh_settings(kind, c, table, entries, at, i, j, n, start, m)
+    u = uniform(rng) * sum_over_settings(importance, at, j, m)
+    changes = 0
+    for setting in range(N_SETTINGS):
+        weight = weight_of(at, setting)
+        if weight > 0.0 and u >= 0.0:
+            changes = setting
+        u -= weight
+    for r in range(MAX_SUMMED):
+        if r < m and in_word(entries.bits[i, at.entry[r], j >> 5], j):
+            changes ^= 1 << r
+    return changes
 
 
 @inlined
 def summarise_case(kind, c, table, entries, votes, class_votes, mu0, shares, i):
     """Vote shares of case i, into `shares` (N, M); returns its log likelihood."""
-    count_votes(kind, table, entries, votes, class_votes, i, 0, votes.shape[1], 0, 0, 0)
+    count_votes(kind, table, entries, votes, class_votes, i)
     cast = 0.0
     for m in range(class_votes.shape[0]):
         cast += table.mu[m] * class_votes[m]
     for m in range(class_votes.shape[0]):
         shares[i, m] = (mu0 + table.mu[m] * class_votes[m]) / (class_votes.shape[0] * mu0 + cast)
-    return log_likelihood(c, table, votes, class_votes, i, 0, votes.shape[1], True)
+    return log_likelihood(c, table, votes, class_votes, i)
