@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bayespatch.engine.cuda_case import Case, Change, Importance, begin_case
+from bayespatch.engine.cuda_case import Case, Change, Importance, begin_case, refresh_labels
 from bayespatch.engine.cuda_counts import (
     Pair,
     choose_count,
@@ -28,12 +28,13 @@ def prepared(seed):
     rows = [np.zeros((2, 3), np.float32) for _ in range(3)]
     case = Case(*rows, np.zeros(2, np.float32), np.zeros(2, np.float32), np.zeros((2, 2), np.float32))
     begin_case(2, at.c, at.table, at.entries, case, 0, 0, 1)
+    refresh_labels(2, at.c, at.table, case, 0, 0, 1)
     change = Change(np.zeros(1, np.uint32), at.table.same[:, 0, B].copy())
     pair = Pair(*(np.zeros(3, np.float32) for _ in range(6)))
     for j in range(3):
         prepare_feature(at.c, at.table, importance, case, change, pair, 0, B, j)
     poly = np.zeros(4, np.float32)
-    weight = np.array([weight_of_count(at.c, at.table, case, pair, poly, 0, B, k) for k in range(4)], np.float32)
+    weight = np.array([weight_of_count(at.c, case, pair, poly, at.table.y_parents[B], k) for k in range(4)], np.float32)
     return at, pair, weight
 
 

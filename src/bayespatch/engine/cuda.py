@@ -84,7 +84,7 @@ class CudaEngine(Engine):
         self.constants = layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
         kind = self.constants.kind
         group = group_size(n_parents, n_features)
-        self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group, 0)
+        self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group)
         gamma, sigma1 = model.hyper.q_prior(n_features)
         self.prior = Prior(to_card(gamma), to_card(sigma1), float(model.hyper.sigma2))
         self.table = self.table_of(data)

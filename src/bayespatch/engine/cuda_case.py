@@ -81,7 +81,7 @@ class Case(NamedTuple):
     slope: Any  # (2, P) float32, in Model III: R_j(kappa) - 1 = slope kappa / (1 - slope[DIFFERS] kappa)
     class_votes: Any  # (M,) as `votes`
     label: Any  # (M,) float32: the largest H
-    label_slope: Any  # (2, M) float32, in Model III: H(kappa) - 1 likewise, slope[AGREES] being that of the class
+    label_slope: Any  # (2, M) float32: H(k) - 1 likewise, slope[AGREES] being that of the class
 
 
 class Own(NamedTuple):
@@ -225,9 +225,8 @@ def refresh_labels(kind, c, table, case, i, lane, n_lanes):
         vote = np.float32(table.mu[m])
         differs = -vote / every if y >= 0 else ZERO
         slope = vote / mine + differs if m == y else differs
-        if kind == 3:
-            case.label_slope[DIFFERS, m] = differs
-            case.label_slope[AGREES, m] = slope
+        case.label_slope[DIFFERS, m] = differs
+        case.label_slope[AGREES, m] = slope
         strongest = np.float32(c.n_features) if kind == 2 else UNIT
         h = UNIT + slope * strongest / (UNIT - differs * strongest)
         case.label[m] = h if kind == 1 else max(UNIT, h)
@@ -304,6 +303,19 @@ def accepted(odds, bits):
     """Whether all of the random bits say yes."""
     odds = float(odds)
     return to_unit(bits) * (1.0 + odds) < odds
+
+
+@inlined
+def product_of(factor, n):
+    """The product of n numbers, at most e^600; it may leave the range of a double on the way."""
+    product = 1.0
+    log = 0.0
+    for j in range(n):
+        product *= factor[j]
+        if product > 1e200 or product < 1e-200:
+            log += math.log(product)
+            product = 1.0
+    return product if log == 0.0 else math.exp(min(log + math.log(product), 600.0))
 
 
 @inlined

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.cuda_case import UNIT, ZERO, bit, in_word, pick
+from bayespatch.engine.cuda_case import UNIT, ZERO, bit, in_word, pick, product_of
 from bayespatch.engine.streams import inlined, key_of, to_unit
-from bayespatch.engine.votes import AGREE, OFF, ON, TOTAL, label_ratio
+from bayespatch.engine.votes import AGREE, AGREES, DIFFERS, OFF, ON, TOTAL
 
 
 class Pair(NamedTuple):
@@ -56,8 +56,8 @@ def prepare_feature(c, table, importance, case, change, pair, i, b, j):
 
 
 @inlined
-def weight_of_count(c, table, case, pair, poly, i, b, k):
-    """C_k H(k). The inner loop runs over all degrees, so that `poly` (P + 1,) lies in registers."""
+def weight_of_count(c, case, pair, poly, label, k):
+    """C_k H(k); `label`: the class. The inner loop runs over all degrees, so that `poly` (P + 1,) lies in registers."""
     for degree in range(poly.shape[0]):
         poly[degree] = ZERO
     poly[0] = UNIT
@@ -73,7 +73,9 @@ def weight_of_count(c, table, case, pair, poly, i, b, k):
     weight = ZERO
     for degree in range(poly.shape[0]):
         weight += poly[degree] * np.float32(degree == k)
-    return np.float32(weight * label_ratio(c, table.mu, case.class_votes, table.y[i], table.y_parents[b], float(k)))
+    vote = np.float32(k)
+    h = UNIT + case.label_slope[AGREES, label] * vote / (UNIT - case.label_slope[DIFFERS, label] * vote)
+    return weight * h
 
 
 @inlined
@@ -82,9 +84,7 @@ def choose_count(c, pair, weight, pair_key):
     total = 0.0
     for k in range(weight.shape[0]):
         total += weight[k]
-    odds = c.prior_odds * total
-    for j in range(c.n_features):
-        odds = min(odds * pair.scale[j], 1e300)
+    odds = c.prior_odds * total * product_of(pair.scale, c.n_features)
     if to_unit(pair_key) * (1.0 + odds) >= odds:
         return -1
     return pick(weight, weight.shape[0], total * to_unit(key_of(pair_key, c.n_features)))

@@ -6,11 +6,9 @@ cannot, the threads of the group weigh them together, in double precision, a can
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from bayespatch.engine.cuda_case import CEILING, UNIT, ZERO, bit, in_word, pick
+from bayespatch.engine.cuda_case import CEILING, UNIT, ZERO, bit, in_word, pick, product_of
 from bayespatch.engine.kernels import N_CANDIDATES
 from bayespatch.engine.streams import beta, inlined, key_of, open_stream, to_unit
 from bayespatch.engine.votes import AGREE, AGREES, DIFFERS, TOTAL, VOTE_OFF, VOTE_ON, label_ratio
@@ -63,15 +61,7 @@ def factor_given_kappa(c, table, importance, case, change, i, b, j, kappa):
 @inlined
 def weight_of_kappa(c, table, case, factor, i, b, r, kappa):
     """Model III: H(kappa) prod_j f_j(kappa), the product at most e^600."""
-    product = 1.0
-    log = 0.0
-    for j in range(c.n_features):
-        product *= factor[r, j]
-        if product > 1e200 or product < 1e-200:
-            log += math.log(product)
-            product = 1.0
-    if log != 0.0:
-        product = math.exp(min(log + math.log(product), 600.0))
+    product = product_of(factor[r], c.n_features)
     return product * label_ratio(c, table.mu, case.class_votes, table.y[i], table.y_parents[b], kappa)
 
 

@@ -52,7 +52,6 @@ class Shape(NamedTuple):
     n_classes: int
     chunk: int  # how many factors may be multiplied before single precision could overflow
     group: int  # threads that work together
-    capacity: int  # of the lists of neighbors
 
 
 @inlined
@@ -116,8 +115,9 @@ def weighing(kind: int, size: int, group: int) -> Any:
         for j in range(lane, size, group):
             prepare_feature(c, table, importance, case, change, counting.pair, i, b, j)
         cuda.syncwarp()
+        label = table.y_parents[b]
         for k in range(lane, n_counts, group):
-            counting.weight[k] = weight_of_count(c, table, case, counting.pair, poly, i, b, k)
+            counting.weight[k] = weight_of_count(c, case, counting.pair, poly, label, k)
         cuda.syncwarp()
         return float(choose_count(c, counting.pair, counting.weight, pair_key))
 
@@ -210,7 +210,7 @@ def update_kernel(shape: Shape) -> Any:
 
     A group of threads a case, a block each; a group is a warp or a part of one. n_b and s_bj of `chain` are added to.
     """
-    kind, size, n_classes, chunk, group, _ = shape
+    kind, size, n_classes, chunk, group = shape
     n_words = -(-size // 32)
     exact = float64 if kind == 3 else float32
     n_counts = size + 1 if kind == 2 else 1

@@ -170,7 +170,7 @@ def redraw_by_settings(kind: int, n_features: int) -> Any:
 @lru_cache(KEPT)
 def summary_kernel(shape: Shape) -> Any:
     """Vote shares (N, M) and log likelihood (N,) of the cases."""
-    kind, size, n_classes, _, _, _ = shape
+    kind, size, n_classes, _, _ = shape
 
     @cuda.jit
     def kernel(c, table, entries, mu0, out):
