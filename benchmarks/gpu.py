@@ -1,6 +1,6 @@
 """The CUDA engine on a real card: is it right, how fast is it, and how long does a whole study take?
 
-    python benchmarks/gpu.py --parts exact speed models end --data FOLDER --out FOLDER
+    python benchmarks/gpu.py --parts updates exact speed models end --data FOLDER --out FOLDER
 
 Every speed is a ratio of two things measured in this run, on this machine. Results go to ``gpu.json`` in --out (the
 variable OUT, or benchmarks/results). Nothing but the engine, NumPy, SciPy, scikit-learn and pandas is needed.
@@ -41,7 +41,8 @@ from benchmarks.problems import simulated_arrays  # noqa: E402
 FULL = (101_766, 1_000, 19)  # N, S, P of the readmission file with 1,000 parents
 SIZES = [FULL, (10_000, 1_000, 19), (101_766, 200, 19), (101_766, 1_000, 40), (1_000, 1_000, 19)]
 N_NEIGHBORS = 5.0  # expected
-EXACT = ["crowd", "exclude_self", "missing", "windows", "many_values", "hidden_label", "small_shapes"]
+EXACT = ["crowd", "exclude_self", "missing", "windows", "many_values", "hidden_label", "small_shapes", "rare_influence"]
+UPDATED = (6, 70, 34)  # N, S, P: several batches of parents, the last not full, and two words of features
 WARM_SECONDS = 1.0  # a card that has been idle runs at a fraction of its clock
 CPU_CASES = 2_000  # on which one core is timed; its time is proportional to the number of cases
 
@@ -116,6 +117,28 @@ def models() -> list[dict[str, Any]]:
     return rows
 
 
+def updates(n_updates: int = 3) -> list[dict[str, Any]]:
+    """Neighbors found on the card against those that the definitions give with the same random numbers."""
+    from tests.engine.update_at_hand import update
+    from tests.problems import random_data
+
+    rows = []
+    for kind in KINDS:
+        data, began, n_same, n_found = random_data(1, *UPDATED, itself=True), time.perf_counter(), 0, 0
+        engine = CudaEngine(data, Model(kind, "exact", Hyperparameters(alpha=0.3)))
+        state = engine.start(1, 0)
+        for key in np.arange(n_updates, dtype=np.uint64):
+            expected = update(data, engine.model, engine.latent(state), engine.observe(state).q_tilde, key)
+            engine.update_cases(state, key)
+            found = engine.latent(state)
+            n_same += int((found.z == expected.z).all() and (found.w == expected.w)[found.z].all())
+            n_found += int(found.z.sum())
+        verdict = "agrees" if n_same == n_updates else f"differs in {n_updates - n_same} of {n_updates} updates"
+        rows.append(dict(model=kind, verdict=verdict, neighbors=n_found, seconds=time.perf_counter() - began))
+        show(rows[-1])
+    return rows
+
+
 def exact(n_draws: int) -> list[dict[str, Any]]:
     """Means of z, z*w, q and kappa against the enumerated posterior: the test of the other engines, on the card."""
     from tests.montecarlo import check_against_exact
@@ -180,7 +203,10 @@ def show(row: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--parts", nargs="+", default=["exact", "speed", "models"], choices=["exact", "speed", "models", "end"]
+        "--parts",
+        nargs="+",
+        default=["updates", "exact", "speed", "models"],
+        choices=["updates", "exact", "speed", "models", "end"],
     )
     parser.add_argument("--draws", type=int, default=2000, help="of each of four chains, for the exact posteriors")
     parser.add_argument("--data", type=Path, default=ROOT / "shared" / "data" / "readmission")
@@ -190,6 +216,7 @@ def main() -> None:
     name = card.name if isinstance(card.name, str) else card.name.decode()
     results: dict[str, Any] = {"card": name, "multiprocessors": card.MULTIPROCESSOR_COUNT, "clock_kHz": card.CLOCK_RATE}
     todo = {
+        "updates": updates,
         "exact": lambda: exact(options.draws),
         "speed": speed,
         "models": models,

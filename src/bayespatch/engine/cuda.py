@@ -25,6 +25,7 @@ from bayespatch.engine.base import Engine, Observation
 from bayespatch.engine.cpu import (
     CASES,
     GLOBAL,
+    N_TURNS,
     PARENTS,
     PRIOR,
     PROPOSE,
@@ -48,7 +49,6 @@ from bayespatch.engine.cuda_sums import MAX_SUMMED
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants
 
-N_TURNS = {"I": 2, "II": 1, "III": 2}  # of moves for q in a sweep: here a turn costs about a third of the rest
 DIGITS = 30.0  # decimal digits of range that a product in single precision may use of its 38
 
 

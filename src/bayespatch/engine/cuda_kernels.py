@@ -19,6 +19,7 @@ from bayespatch.engine.cuda_case import (
     Own,
     accepted,
     begin_case,
+    bit,
     cast_votes,
     is_on,
     largest_odds,
@@ -317,9 +318,7 @@ def update_kernel(shape: Shape) -> Any:
                     key_new = np.uint64(key_of(case_key, b_new))
                     load_agreement(table, change.same, i, b_new)
                     known = current if first == done else -1.0
-                    k = weigh(
-                        c, table, importance, case, change, counting, choosing, i, b_new, key_new, known
-                    )  # fmt: skip
+                    k = weigh(c, table, importance, case, change, counting, choosing, i, b_new, key_new, known)
                     done = first + 1
                     current = -1.0
                     if k < 0.0:
@@ -327,7 +326,7 @@ def update_kernel(shape: Shape) -> Any:
                     draw(c, table, importance, case, change, counting, i, b_new, key_new, k)
                     cast_votes(kind, c, table, case, change, i, b_new, k, lane, group)
                     for j in range(lane, size, group):
-                        if (change.bits[j >> 5] >> np.uint32(j & 31)) & BIT != 0:
+                        if bit(change.bits, j):
                             cuda.atomic.add(chain.n_on, (b_new, j), 1)
                     if lane == 0:
                         cuda.atomic.add(chain.n_neighbors, b_new, 1)
