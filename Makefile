@@ -23,12 +23,13 @@ $(STAMP): pyproject.toml
 demo: venv ## Fit the bundled heart data, show one patient's patchwork, write a page about the patient and the model
 	$(BIN)/bayespatch demo --out build/demo --force
 
-test: venv ## Run the tests, but for the slow statistical ones
-	$(BIN)/python -m pytest tests --ignore=tests/statistical
+JOBS ?= 2
+test: venv ## Run the tests, but for the slow statistical ones (JOBS: in so many processes)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests --ignore=tests/statistical
 
 STATISTICAL ?= tests/statistical
 test-statistical: venv ## Run the slow truth checks: exactness, Geweke, calibration, planted bugs (STATISTICAL: some of them)
-	$(BIN)/python -m pytest $(STATISTICAL)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(STATISTICAL)
 
 test-lowest: ## Run the tests with the oldest versions of everything that pyproject.toml allows (Python 3.11)
 	$(PYTHON) -m venv --clear build/lowest

@@ -111,7 +111,7 @@ def test_texts_of_variable_width_and_absurdly_wide_ones():
         np.array(["2020"], dtype="M8[D]"),
         np.array([[1], None], dtype=object),
     ],
-    ids=repr,
+    ids=["object", "function", "complex", "bytes", "list", "complex array", "dates", "array of objects"],
 )
 def test_what_cannot_be_stored_is_named(value):
     with pytest.raises(ValueError, match=r"parameter bins=.*cannot be stored"):
