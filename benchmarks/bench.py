@@ -70,7 +70,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to measure")
     parser.add_argument("--only", nargs="*", choices=list(BENCHMARKS), default=list(BENCHMARKS), metavar="NAME",
-                        help=f"run only these ({', '.join(BENCHMARKS)}); none: write the page from what there is")  # fmt: skip
+                        help=f"run only these ({', '.join(BENCHMARKS)}); none: only write the page")  # fmt: skip
     parser.add_argument("--out", type=Path, help="folder to write to (default: this one; if quick, a temporary one)")
     return parser.parse_args()
 
