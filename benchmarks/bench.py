@@ -56,6 +56,8 @@ def main() -> None:
     sections = [Section.from_json(path.read_text()) for name in ORDER if (path := results / f"{name}.json").exists()]
     if (results / "gpu.json").exists():
         sections.append(card.read(results / "gpu.json", scale.seconds_a_sweep(sections)))
+    if not sections:
+        raise SystemExit(f"nothing has been measured yet that {results} would tell of; name what to run after --only")
     minutes = (time.perf_counter() - began) / 60
 
     plots.plot_all(sections, results)
