@@ -23,6 +23,13 @@ def test_updates_are_those_of_the_definitions(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_updates_with_more_parents_and_features_than_threads(kind, monkeypatch):
+    monkeypatch.setattr(cuda_memory, "GROUP", 2)
+    data = random_data(3, 3, 7, 3, itself=True)
+    check_updates(data, Model(kind, "exact", Hyperparameters(alpha=0.5, lam0=0.2)), 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_thawed_chain_goes_on_as_the_frozen_one(kind, monkeypatch):
     monkeypatch.setattr(cuda_memory, "GROUP", 1)
     monkeypatch.setattr(cuda_importance, "BLOCK", 1)

@@ -5,6 +5,7 @@ import pytest
 
 from bayespatch import model as bp
 from bayespatch.engine import cuda as engine_room
+from bayespatch.engine import cuda_kernels as kernels
 from bayespatch.engine import cuda_memory
 from bayespatch.engine.cuda import CudaEngine
 from bayespatch.engine.tally import Tally
@@ -58,3 +59,62 @@ def test_predictions_tell_all_of_the_neighbors_with_many_features(kind):
 @pytest.mark.parametrize("name", ["one_case", "one_parent", "many_values"])
 def test_means_are_those_of_the_exact_posterior(kind, name, monkeypatch):
     check_means(kind, name, 400, monkeypatch)
+
+
+def too_eager(odds, bits):
+    return kernels_as_they_are["turned_down"](np.float32(0.9 * odds), bits)
+
+
+def all_equally_strong(kind, entries, s, i):
+    return 1.0
+
+
+def agreement_of_another(table, words, i, b):
+    kernels_as_they_are["load_agreement"](table, words, i, max(b - 1, 0))
+
+
+def one_candidate(c, rng, pair_key, r):
+    return kernels_as_they_are["draw_kappa"](c, rng, pair_key, 0)
+
+
+def missing_values_count(c, table, importance, case, change, i, b, j, kappa):
+    seen = table._replace(observed=np.full_like(table.observed, 2**32 - 1))
+    return kernels_as_they_are["factor_given_kappa"](c, seen, importance, case, change, i, b, j, kappa)
+
+
+def features_without_agreement(kind, c, table, importance, case, change, i, b, j, k, u):
+    deaf = change._replace(same=np.zeros_like(change.same))
+    return kernels_as_they_are["is_on"](kind, c, table, importance, case, deaf, i, b, j, k, u)
+
+
+def unscaled(c, pair, weight, pair_key):
+    return kernels_as_they_are["choose_count"](c, pair._replace(scale=np.ones_like(pair.scale)), weight, pair_key)
+
+
+def votes_of_the_class_stay(kind, c, table, case, change, i, b, k, lane, n_lanes):
+    kernels_as_they_are["cast_votes"](kind, c, table, case, change, i, b, k, lane, n_lanes)
+    if lane == 0 and k < 0:
+        case.class_votes[table.y_parents[b]] -= k
+
+
+PLANTED = {
+    "turned_down": ("I", too_eager),
+    "cast_votes": ("I", votes_of_the_class_stay),
+    "load_agreement": ("I", agreement_of_another),
+    "is_on": ("I", features_without_agreement),
+    "strength": ("II", all_equally_strong),
+    "choose_count": ("II", unscaled),
+    "draw_kappa": ("III", one_candidate),
+    "factor_given_kappa": ("III", missing_values_count),
+}
+kernels_as_they_are = {name: getattr(kernels, name) for name in PLANTED}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name, monkeypatch):
+    kind, wrong = PLANTED[name]
+    monkeypatch.setattr(cuda_memory, "GROUP", 2)
+    monkeypatch.setattr(kernels, name, wrong)
+    data = random_data(4, 3, 6, 3, missing=0.4, itself=True)
+    with pytest.raises(AssertionError):
+        check_updates(data, Model(kind, "exact", Hyperparameters(alpha=0.4, lam0=0.2)), 40)
