@@ -44,7 +44,7 @@ def there_and_back(value):
     return restored(json.loads(json.dumps(plain(value), allow_nan=False)))
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES)
 def test_values_come_back_with_their_types(value):
     assert repr(there_and_back(value)) == repr(value)
 
