@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from bayespatch.cli.app import new_app
 from tests.cli.clinic import write_csv
 from tests.cli.program import call
+from tests.interruption import ctrl_c_interrupts  # noqa: F401  # the fixture serves every test here
 
 
 def program_of(command):
