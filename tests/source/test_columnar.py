@@ -1,4 +1,3 @@
-import importlib.util
 import sys
 
 import pandas as pd
@@ -7,14 +6,8 @@ import pytest
 
 from bayespatch.source.columnar import read_columnar
 
-has_pyarrow = importlib.util.find_spec("pyarrow") is not None
-LIBRARIES = [
-    pytest.param("pyarrow", marks=pytest.mark.skipif(not has_pyarrow, reason="pyarrow is not installed")),
-    "polars",
-]
 
-
-@pytest.fixture(params=LIBRARIES)
+@pytest.fixture(params=["pyarrow", "polars"])
 def library(request, monkeypatch):
     if request.param == "polars":
         for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"] or ["pyarrow"]:
@@ -45,7 +38,6 @@ def test_damaged_and_empty_files_get_one_sentence(tmp_path, library):
         read_columnar("t", str(path), "Parquet")
 
 
-@pytest.mark.skipif(not has_pyarrow, reason="pyarrow is not installed")
 def test_the_index_of_a_pandas_frame_is_a_column_where_it_has_a_name(tmp_path):
     path = str(tmp_path / "t")
     pd.DataFrame({"age": [61, 40]}, index=pd.Index(["a", "b"], name="who")).to_parquet(path)

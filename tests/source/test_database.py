@@ -2,6 +2,7 @@ import sqlite3
 import sys
 from contextlib import closing
 
+import duckdb
 import pytest
 
 from bayespatch.source.database import read_query
@@ -79,7 +80,6 @@ def test_a_missing_driver_is_named(scheme, monkeypatch):
 
 
 def test_duckdb(tmp_path):
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     path = tmp_path / "clinic.duckdb"
     with closing(duckdb.connect(str(path))) as connection:
         connection.execute('CREATE TABLE patients (who TEXT, "âge" INTEGER, pain TEXT, dose DECIMAL(4, 2))')

@@ -101,6 +101,31 @@ class Choosing(NamedTuple):
 
 
 @lru_cache(KEPT)
+def looking(kind: int, group: int, chunk: int) -> Any:
+    """Whether a parent, of class `label`, may become a neighbor, as one thread can tell; in Model I, whether it does.
+
+    `drawn`: whether its candidates for kappa have been drawn (Model III).
+    """
+
+    @cuda.jit(device=True)
+    def look(c, chance, own, case, rng, pair_key, label, start, drawn):
+        odds = largest_odds(c, chance, own, case.label[label], start, group, chunk)
+        wanted = not turned_down(odds, pair_key)
+        if kind == 1 and wanted:
+            wanted = accepted(odds, pair_key)
+        if kind == 3 and wanted:
+            if not drawn:
+                for r in range(N_CANDIDATES):
+                    own.candidate[r] = draw_kappa(c, rng, pair_key, r)
+                drawn = True
+            odds = likely_odds(c, chance, own, case, label, start, group, chunk)
+            wanted = not turned_down(odds, pair_key)
+        return wanted, drawn
+
+    return look
+
+
+@lru_cache(KEPT)
 def weighing(kind: int, size: int, group: int) -> Any:
     """k with which parent b, who may become a neighbor, does so; negative: it does not."""
     n_counts = size + 1
@@ -198,6 +223,34 @@ def drawing(kind: int, size: int, group: int) -> Any:
     return given_count if kind == 2 else by_feature
 
 
+@lru_cache(KEPT)
+def changing(kind: int, size: int, group: int) -> tuple[Any, Any]:
+    """A neighbor goes, and a parent becomes one: the votes, the counts and the lists."""
+    n_words = -(-size // 32)
+
+    @cuda.jit(device=True)
+    def take_out(c, table, case, change, old, i, s, b):
+        k = strength(kind, old, s, i)
+        for word in range(n_words):
+            change.bits[word] = old.bits[i, s, word]
+            change.same[word] = old.same[i, s, word]
+        cast_votes(kind, c, table, case, change, i, b, -k, cuda.threadIdx.x, group)
+        return k
+
+    @cuda.jit(device=True)
+    def put_in(c, table, case, change, new, chain, i, n, b, k):
+        lane = cuda.threadIdx.x
+        cast_votes(kind, c, table, case, change, i, b, k, lane, group)
+        for j in range(lane, size, group):
+            if bit(change.bits, j):
+                cuda.atomic.add(chain.n_on, (b, j), 1)
+        if lane == 0:
+            cuda.atomic.add(chain.n_neighbors, b, 1)
+            store_entry(kind, new, change, n, i, b, k)
+
+    return take_out, put_in
+
+
 def limited_registers(size: int) -> dict[str, int]:
     """Few registers, so that many groups run side by side: room for the gains and what is often needed."""
     if config.ENABLE_CUDASIM:  # type: ignore[attr-defined]
@@ -219,7 +272,9 @@ def update_kernel(shape: Shape) -> Any:
     n_paired, n_factors = (size if kind == 2 else 1), (size if kind == 3 else 1)
     n_chunks = n_counts // group + 1
     everyone = np.uint32((1 << group) - 1)
+    look = looking(kind, group, chunk)
     weigh, draw = weighing(kind, size, group), drawing(kind, size, group)
+    take_out, put_in = changing(kind, size, group)
 
     @cuda.jit(fastmath=True, **limited_registers(size))
     def kernel(c, table, importance, old, new, chain, run, key):
@@ -286,29 +341,14 @@ def update_kernel(shape: Shape) -> Any:
             while True:
                 wanted = False
                 if looking and lane >= done:
-                    odds = largest_odds(c, importance.chance, own, case.label[y_parent], start, group, chunk)
-                    wanted = not turned_down(odds, pair_key)
-                    if kind == 1 and wanted:
-                        wanted = accepted(odds, pair_key)
-                    if kind == 3 and wanted:
-                        if not drawn:
-                            for r in range(n_candidates):
-                                own.candidate[r] = draw_kappa(c, rng, pair_key, r)
-                            drawn = True
-                        odds = likely_odds(c, importance.chance, own, case, y_parent, start, group, chunk)
-                        wanted = not turned_down(odds, pair_key)
+                    wanted, drawn = look(c, importance.chance, own, case, rng, pair_key, y_parent, start, drawn)
                     if kind == 3 and current >= 0.0 and lane == done:
                         wanted = True
                 first = cuda.ffs(cuda.ballot_sync(everyone, wanted)) - 1
                 place = following - base
                 if s < n_old and place < group and (first < 0 or place <= first):  # a neighbor: take it out
-                    k = strength(kind, old, s, i)
-                    for word in range(n_words):
-                        change.bits[word] = old.bits[i, s, word]
-                        change.same[word] = old.same[i, s, word]
-                    cast_votes(kind, c, table, case, change, i, following, -k, lane, group)
+                    current = take_out(c, table, case, change, old, i, s, following)
                     done = place
-                    current = k
                     s += 1
                     following = old.parent[i, s] if s < n_old else n_parents
                 elif first < 0:
@@ -324,13 +364,7 @@ def update_kernel(shape: Shape) -> Any:
                     if k < 0.0:
                         continue
                     draw(c, table, importance, case, change, counting, i, b_new, key_new, k)
-                    cast_votes(kind, c, table, case, change, i, b_new, k, lane, group)
-                    for j in range(lane, size, group):
-                        if bit(change.bits, j):
-                            cuda.atomic.add(chain.n_on, (b_new, j), 1)
-                    if lane == 0:
-                        cuda.atomic.add(chain.n_neighbors, b_new, 1)
-                        store_entry(kind, new, change, n, i, b_new, k)
+                    put_in(c, table, case, change, new, chain, i, n, b_new, k)
                     n += 1
                 cuda.syncwarp()
                 refresh_labels(kind, c, table, case, i, lane, group)
