@@ -35,7 +35,14 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
-        The constants of the model; "auto" learns them from the training data alone (`bayespatch.tune`).
+        The constants of the model; "auto" takes those of `bayespatch.tune`, which suit the size of the table.
+    importances : {"predictive", "joint"}
+        Where the features' importances come from: "predictive", a posterior of their own, shrinkage prior times
+        leave-one-out predictive likelihood (`bayespatch.importances`), given which all else is sampled; "joint", the
+        paper's posterior of features and labels together, as `bayespatch.sample` gives it.
+    error : float
+        Monte Carlo standard error of a predicted probability that is good enough: votes are drawn until it is reached,
+        or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     class_weight : dict, "balanced" or None
         Weight of a vote for each class, and of its cases in the calibration.
     calibrate : bool
@@ -44,15 +51,17 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     bins, n_bins, windows, categorical, max_levels
         How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
         compared, in quantile bins or in windows, unless `windows` says so.
-    missing : {"category", "ignore", "error"}
-        What becomes of missing values.
+    missing : {"ignore", "category", "error"}
+        What becomes of missing values: nothing is compared there; a value like any other, on which cases may agree (as
+        in the paper); or a refusal.
     transductive : bool
         True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
         prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
     engine : str
         "auto" or the name of an engine.
     chains, draws, warmup, thin : int
-        Length of the run.
+        Chains, draws that are kept of each (of all importances, for predictions), sweeps before the first, and sweeps
+        for each.
     n_jobs : int, optional
         Threads; None and -1: all cores that this process may use. Results do not depend on it.
     random_state : int, RandomState or None
@@ -122,6 +131,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         parents: str | int | ArrayLike = "all",
         n_parents: int | float | None = None,
         hyper: str | Hyperparameters = "auto",
+        importances: str = "predictive",
+        error: float = 0.01,
         class_weight: dict[Any, float] | str | None = None,
         calibrate: bool = True,
         bins: Any = "auto",
@@ -129,12 +140,12 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         windows: Any = None,
         categorical: Any = (),
         max_levels: int = 10,
-        missing: str = "category",
+        missing: str = "ignore",
         transductive: bool = False,
         engine: str = "auto",
         chains: int = 4,
-        draws: int = 250,
-        warmup: int = 250,
+        draws: int = 100,
+        warmup: int = 20,
         thin: int = 1,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -148,6 +159,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         self.parents = parents
         self.n_parents = n_parents
         self.hyper = hyper
+        self.importances = importances
+        self.error = error
         self.class_weight = class_weight
         self.calibrate = calibrate
         self.bins = bins
@@ -180,7 +193,11 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         settings: dict[str, Any] = {
             "parents": "random",
             "hyper": Hyperparameters.paper(),
+            "importances": "joint",
             "calibrate": False,
+            "draws": 250,
+            "warmup": 250,
+            "missing": "category",
             **parameters,
         }
         return cls(model=model, n_parents=n_parents, **settings)
@@ -215,10 +232,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
         seed = int(check_random_state(self.random_state).randint(2**31))
         learned = self._learn(X, codes, len(classes), seed, class_weight=weights)
-        review, known = learned["review_"], codes[learned["review_"].rows]
-        learned["calibration_"] = (
-            Calibration.learn(review.votes, known, weights[known]) if self.calibrate else Calibration.none(len(classes))
-        )
+        if not self.calibrate:
+            learned["calibration_"] = Calibration.none(len(classes))
         self.classes_ = classes
         self.class_names_, self.target_ = _read_names(y, classes)
         for name, value in learned.items():
@@ -303,9 +318,9 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         parts = self._predictions(X, detail="shares")
         return np.concatenate(
             [
-                self.calibration_.interval(part.mean_votes(), part.company.share, level)
+                self.calibration_.interval(part.mean_votes(), part.neighbors.share, level)
                 for part in parts
-                if part.company is not None
+                if part.neighbors is not None
             ]
         )
 

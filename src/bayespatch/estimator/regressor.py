@@ -51,19 +51,28 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
-        The constants of the model; "auto" learns them from the training data alone (`bayespatch.tune`).
+        The constants of the model; "auto" takes those of `bayespatch.tune`, which suit the size of the table.
+    importances : {"predictive", "joint"}
+        Where the features' importances come from: "predictive", a posterior of their own, shrinkage prior times
+        leave-one-out predictive likelihood (`bayespatch.importances`), given which all else is sampled; "joint", the
+        paper's posterior of features and labels together, as `bayespatch.sample` gives it.
+    error : float
+        Monte Carlo standard error of a predicted probability that is good enough: votes are drawn until it is reached,
+        or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     bins, n_bins, windows, categorical, max_levels
         How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
         compared, in quantile bins or in windows, unless `windows` says so.
-    missing : {"category", "ignore", "error"}
-        What becomes of missing values.
+    missing : {"ignore", "category", "error"}
+        What becomes of missing values: nothing is compared there; a value like any other, on which cases may agree (as
+        in the paper); or a refusal.
     transductive : bool
         True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
         prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
     engine : str
         "auto" or the name of an engine.
     chains, draws, warmup, thin : int
-        Length of the run.
+        Chains, draws that are kept of each (of all importances, for predictions), sweeps before the first, and sweeps
+        for each.
     n_jobs : int, optional
         Threads; None and -1: all cores that this process may use. Results do not depend on it.
     random_state : int, RandomState or None
@@ -123,17 +132,19 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         parents: str | int | ArrayLike = "all",
         n_parents: int | float | None = None,
         hyper: str | Hyperparameters = "auto",
+        importances: str = "predictive",
+        error: float = 0.01,
         bins: Any = "auto",
         n_bins: int = 4,
         windows: Any = None,
         categorical: Any = (),
         max_levels: int = 10,
-        missing: str = "category",
+        missing: str = "ignore",
         transductive: bool = False,
         engine: str = "auto",
         chains: int = 4,
-        draws: int = 250,
-        warmup: int = 250,
+        draws: int = 100,
+        warmup: int = 20,
         thin: int = 1,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -148,6 +159,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.parents = parents
         self.n_parents = n_parents
         self.hyper = hyper
+        self.importances = importances
+        self.error = error
         self.bins = bins
         self.n_bins = n_bins
         self.windows = windows
@@ -273,8 +286,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         """What `read` makes of the weights of the parents' outcomes, batch by batch."""
         parts = []
         for part in self._predictions(X, detail="shares"):
-            assert part.company is not None
-            weights = self._weights(part.company.share, self.parents_)
+            assert part.neighbors is not None
+            weights = self._weights(part.neighbors.share, self.parents_)
             parts.append(read(weights, self.outcomes_[self.parents_]))
         return np.concatenate(parts)
 
@@ -283,11 +296,13 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         weights = vote_weights(share, np.full(len(share), -1))
         return calibrated_weights(weights, self.y_[parents], self.calibration_)
 
-    def _look_back(
+    def _leave_one_out(
         self,
         posterior: Posterior,
         past: Data,
         parents: NDArray[np.int64],
+        base: NDArray[np.float64],
+        class_weight: NDArray[np.float64] | None,
         outcomes: NDArray[np.float64] | None,
         n_threads: int,
     ) -> dict[str, Any]:
@@ -295,16 +310,18 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         chosen, hidden = cases_to_review(past)
         groups = OutcomeGroups.of(outcomes[parents], past.y_parents)
         votes, familiarity, weights, done = [], [], [], 0
-        seen = predict_batches(posterior, hidden, detail="shares", n_threads=n_threads, engine=self._predicting())
+        seen = predict_batches(
+            posterior, hidden, detail="shares", max_passes=1, n_threads=n_threads, engine=self._predicting()
+        )
         for part in seen:
-            assert part.company is not None
-            share = part.company.share
+            assert part.neighbors is not None
+            share = part.neighbors.share
             weights.append(groups.sums(vote_weights(share, hidden.own_parent[done : done + len(share)])))
             votes.append(part.mean_votes())
             familiarity.append(part.familiarity)
             done += len(share)
         plain = np.concatenate(weights)
-        calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen])
+        calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen], base)
         calibrated = calibrated_weights(plain, groups.classes, calibration)
         return {
             "review_": Review(chosen, np.concatenate(votes), np.concatenate(familiarity)),
