@@ -95,6 +95,13 @@ def test_the_interval_holds_the_probability_and_is_the_opinions_own_at_the_ends_
     assert ((found[..., 0] <= p) & (p <= found[..., 1])).all()
 
 
+def test_an_opinion_without_intervals_is_as_wide_as_the_precedents():
+    p, q = np.array([[0.2, 0.8]]), np.array([[0.4, 0.6]])
+    ends = expit(logit(q)[..., None] + np.array([-0.5, 0.5]))
+    same = expit(logit(p)[..., None] + np.array([-0.5, 0.5]))
+    np.testing.assert_allclose(Pool(0.3).interval(p, None, q, ends), Pool(0.3).interval(p, same, q, ends), atol=1e-9)
+
+
 def test_certain_opinions_have_an_interval():
     sure = np.array([[1.0, 0.0]])
     ends = np.array([[[1.0, 1.0], [0.0, 0.0]]])

@@ -8,7 +8,7 @@ the log score and a Beta(3, 3) prior around one half. See docs/second-opinion.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ class Pool:
     def interval(
         self,
         additive: Array,
-        additive_interval: Array,
+        additive_interval: Array | None,
         precedents: Array,
         precedents_interval: Array,
         level: float = 0.9,
@@ -103,14 +103,15 @@ class Pool:
         Each opinion is a distribution of the probability: normal on the scale of log odds, its median the stated
         probability, its two halves as wide as its interval says. The pool is the mixture of the two distributions, with
         weight a on the additive one, and its interval lies between the mixture's quantiles; it holds the pooled
-        probability itself. Where the opinions differ, the interval spans them both.
+        probability itself. Where the opinions differ, the interval spans them both. A second opinion without
+        intervals (a classifier of the user's own) is taken to be as wide, in log odds, as the precedents.
 
         Parameters
         ----------
         additive, precedents : arrays of shape (n, M)
             Probabilities.
         additive_interval, precedents_interval : arrays of shape (n, M, 2)
-            Their intervals.
+            Their intervals; None where the additive opinion has none.
         level : float
             Probability of all of these intervals.
 
@@ -123,7 +124,12 @@ class Pool:
         array([[[0.42, 0.78]]])
         """
         shape = np.shape(additive)
-        parts = [_Half.of(additive, additive_interval, level), _Half.of(precedents, precedents_interval, level)]
+        second = _Half.of(precedents, precedents_interval, level)
+        if additive_interval is None:
+            first = replace(second, median=logit(np.clip(additive, _LEAST, 1.0 - _LEAST)))
+        else:
+            first = _Half.of(additive, additive_interval, level)
+        parts = [first, second]
         shares = (self.weight, 1.0 - self.weight)
         found = []
         for tail in ((1.0 - level) / 2.0, (1.0 + level) / 2.0):
