@@ -30,7 +30,7 @@ def three():
 def test_leave_one_out_is_what_a_fit_without_the_row_says(n_classes):
     score, schema, values, y, _ = learned(n=80, n_classes=n_classes, share=0.0)
     error = []
-    for i in range(0, 80, 8):
+    for i in range(0, 80, 16):
         rest = np.arange(80) != i
         without = AdditiveScore.learn(schema, values[rest], y[rest], n_classes)
         error.append(without.predict_proba(values[i : i + 1])[0] - score.loo[i])
@@ -164,6 +164,14 @@ def test_where_there_is_nothing_to_learn(n_classes):
     np.testing.assert_allclose(score.predict_proba(values), np.tile(np.bincount(y) / 4, (4, 1)), atol=1e-9)
     np.testing.assert_allclose(score.points(values), 0.0, atol=1e-9)
     assert score.predict_interval(values).shape == (4, n_classes, 2)
+
+
+def test_no_rows(two):
+    score, _, values, _, _ = two
+    nobody = values[:0]
+    assert score.predict_proba(nobody).shape == (0, 2)
+    assert score.points(nobody).shape == (0, 4, 2)
+    assert score.predict_interval(nobody).shape == (0, 2, 2)
 
 
 def test_classes_that_a_line_separates():
