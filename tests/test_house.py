@@ -28,6 +28,8 @@ ROOMS = (
     "calibrate",
     "dressing",
     "tune",
+    "second_opinion",
+    "pool",
     "explain",
     "plot",
     "report",
@@ -66,7 +68,7 @@ KEEPERS = {
     "arviz_stats": ("diagnostics", "posterior"),
     "arviz_base": ("posterior",),
     "xarray": ("posterior",),
-    "sklearn": ("encode", "parents", "tune", "estimator", "datasets", "compare", "study"),
+    "sklearn": ("encode", "parents", "tune", "second_opinion", "estimator", "datasets", "compare", "study"),
 }
 WITHOUT_NUMBA = ("engine.base", "engine.paper")  # the contract, and the oracle that is to be read
 HANDS_OUT = {
