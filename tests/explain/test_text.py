@@ -1,7 +1,7 @@
 import pytest
 
 from bayespatch.explain import words
-from tests.explain.fitted import BAD, explained, fitted, table, without_precedent
+from tests.explain.fitted import explained, fitted, table, without_precedent
 
 
 def test_everything_is_there():

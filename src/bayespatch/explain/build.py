@@ -402,6 +402,11 @@ class _One:
         c = self.cases
         return weights(c.x[self.i], self.agrees, c, self.posterior.model, self.parent_importance)
 
+    @cached_property
+    def beyond(self) -> NDArray[np.float64]:
+        """By how much its numbers lie outside the past cases', (P,)."""
+        return guards.outside(self.words.values[[self.row]], self.past.ranges)[0]
+
     def explanation(
         self, without: dict[int | str, NDArray[np.float64]], precedent: Precedent, same: int
     ) -> Explanation:
@@ -484,8 +489,7 @@ class _One:
 
     def guards(self, features: Sequence[Feature], precedent: Precedent, same: int) -> Iterator[Guard]:
         past, numbers = self.past, self.words.values[self.row]
-        beyond = guards.outside(numbers[None], past.ranges)[0]
-        far = [column.name for column, by in zip(past.schema.columns, beyond.tolist(), strict=True) if by]
+        far = [column.name for column, by in zip(past.schema.columns, self.beyond.tolist(), strict=True) if by]
         yield from guards.guard_numbers(past.schema, numbers, past.ranges)
         yield from guards.guard_unseen(features, far)
         if same >= 0:
@@ -521,7 +525,7 @@ class _One:
                 matters=float(matters[j]),
                 comparison=comparison(bool(self.agrees[b, j]), own[name], text),
                 weight=float(self.weights[b, j]),
-                marked=bool(marked[j]) and own[name] != "missing",
+                marked=bool(marked[j]) and own[name] != "missing" and not self.beyond[j],
             )
             for j, (name, text) in enumerate(texts.items())
         }

@@ -75,7 +75,7 @@ def likely(p: float) -> str:
 def headline(why: Data) -> str:
     """The question and the answer: ``Heart disease: probably absent, 61% (give or take: 45% to 74%)``."""
     said, target = why["prediction"], why["case"]["target"]
-    question = f"{_sentence(target)}: " if target else ""
+    question = f"{sentence(target)}: " if target else ""
     if said["mean"] is not None:
         return f"{question}{said['mean']:.4g} (give or take: {said['interval'][0]:.4g} to {said['interval'][1]:.4g})"
     name = said["class"]
@@ -83,7 +83,8 @@ def headline(why: Data) -> str:
     return f"{question}{likely(p)} {name}, {percent(p)} (give or take: {interval(ends)})"
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """A text that begins a sentence."""
     return text[:1].upper() + text[1:]
 
 
