@@ -7,6 +7,7 @@ from scipy.stats import kstest
 from bayespatch.explain import Past, SecondOpinion, explain_cases
 from bayespatch.explain.ballot import votes_without
 from bayespatch.predict import Neighborhood
+from bayespatch.report import case_page
 from tests.explain.fitted import BAD, explained, fitted, table
 
 NEW, _ = table(20, seed=9)
@@ -54,7 +55,13 @@ def test_votes_come_from_the_shares(model):
 
 def test_many_at_once_are_the_same_as_one_by_one():
     clf = fitted()
-    assert clf.explain_all(NEW.iloc[:3])[2].to_dict() == clf.explain(NEW.iloc[2]).to_dict()
+    many = clf.explain_all(NEW.iloc[:3])
+    assert many[2].to_dict() == clf.explain(NEW.iloc[2]).to_dict()
+    quick = clf.explain_all(NEW.iloc[:3], reliance=False)
+    assert quick[2].exemplars[0].reliance is None
+    assert "not asked for" in quick[2].to_text()
+    case_page(quick[2])
+    assert [part.vote_share for part in quick[2].exemplars] == [part.vote_share for part in many[2].exemplars]
 
 
 def test_a_known_outcome_counts_for_the_neighbors_and_not_for_the_prediction():

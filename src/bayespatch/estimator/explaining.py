@@ -107,6 +107,7 @@ class Explaining(ABC):
         level: float = 0.9,
         quantile: float = QUANTILE,
         exclude_self: bool = True,
+        reliance: bool = True,
     ) -> list[Explanation]:
         """`explain` for many cases at once.
 
@@ -118,6 +119,9 @@ class Explaining(ABC):
             Their outcomes, where they are known.
         top, level, quantile, exclude_self
             As in `explain`.
+        reliance : bool
+            Whether to find out what would be predicted without each neighbor and crowd; False takes a tenth of the
+            time.
 
         Returns
         -------
@@ -132,6 +136,7 @@ class Explaining(ABC):
         ['sick', 'well']
         """
         wishes = self._wishes(top, level, quantile)
+        wishes["reliance"] = check_flag("reliance", reliance)
         return list(self._explanations(X, y, wishes, check_flag("exclude_self", exclude_self)))
 
     def explain_past(

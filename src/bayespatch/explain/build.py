@@ -236,6 +236,7 @@ def explain_cases(
     quantile: float = 0.05,
     second: SecondOpinion | None = None,
     same: NDArray[np.int64] | None = None,
+    reliance: bool = True,
     n_threads: int = 1,
     engine: str = "auto",
 ) -> Iterator[Explanation]:
@@ -263,6 +264,8 @@ def explain_cases(
     same : int array of shape (n,), optional
         Which row of the training table each case is itself, -1: none. It is left out of its own neighbors, with a
         warning.
+    reliance : bool
+        Whether to find out what would be predicted without each neighbor and crowd, which takes most of the time.
     n_threads : int
         Threads.
     engine : {"cpu", "cuda", "auto"}
@@ -307,7 +310,7 @@ def explain_cases(
             )
             for i, row in enumerate(rows.tolist())
         ]
-        without = _without(posterior, batch, plain, parts, run)
+        without = _without(posterior, batch, plain, parts, run) if reliance else [{} for _ in parts]
         percentiles = past.percentile(plain.familiarity)
         for i, one in enumerate(parts):
             precedent = Precedent(bool(percentiles[i] > quantile), float(percentiles[i]), quantile)
@@ -413,10 +416,10 @@ class _One:
         past, votes, share = self.past, self.plain.votes[self.i], self.plain.share[self.i]
         ends = self.reading.interval(votes, share, self.level, self.row)
         known = None if self.cases.y[self.i] == HIDDEN else self.words.outcomes
-        named = [self.neighbor(b, without[b]) for b in self.neighbors]
+        named = [self.neighbor(b, without.get(b)) for b in self.neighbors]
         by_index = {neighbor.index: neighbor for neighbor in named}
-        others = [by_index.get(int(past.parents[b])) or self.neighbor(b, without[b]) for b in self.contradicting]
-        exemplars = tuple(self.exemplar(k, without[f"crowd {k}"]) for k in range(len(self.crowds.exemplars)))
+        others = [by_index.get(int(past.parents[b])) or self.neighbor(b, without.get(b)) for b in self.contradicting]
+        exemplars = tuple(self.exemplar(k, without.get(f"crowd {k}")) for k in range(len(self.crowds.exemplars)))
         features = tuple(self.feature(j, [*named, *others], exemplars) for j in range(len(past.schema.columns)))
         reviewed = past.rows != same
         return Explanation(
@@ -530,11 +533,13 @@ class _One:
             for j, (name, text) in enumerate(texts.items())
         }
 
-    def reliance(self, votes: NDArray[np.float64]) -> float:
+    def reliance(self, votes: NDArray[np.float64] | None) -> float | None:
         """Change of the probability of the last class from votes without somebody to the votes as they are."""
+        if votes is None:
+            return None
         return float(self.probabilities[-1] - self.reading.of(votes[None], self.row)[0, -1])
 
-    def neighbor(self, b: int, without: NDArray[np.float64]) -> Neighbor:
+    def neighbor(self, b: int, without: NDArray[np.float64] | None) -> Neighbor:
         past, row = self.past, int(self.past.parents[b])
         probability = float(self.ballot.probability[self.i, b])
         matters = np.minimum(self.ballot.features[self.i, b] / max(probability, 1e-12), 1.0)
@@ -551,7 +556,7 @@ class _One:
             features=self.patches(b, matters),
         )
 
-    def exemplar(self, k: int, without: NDArray[np.float64]) -> Exemplar:
+    def exemplar(self, k: int, without: NDArray[np.float64] | None) -> Exemplar:
         past, crowds, share = self.past, self.crowds, self.plain.share[self.i]
         b, members, alike = int(crowds.exemplars[k]), crowds.members[k], crowds.alike[k]
         row = int(past.parents[b])

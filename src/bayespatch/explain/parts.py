@@ -57,9 +57,9 @@ class Neighbor:
         Mean weight of its vote, kappa: the paper's degree of influence, by which neighbors are ranked.
     vote_share : float
         Its mean share in all that is voted for the classes.
-    reliance : float
+    reliance : float or None
         Probability of `Explanation.reliance_class` with this past case minus that without it, all else as it is: 0.04
-        means that it raises this probability by 4 points.
+        means that it raises this probability by 4 points. None where it was not asked for.
     supports : bool
         Whether its class is the predicted one.
     features : dict
@@ -73,7 +73,7 @@ class Neighbor:
     probability: float
     influence: float
     vote_share: float
-    reliance: float
+    reliance: float | None
     supports: bool
     features: dict[str, Patch]
 
@@ -111,8 +111,9 @@ class Exemplar:
         How many past cases are in its crowd, itself among them.
     vote_share : float
         Share of all votes that the crowd casts.
-    reliance : float
-        Probability of `Explanation.reliance_class` with the crowd minus that without all of it.
+    reliance : float or None
+        Probability of `Explanation.reliance_class` with the crowd minus that without all of it; None where it was not
+        asked for.
     alike : float
         How much its crowd is like it: mean of `Member.alike` by votes.
     members : tuple of Member
@@ -125,7 +126,7 @@ class Exemplar:
     label: str
     stands_for: int
     vote_share: float
-    reliance: float
+    reliance: float | None
     supports: bool
     alike: float
     members: tuple[Member, ...]

@@ -34,12 +34,14 @@ def percent(p: float) -> str:
     return ">99%" if 0.99 < p < 1.0 else f"{p:.0%}"
 
 
-def points(change: float) -> str:
-    """A change of a probability, in percentage points.
+def points(change: float | None) -> str:
+    """A change of a probability, in percentage points; a dash where it is not known.
 
     >>> points(0.0412), points(-0.2), points(0.0001)
     ('+4.1', '-20.0', '0.0')
     """
+    if change is None:
+        return "–"
     text = f"{100.0 * change:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text
 
@@ -216,6 +218,8 @@ def reliance(why: Data) -> str:
     shown = why["exemplars"]
     if not shown:
         return "No past case votes on this one."
+    if shown[0]["reliance"] is None:
+        return "What would be predicted without a crowd was not asked for."
     most = max(shown, key=lambda part: abs(part["reliance"]))
     name = why["reliance_class"]
     p = why["prediction"]["probabilities"][name]
