@@ -25,7 +25,7 @@ from sklearn.datasets import make_classification
 from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.ballot import Ballot, ballot_of
-from bayespatch.explain.evidence import agreement, mark, weights
+from bayespatch.explain.evidence import agreement, log_factors, mark, votes_without_values, weights
 from bayespatch.explain.exemplars import Crowds, group_voters
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import predict_batches, predict_cases
@@ -55,6 +55,8 @@ class Look(NamedTuple):
     base_rates: float
     crowds: Crowds
     influence: NDArray[np.float64]
+    share: NDArray[np.float64]
+    n_neighbors: float
 
 
 def fitted(some: Table, rows: NDArray[np.int64] | slice, seed: int, options: argparse.Namespace) -> PatchworkClassifier:
@@ -78,9 +80,11 @@ def looks(clf: PatchworkClassifier, cases: Data) -> list[Look]:
     q = clf.feature_importances_
     found = []
     for ballot in ballots(clf, cases):
-        for votes, share, influence in zip(ballot.votes, ballot.share, ballot.influence, strict=True):
+        each = zip(ballot.votes, ballot.share, ballot.influence, ballot.probability.sum(axis=1), strict=True)
+        for votes, share, influence, n_neighbors in each:
             crowds = group_voters(share, cases.x_parents, cases.y_parents, cases.windows, q)
-            found.append(Look(votes, max(0.0, 1.0 - float(share.sum())), crowds, influence))
+            base = max(0.0, 1.0 - float(share.sum()))
+            found.append(Look(votes, base, crowds, influence, share, float(n_neighbors)))
     return found
 
 
@@ -204,21 +208,27 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
     importance = clf.posterior_.q_tilde.mean(axis=(0, 1), dtype=np.float64)
     rng = np.random.default_rng(0)
     found = looks(clf, past)
+    before = clf.calibration_.apply(np.array([one.votes for one in found]))
+    told: list[NDArray[np.float64]] = []
     n_agree = n_marked = 0
     changed: dict[str, list[tuple[int, NDArray[np.int64]]]] = {"marked": [], "unmarked": []}
     for i, one in enumerate(found):
         agrees = agreement(past.x[i], past)
-        weight = weights(past.x[i], agrees, past, clf.posterior_.model, importance)
+        log_f = log_factors(past.x[i], agrees, past, clf.posterior_.model, importance)
+        rest = votes_without_values(log_f, one.share, past.y_parents, one.votes, one.n_neighbors)
+        worth = before[i, -1] - clf.calibration_.apply(rest)[:, -1]
+        if i < N_CHANGED:
+            told.append(worth)
         for k, b in enumerate(one.crowds.exemplars.tolist()):
-            chosen = mark(weight[b], agrees[b])
+            chosen = mark(weights(log_f)[b], worth, agrees[b])
             n_agree += int(agrees[b].sum())
             n_marked += int(chosen.sum())
-            rest = np.flatnonzero(agrees[b] & ~chosen)
-            if i < N_CHANGED and k < 3 and 0 < chosen.sum() <= len(rest):
+            others = np.flatnonzero(agrees[b] & ~chosen)
+            if i < N_CHANGED and k < 3 and 0 < chosen.sum() <= len(others):
                 changed["marked"].append((i, np.flatnonzero(chosen)))
-                changed["unmarked"].append((i, rng.choice(rest, int(chosen.sum()), replace=False)))
+                changed["unmarked"].append((i, rng.choice(others, int(chosen.sum()), replace=False)))
+    changed["each"] = [(i, np.array([j])) for i in range(len(told)) for j in range(past.x.shape[1])]
     effect = {}
-    before = clf.calibration_.apply(np.array([one.votes for one in found]))
     for kind, pairs in changed.items():
         rows = np.array([i for i, _ in pairs])
         x = past.x[rows].copy()
@@ -227,8 +237,10 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
         cases = past._replace(x=x, y=np.full(len(rows), HIDDEN), own_parent=past.own_parent[rows])
         seen = predict_cases(clf.posterior_, cases, n_draws=N_VOTES, n_threads=clf._n_threads())
         after = clf.calibration_.apply(seen.mean_votes())
-        effect[kind] = np.abs(after - before[rows])[:, -1]
+        effect[kind] = (before[rows] - after)[:, -1]
     share = n_marked / max(1, n_agree)
+    alike = float(np.corrcoef(effect.pop("each"), np.concatenate(told))[0, 1])
+    effect = {kind: np.abs(values) for kind, values in effect.items()}
     difference = effect["marked"] - effect["unmarked"]
     error = float(difference.std(ddof=1) / np.sqrt(len(difference)))
     section.tables.setdefault("marks", []).append(
@@ -239,6 +251,7 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
             "change of p, as many unmarked missing": float(effect["unmarked"].mean()),
             "difference, standard error": error,
             "exemplars": len(difference),
+            "worth and change without the value, correlation": alike,
         }
     )
     section.findings += [

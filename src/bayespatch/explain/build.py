@@ -15,7 +15,15 @@ from bayespatch.calibrate import Calibration
 from bayespatch.encode import Schema, describe_values
 from bayespatch.explain import guards
 from bayespatch.explain.ballot import Ballot, ballot_of, votes_without
-from bayespatch.explain.evidence import agreement, close_range, comparison, mark, weights
+from bayespatch.explain.evidence import (
+    agreement,
+    close_range,
+    comparison,
+    log_factors,
+    mark,
+    votes_without_values,
+    weights,
+)
 from bayespatch.explain.exemplars import Crowds, group_voters
 from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.like_this import like_this
@@ -401,9 +409,22 @@ class _One:
         return agreement(self.cases.x[self.i], self.cases)
 
     @cached_property
-    def weights(self) -> NDArray[np.float64]:
+    def log_f(self) -> NDArray[np.float64]:
         c = self.cases
-        return weights(c.x[self.i], self.agrees, c, self.posterior.model, self.parent_importance)
+        return log_factors(c.x[self.i], self.agrees, c, self.posterior.model, self.parent_importance)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        return weights(self.log_f)
+
+    @cached_property
+    def worth(self) -> NDArray[np.float64]:
+        """By how much the probability of the last class is higher because of each value, (P,)."""
+        plain, i = self.plain, self.i
+        votes = votes_without_values(
+            self.log_f, plain.share[i], self.cases.y_parents, plain.votes[i], float(plain.probability[i].sum())
+        )
+        return np.asarray(self.probabilities[-1] - self.reading.of(votes, self.row)[:, -1])
 
     @cached_property
     def beyond(self) -> NDArray[np.float64]:
@@ -519,7 +540,7 @@ class _One:
         """The values of a parent beside the case's."""
         past = self.past
         texts = describe_values(past.schema, past.values[past.parents[b]])
-        marked = mark(self.weights[b], self.agrees[b])
+        marked = mark(self.weights[b], self.worth, self.agrees[b])
         own = self.words.texts[self.row]
         return {
             name: Patch(
@@ -588,6 +609,7 @@ class _One:
             importance_interval=(float(self.importance_ends[0, j]), float(self.importance_ends[1, j])),
             explained=float(self.plain.explained[self.i, j]),
             weight=float(share @ self.weights[:, j] / max(float(share.sum()), 1e-12)),
+            worth=float(self.worth[j]),
             neighbors=_speaking(column.name, {n.index: (n.features, n.vote_share) for n in neighbors}),
             exemplars=_speaking(column.name, {e.index: (e.features, e.vote_share) for e in exemplars}),
             close=close_range(column, float(self.cases.x[self.i, j]), float(self.words.values[self.row, j])),

@@ -7,6 +7,9 @@ Through feature j alone, past case b is a neighbor of a case with a probability 
 the likelihood of the case's value with b as its only neighbor, q_bj the posterior mean of the importance of that
 feature of b. Its weight is log f_bj less the mean of log f over all past cases: agreeing in something that nearly all
 have in common, or that hardly matters, has a weight near 0; what few others share and what matters has a high one.
+
+What a value is worth to the prediction also depends on who shares it: where past cases of both outcomes do, it decides
+nothing. The values that stand out are those of high weight in features that are worth most to this prediction.
 """
 
 from __future__ import annotations
@@ -30,10 +33,10 @@ def agreement(x: NDArray[np.float64], cases: Data) -> NDArray[np.bool_]:
         return np.asarray(np.abs(cases.x_parents - x) <= cases.windows)
 
 
-def weights(
+def log_factors(
     x: NDArray[np.float64], agrees: NDArray[np.bool_], cases: Data, model: Model, importance: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The weight of each value of each parent for one case, (S, P).
+    """log f of each value of each parent for one case, (S, P).
 
     Parameters
     ----------
@@ -52,30 +55,75 @@ def weights(
     without = c1 / c2
     f = importance * (c1 + lam * agrees) / (c2 + lam) + (1.0 - importance) * without
     f = np.where(np.isnan(cases.x_parents) | np.isnan(x), without, f)
-    log_f = np.log(f)
+    return np.asarray(np.log(f))
+
+
+def weights(log_f: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weight of each value of each parent, (S, P): `log_factors` beyond what is usual."""
     return np.asarray(log_f - log_f.mean(axis=0))
 
 
-def mark(weight: NDArray[np.float64], agrees: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def votes_without_values(
+    log_f: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    y_parents: NDArray[np.int64],
+    votes: NDArray[np.float64],
+    n_neighbors: float,
+) -> NDArray[np.float64]:
+    """What the votes would be if one value of the case were not known, each feature in turn, (P, M): an approximation.
+
+    Each parent's votes are divided by what the value contributes to its being a neighbor. Where a case has several
+    neighbors at a time, they explain a value together and each in part: the contribution is f to the power of one over
+    their number. `benchmarks/explanations.py` compares this with predictions without the value.
+
+    Parameters
+    ----------
+    log_f : array of shape (S, P)
+        From `log_factors`.
+    shares : array of shape (S,)
+        Share of each parent in all votes.
+    y_parents : int array of shape (S,)
+    votes : array of shape (M,)
+        For each class; what is not cast by the parents are the base rates', which stay.
+    n_neighbors : float
+        How many neighbors the case has on average.
+    """
+    classes = np.eye(len(votes))[y_parents]
+    total = float(shares.sum())
+    without = shares[:, None] * np.exp(-(log_f - log_f.min(axis=0)) / max(1.0, n_neighbors))
+    without *= total / np.maximum(without.sum(axis=0), 1e-300)
+    return np.asarray(np.maximum(votes - shares @ classes, 0.0) + without.T @ classes)
+
+
+def mark(weight: NDArray[np.float64], worth: NDArray[np.float64], agrees: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which of the values of one past case stand out, (P,).
 
-    The fewest agreeing values that together carry half of its positive weight, and at most a third of those that agree
-    (one, where fewer than three do).
+    A value counts by its weight, where that is positive, times what its feature is worth to the prediction. Marked are
+    the fewest agreeing values that together carry half of this, and at most a third of those that agree (one, where
+    fewer than three do).
+
+    Parameters
+    ----------
+    weight : array of shape (P,)
+        Of the values of this past case, from `weights`.
+    worth : array of shape (P,)
+        By how much the probability would change without the case's value.
+    agrees : bool array of shape (P,)
 
     Examples
     --------
-    >>> mark(np.array([2.0, 0.1, 0.2, -1.0]), np.array([True, True, True, False]))
+    >>> mark(np.array([2.0, 0.1, 0.2, -1.0]), np.full(4, -0.1), np.array([True, True, True, False]))
     array([ True, False, False, False])
     """
+    counts = np.where(agrees, np.maximum(weight, 0.0), 0.0) * np.abs(worth)
     marked = np.zeros(len(weight), dtype=np.bool_)
-    positive = np.where(agrees, np.maximum(weight, 0.0), 0.0)
-    total = float(positive.sum())
+    total = float(counts.sum())
     if total <= 0.0:
         return marked
-    order = np.argsort(-positive, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(positive[order]), HALF * total)) + 1
+    order = np.argsort(-counts, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(counts[order]), HALF * total)) + 1
     marked[order[: min(enough, max(1, int(MOST_MARKED * agrees.sum())))]] = True
-    return marked & (positive > 0.0)
+    return marked & (counts > 0.0)
 
 
 def comparison(agrees: bool, own: str, other: str, missing: str = "missing") -> Comparison:

@@ -28,7 +28,8 @@ class Patch:
         How much this value counts, beyond what is usual: by how much the logarithm of the probability of being a
         neighbor is higher for it than for an average past case through this feature alone.
     marked : bool
-        Whether it stands out: it agrees and is one of the few through which this past case speaks (`mark`).
+        Whether it stands out: it agrees, and is one of the few values through which this past case counts most for this
+        prediction (`evidence.mark`).
     """
 
     value: str
@@ -149,6 +150,9 @@ class Feature:
         Mean probability of this value given the neighbors: how well the past cases explain it.
     weight : float
         How much this feature selects the voters: mean of `Patch.weight` over all voters, by votes.
+    worth : float
+        By how much the probability of `Explanation.reliance_class` is higher because this value is known, about: the
+        votes without it are approximated (`evidence.votes_without_values`).
     neighbors, exemplars : tuples of int
         Which of the neighbors and of the exemplars shown agree in it (their `index`), those through whom it speaks most
         first.
@@ -166,6 +170,7 @@ class Feature:
     importance_interval: tuple[float, float]
     explained: float
     weight: float
+    worth: float
     neighbors: tuple[int, ...]
     exemplars: tuple[int, ...]
     close: str | None = None

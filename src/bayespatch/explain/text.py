@@ -13,8 +13,8 @@ _OWN, _CELL, _LEAST = 18, 24, 12  # the widest value of the case, the widest and
 _LABELS = 10  # "stands for"
 _COLUMNS = (
     "importance: of the feature for all cases, with its 90% interval; expl.: probability of the case's value given its "
-    "neighbors; stands for: past cases in the exemplar's crowd; votes: their share of all votes; reliance: points by "
-    "which the crowd raises the probability of"
+    "neighbors; stands for: past cases in the exemplar's crowd; votes: their share of all votes; worth and reliance: "
+    "points that the value (about) and the crowd add to the probability of"
 )
 
 Data = Mapping[str, Any]
@@ -43,8 +43,8 @@ def _exemplars(why: Data, shown: Sequence[Data], width: int) -> list[str]:
     """All exemplars beside the case, in as many tables as they need, and what the marks mean."""
     features = why["features"]
     own = min(_OWN, max([4, *(len(feature["value"]) for feature in features)]))
-    name = min(width - own - 36, max([_LABELS, *(len(feature["name"]) for feature in features)]))
-    room = width - name - own - 24
+    name = min(width - own - 42, max([_LABELS, *(len(feature["name"]) for feature in features)]))
+    room = width - name - own - 30
     longest = max([_LEAST, *(len(patch["value"]) + 3 for part in shown for patch in part["features"].values())])
     cell = max(_LEAST, min(room // min(4, len(shown)) - 1, longest, _CELL))
     per_row = max(1, room // (cell + 1))
@@ -80,8 +80,10 @@ def _classes(why: Data, width: int) -> list[str]:
 def _table(why: Data, exemplars: Sequence[Data], name: int, own: int, cell: int) -> list[str]:
     """Exemplars side by side: who they are, and feature by feature what they have in common with the case."""
 
-    def line(label: str, cells: Sequence[str], value: str = "", importance: str = "", explained: str = "") -> str:
-        left = f"  {_cut(label, name):<{name}}  {_cut(value, own):<{own}} {importance:>13} {explained:>5}"
+    def line(label: str, cells: Sequence[str], value: str = "", numbers: Sequence[str] = ("", "", "")) -> str:
+        left = (
+            f"  {_cut(label, name):<{name}}  {_cut(value, own):<{own}} {numbers[0]:>13} {numbers[1]:>5} {numbers[2]:>5}"
+        )
         return f"{left} {' '.join(f'{_cut(text, cell):<{cell}}' for text in cells)}".rstrip()
 
     outcomes = [wrap(part["outcome"], cell) or [""] for part in exemplars]
@@ -93,7 +95,7 @@ def _table(why: Data, exemplars: Sequence[Data], name: int, own: int, cell: int)
         line("stands for", [str(part["stands_for"]) for part in exemplars]),
         line("votes", [words.percent(part["vote_share"]) for part in exemplars]),
         line("reliance", [words.points(part["reliance"]) for part in exemplars]),
-        line("feature", [], "case", "importance", "expl."),
+        line("feature", [], "case", ("importance", "expl.", "worth")),
     ]
     for feature in why["features"]:
         patches = [part["features"][feature["name"]] for part in exemplars]
@@ -102,8 +104,9 @@ def _table(why: Data, exemplars: Sequence[Data], name: int, own: int, cell: int)
         numbers = (
             f"{feature['importance']:.2f} {low:.2f}-{high:.2f}".replace("0.", "."),
             words.percent(feature["explained"]),
+            words.points(feature["worth"]),
         )
-        lines.append(line(feature["name"], cells, feature["value"], *numbers))
+        lines.append(line(feature["name"], cells, feature["value"], numbers))
     return lines
 
 

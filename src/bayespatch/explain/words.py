@@ -239,13 +239,14 @@ def explained(why: Data, n: int = 3) -> str:
 
 
 def what_counts(why: Data, n: int = 3) -> str:
-    """Through which features the voters were found."""
-    best = sorted(why["features"], key=lambda feature: -feature["weight"])[:n]
-    listed = ", ".join(f"{f['name']} = {f['value']}" for f in best if f["weight"] > 0)
+    """Which values the prediction depends on most."""
+    best = sorted(why["features"], key=lambda feature: -abs(feature["worth"]))[:n]
+    listed = ", ".join(f"{f['name']} = {f['value']} ({points(f['worth'])})" for f in best if abs(f["worth"]) >= 0.0005)
+    if not listed:
+        return "No single value changes the prediction."
     return (
-        f"What sets the voters apart from other past cases most: {listed}."
-        if listed
-        else "No feature sets the voters apart."
+        f"What counts most here, in points that the value adds to the probability of {why['reliance_class']}, about: "
+        f"{listed}."
     )
 
 

@@ -17,9 +17,9 @@ document.querySelectorAll(".patchwork").forEach((table) => {
     [...row.cells].forEach((cell, j) => cell.classList.toggle("looked-at", j === k)));
   table.addEventListener("mouseover", (event) => {
     const cell = event.target.closest("td.cell, thead th");
-    show(cell && cell.cellIndex > 2 ? cell.cellIndex : -1);
+    show(cell && cell.cellIndex > 3 ? cell.cellIndex : -1);
   });
   table.addEventListener("mouseleave", () => show(-1));
   document.querySelectorAll(".exemplars details").forEach((part, k) =>
-    part.addEventListener("toggle", () => show(part.open ? k + 3 : -1)));
+    part.addEventListener("toggle", () => show(part.open ? k + 4 : -1)));
 });
