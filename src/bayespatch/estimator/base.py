@@ -68,6 +68,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     n_parents: int | float | None
     hyper: str | Hyperparameters
     importances: str
+    second_opinion: Any
     error: float
     chains: int
     draws: int
@@ -260,6 +261,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "ids_": None if encoded.ids == tuple(map(str, range(len(encoded.x)))) else encoded.ids,
             # All rows, the parents as well: what was chosen to be a parent need not be like the rest.
             **self._leave_one_out(posterior, everyone, parents, base, class_weight, outcomes, n_threads),
+            **self._opinion(X, y, schema, encoded, n_classes, class_weight, outcomes),
         }
 
     def _tuned(
@@ -298,6 +300,19 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         return {"review_": review, "calibration_": Calibration.learn(review.votes, known, base, weights)}
 
+    @abstractmethod
+    def _opinion(
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        schema: Schema,
+        encoded: EncodedTable,
+        n_classes: int,
+        class_weight: NDArray[np.float64] | None,
+        outcomes: NDArray[np.float64] | None,
+    ) -> dict[str, Any]:
+        """The second opinion, learned from the training table: a fitted attribute."""
+
     def _coded(
         self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
     ) -> dict[str, _Table]:
@@ -333,18 +348,19 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch, each as exactly as `error` asks for, or as the limit allows."""
         posterior, new, _ = self._cases_of(X, y)
-        worst = 0.0
-        n_short = 0
+        precedents = 1.0 if self.pool_ is None else max(1.0 - self.pool_.weight, 0.01)
+        worst, n_short = 0.0, 0
         for part in predict_batches(
             posterior,
             new,
             detail=detail,
             calibration=self.calibration_,
-            error=self.error,
+            # The second opinion has no Monte Carlo error, and takes its share of the probability.
+            error=self.error / precedents,
             n_threads=self._n_threads(),
             engine=self._predicting(),
         ):
-            errors = self.calibration_.error(part.votes_by_batch)
+            errors = precedents * self.calibration_.error(part.votes_by_batch)
             worst, n_short = max(worst, float(errors.max(initial=0.0))), n_short + int((errors > self.error).sum())
             yield part
         if n_short:
