@@ -69,15 +69,16 @@ def stretch(weights, first, last):
 def add_by_code(codes, pulls, has_unknown, agree, unknown):
     """Sums of `pulls` over the parents that agree and over those of whom that is not known, (P,) each."""
     n_features, n_parents = codes.shape
+    zero = np.float32(0.0)
     for j in range(n_features):
-        total = np.float32(0.0)
+        total = zero
         for b in range(n_parents):
-            total += pulls[b] * np.float32(codes[j, b] == 1)
+            total += pulls[b] if codes[j, b] == 1 else zero
         agree[j] = total
         if has_unknown[j]:
-            total = np.float32(0.0)
+            total = zero
             for b in range(n_parents):
-                total += pulls[b] * np.float32(codes[j, b] == 2)
+                total += pulls[b] if codes[j, b] == 2 else zero
             unknown[j] = total
         else:
             unknown[j] = 0.0
