@@ -40,8 +40,8 @@ PARTS = ("comparison", "coverage", "whole", "speed")
 N_FOLDS, SEEDS = 10, (0, 1)
 N_SIMULATED = 4  # tables of each kind
 N_READMISSION = 4000  # patients in the sample of the readmission file
-# All 3,600 as parents of one another would take an hour a fold.
-SHORTER = {"readmission": dict(parents="balanced", n_parents=200, chains=2, draws=100, warmup=100)}
+# All 3,600 as parents of one another would take an hour a fold; even so its precedents are of a short run.
+SHORTER = {"readmission": dict(parents="balanced", n_parents=100, chains=1, draws=60, warmup=60)}
 
 
 class Precedents(NamedTuple):
