@@ -29,6 +29,8 @@ ROOMS = (
     "calibrate",
     "dressing",
     "tune",
+    "second_opinion",
+    "pool",
     "explain",
     "plot",
     "report",
@@ -67,7 +69,9 @@ KEEPERS = {
     "arviz_stats": ("diagnostics", "posterior"),
     "arviz_base": ("posterior",),
     "xarray": ("posterior",),
-    "sklearn": ("metrics", "encode", "parents", "tune", "explain", "estimator", "datasets", "compare", "study"),
+    "sklearn": (
+        *("metrics", "encode", "parents", "second_opinion", "explain", "estimator", "datasets", "compare", "study"),
+    ),
 }
 WITHOUT_NUMBA = ("engine.base", "engine.paper")  # the contract, and the oracle that is to be read
 HANDS_OUT = {

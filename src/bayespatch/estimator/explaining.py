@@ -19,10 +19,13 @@ from bayespatch.explain import Cases, Explanation, Past, SecondOpinion, WhatIf, 
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.summarize import summarize
 from bayespatch.model import HIDDEN, Data, Hyperparameters
+from bayespatch.pool import Pool
 from bayespatch.posterior import Posterior
 from bayespatch.predict import Prediction, Review
+from bayespatch.second_opinion import AdditiveScore
 from bayespatch.tune import Tuning
 
+ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 
@@ -45,6 +48,9 @@ class Explaining(ABC):
     get_params: Callable[..., dict[str, Any]]
     class_names_: tuple[str, ...]
     target_: str
+    error: float
+    pool_: Pool | None
+    opinion_: Any  # AdditiveScore, AdditiveMean, or a classifier of the user's own
 
     @property
     @abstractmethod
@@ -60,6 +66,7 @@ class Explaining(ABC):
         level: float = 0.9,
         quantile: float = QUANTILE,
         exclude_self: bool = True,
+        error: float = ERROR,
     ) -> Explanation:
         """The patchwork of one case: which past cases vote on it, through what, and how far to trust the prediction.
 
@@ -78,6 +85,8 @@ class Explaining(ABC):
         exclude_self : bool
             Whether a case that is a past case (all values equal, and its name where it has one) is left out of its own
             neighbors; the explanation says so.
+        error : float
+            Monte Carlo standard error of the probability that is good enough.
 
         Returns
         -------
@@ -93,7 +102,7 @@ class Explaining(ABC):
         """
         check_is_fitted(self)
         table = read_row(row, self.schema_)
-        wishes = self._wishes(top, level, quantile)
+        wishes = self._wishes(top, level, quantile, error)
         return next(
             self._explanations(table, None if y is None else [y], wishes, check_flag("exclude_self", exclude_self))
         )
@@ -108,6 +117,7 @@ class Explaining(ABC):
         quantile: float = QUANTILE,
         exclude_self: bool = True,
         reliance: bool = True,
+        error: float | None = None,
     ) -> list[Explanation]:
         """`explain` for many cases at once.
 
@@ -122,6 +132,8 @@ class Explaining(ABC):
         reliance : bool
             Whether to find out what would be predicted without each neighbor and crowd; False takes a tenth of the
             time.
+        error : float, optional
+            As in `explain`; None: as exactly as `predict_proba` is asked to be.
 
         Returns
         -------
@@ -135,12 +147,19 @@ class Explaining(ABC):
         >>> [why.predicted for why in clf.explain_all([["yes", 60], ["no", 41]])]
         ['sick', 'well']
         """
-        wishes = self._wishes(top, level, quantile)
+        wishes = self._wishes(top, level, quantile, error)
         wishes["reliance"] = check_flag("reliance", reliance)
         return list(self._explanations(X, y, wishes, check_flag("exclude_self", exclude_self)))
 
     def explain_past(
-        self, row: int, known: bool = True, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+        self,
+        row: int,
+        known: bool = True,
+        top: int = 4,
+        *,
+        level: float = 0.9,
+        quantile: float = QUANTILE,
+        error: float = ERROR,
     ) -> Explanation:
         """`explain` for a case of the training table, on which all others vote but not itself.
 
@@ -150,7 +169,7 @@ class Explaining(ABC):
             Its row, from 0.
         known : bool
             Whether its outcome counts in finding the neighbors (type III of the paper).
-        top, level, quantile
+        top, level, quantile, error
             As in `explain`.
 
         Returns
@@ -170,7 +189,7 @@ class Explaining(ABC):
         row = check_count("row", row, at_least=0)
         if row >= len(self.x_):
             raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {len(self.x_) - 1}")
-        wishes = self._wishes(top, level, quantile)
+        wishes = self._wishes(top, level, quantile, error)
         past = self._told_past(self.parents_)
         codes = self.y_[[row]] if check_flag("known", known) else np.array([HIDDEN])
         case = self._past()._replace(x=self.x_[[row]], y=codes, own_parent=np.array([-1]))
@@ -185,7 +204,14 @@ class Explaining(ABC):
         return next(explain_cases(self.posterior_, case, words, past, same=np.array([row]), second=second, **wishes))
 
     def what_if(
-        self, row: Any, changes: Mapping[str, Any], top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+        self,
+        row: Any,
+        changes: Mapping[str, Any],
+        top: int = 4,
+        *,
+        level: float = 0.9,
+        quantile: float = QUANTILE,
+        error: float = ERROR,
     ) -> WhatIf:
         """What the model would say if some values of a case were others.
 
@@ -195,7 +221,7 @@ class Explaining(ABC):
             The case, as in `explain`.
         changes : dict
             The other values, by feature.
-        top, level, quantile
+        top, level, quantile, error
             As in `explain`.
 
         Returns
@@ -214,7 +240,7 @@ class Explaining(ABC):
         check_is_fitted(self)
         table = read_row(row, self.schema_)
         other = changed_row(table, changes, self.schema_)
-        wishes = self._wishes(top, level, quantile)
+        wishes = self._wishes(top, level, quantile, error)
         # A past case that is changed is still itself: it votes in neither explanation.
         same = self._told_past(self.parents_).rows_of(self._words_of(table, self.schema_.encode(table), None))
         before, after = (next(self._explanations(t, None, wishes, same=same)) for t in (table, other))
@@ -282,26 +308,42 @@ class Explaining(ABC):
         past = self._told_past(self.parents_)
         if same is None and exclude_self:
             same = past.rows_of(words)
-        return explain_cases(posterior, new, words, past, same=same, second=self._second_opinion(X), **wishes)
+        return explain_cases(
+            posterior, new, words, past, same=same, second=self._second_opinion(X, wishes["level"]), **wishes
+        )
 
     def _words_of(self, X: Any, encoded: EncodedTable, outcomes: Sequence[str] | None) -> Cases:
         """Cases in the user's words."""
         return Cases(encoded.ids, self.schema_.describe_rows(X), encoded.values, encoded.unseen, outcomes)
 
-    def _second_opinion(self, X: Any) -> SecondOpinion | None:
+    def _second_opinion(self, X: Any, level: float) -> SecondOpinion | None:
         """The second opinion on new cases, where the estimator has one."""
-        return None
+        if self.pool_ is None:
+            return None
+        if not isinstance(self.opinion_, AdditiveScore):
+            return SecondOpinion(self.opinion_.predict_proba(X), self.pool_)
+        values = self.schema_.encode(X).values
+        return SecondOpinion(
+            self.opinion_.predict_proba(values),
+            self.pool_,
+            self.opinion_.predict_interval(values, level),
+            self.opinion_.points(values)[:, :, -1],
+        )
 
     def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:
         """The second opinion on rows of the training table, each as if it had not been learned from."""
-        return None
+        if self.pool_ is None:
+            return None
+        # Its probabilities without the row are kept; interval and points are those of a model that knows it.
+        return SecondOpinion(self.opinion_.loo[rows], self.pool_)
 
-    def _wishes(self, top: int, level: float, quantile: float) -> dict[str, Any]:
+    def _wishes(self, top: int, level: float, quantile: float, error: float | None) -> dict[str, Any]:
         """How cases are to be explained, checked: what `explain_cases` takes by name."""
         check_count("top", top, at_least=1)
         _check_share("level", level)
         _check_share("quantile", quantile)
         wishes = {"top": top, "level": level, "quantile": quantile}
+        wishes["error"] = _check_share("error", self.error if error is None else error)
         return {**wishes, "n_threads": self._n_threads(), "engine": self._predicting()}
 
     def _told_past(self, parents: NDArray[np.int64]) -> Past:
@@ -335,7 +377,10 @@ class Explaining(ABC):
 
     def _review_probabilities(self) -> NDArray[np.float64]:
         """Probabilities of the past cases, each predicted from all others, (R, M)."""
-        return self.calibration_.apply(self.review_.votes)
+        precedents = self.calibration_.apply(self.review_.votes)
+        if self.pool_ is None:
+            return precedents
+        return self.pool_.combine(self.opinion_.loo[self.review_.rows], precedents)
 
     def _outcomes(self) -> Sequence[str]:
         """The outcome of each row of the training table."""

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from bayespatch.model import HIDDEN, Data
 from bayespatch.posterior import Posterior
-from bayespatch.predict import Prediction, draws_used, predict_cases
-
-N_BATCHES = 20  # of consecutive draws, from whose spread the Monte Carlo error is read
+from bayespatch.predict import Prediction, predict_cases, votes_by_place
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +29,11 @@ class Ballot:
         How well the neighbors explain the case.
     probability, influence, share : arrays of shape (n, S)
         Probability of being a neighbor, mean weight of the vote, mean share in all votes.
-    influence_by_chain : array of shape (n, C, S)
+    share_by_chain : array of shape (n, C, S)
     features : array of shape (n, S, P)
         Probability of being a neighbor to whom the feature matters.
     explained : array of shape (n, P)
         Mean probability of the case's own value given its neighbors.
-    votes_beside : array of shape (n, S, M)
-        Mean of the votes times whether the parent is a neighbor.
     """
 
     votes: NDArray[np.float64]
@@ -47,33 +43,27 @@ class Ballot:
     probability: NDArray[np.float64]
     influence: NDArray[np.float64]
     share: NDArray[np.float64]
-    influence_by_chain: NDArray[np.float64]
+    share_by_chain: NDArray[np.float64]
     features: NDArray[np.float32]
     explained: NDArray[np.float64]
-    votes_beside: NDArray[np.float32]
 
 
 def ballot_of(seen: Prediction, n_chains: int) -> Ballot:
     """The arrays of a prediction made with ``detail=True``."""
-    company = seen.company
-    assert company is not None
-    n, n_classes = seen.votes.shape[1:]
-    by_chain = seen.votes.reshape(n_chains, -1, n, n_classes).mean(axis=1, dtype=np.float64)
-    batches = [
-        part.mean(axis=0, dtype=np.float64) for part in np.array_split(seen.votes, min(N_BATCHES, len(seen.votes)))
-    ]
+    neighbors = seen.neighbors
+    assert neighbors is not None
+    n, _, n_classes = seen.votes_by_batch.shape
     return Ballot(
         votes=seen.mean_votes(),
-        by_chain=np.moveaxis(by_chain, 0, 1),
-        batches=np.stack(batches, axis=1),
+        by_chain=seen.votes_by_batch.reshape(n, n_chains, -1, n_classes).mean(axis=2),
+        batches=seen.votes_by_batch,
         familiarity=seen.familiarity,
-        probability=company.probability.astype(np.float64),
-        influence=company.influence.astype(np.float64),
-        share=company.share.astype(np.float64),
-        influence_by_chain=company.by_chain.astype(np.float64),
-        features=company.features,
-        explained=company.explained.astype(np.float64),
-        votes_beside=company.votes_beside,
+        probability=neighbors.probability.astype(np.float64),
+        influence=neighbors.influence.astype(np.float64),
+        share=neighbors.share.astype(np.float64),
+        share_by_chain=neighbors.share_by_chain.astype(np.float64),
+        features=neighbors.features,
+        explained=neighbors.explained.astype(np.float64),
     )
 
 
@@ -90,24 +80,16 @@ def votes_without(
     excluded : bool array of shape (n, S)
         Which parents cannot be neighbors of which case.
     run : dict
-        Threads and engine, as `predict_cases` takes them.
+        Precision, threads and engine, as `predict_cases` takes them.
     """
-    n = len(cases.x)
+    hidden = cases._replace(y=np.full(len(cases.x), HIDDEN))
+    if votes_by_place(posterior.model, cases) and run.get("engine") in ("cpu", "auto"):
+        return predict_cases(posterior, hidden, excluded=excluded, **{**run, "engine": "cpu"}).mean_votes()
+    votes = np.empty((len(cases.x), cases.n_classes))
     own = np.flatnonzero(cases.own_parent >= 0)
     excluded = excluded.copy()
     excluded[own, cases.own_parent[own]] = True
-    hidden = cases._replace(y=np.full(n, HIDDEN))
-    votes = np.empty((n, cases.n_classes))
-    count = excluded.sum(axis=1)
-    few = np.flatnonzero(count <= 1)
-    if few.size:
-        # One parent is left out by being taken for the case itself.
-        single = np.where(count[few] == 1, excluded[few].argmax(axis=1), -1)
-        part = hidden._replace(x=cases.x[few], y=hidden.y[few], own_parent=single)
-        votes[few] = predict_cases(posterior, part, **run).mean_votes()
-    used = draws_used(posterior)
-    for i in np.flatnonzero(count > 1).tolist():
-        kept = ~excluded[i]
+    for i, kept in enumerate(~excluded):
         part = hidden._replace(
             x=cases.x[[i]],
             y=hidden.y[[i]],
@@ -115,6 +97,7 @@ def votes_without(
             y_parents=cases.y_parents[kept],
             own_parent=np.array([-1]),
         )
-        fewer = replace(posterior, q=posterior.q[:, used], q_tilde=posterior.q_tilde[:, used][:, :, kept])
-        votes[i] = predict_cases(fewer, part, **run).mean_votes()[0] if kept.any() else 1.0 / cases.n_classes
+        fewer = replace(posterior, q_tilde=posterior.q_tilde[:, :, kept])
+        base = posterior.hyper.mu0_per_class(cases.n_classes)
+        votes[i] = predict_cases(fewer, part, **run).mean_votes()[0] if kept.any() else base / base.sum()
     return votes

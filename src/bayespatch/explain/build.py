@@ -43,6 +43,7 @@ from bayespatch.explain.parts import (
 from bayespatch.explain.subgroups import Subgroups
 from bayespatch.metrics import accuracy
 from bayespatch.model import HIDDEN, Data
+from bayespatch.pool import Pool, disagreement
 from bayespatch.posterior import Posterior
 from bayespatch.predict import predict_batches, predict_cases
 
@@ -186,18 +187,22 @@ class SecondOpinion(NamedTuple):
     ----------
     probabilities : array of shape (n, M)
         What it says of each case.
-    weight : float
-        Of the score in the pool.
-    pool : function
-        From probabilities by the votes, (k, M), and by the score, (k, M), to pooled ones, (k, M).
+    pool : Pool
+        How both opinions become one.
+    interval : array of shape (n, M, 2), or None
+        Of its probabilities; None where it has none.
     points : array of shape (n, P), or None
-        What each feature adds to the score of the last class.
+        Percentage points that each feature adds to the probability of the last class, from the base rate.
+    number : function, optional
+        Where the outcome is a number: from shares of the votes of the parents, (1, S), a level and the row of the case
+        to the pooled mean, lower and upper end, (3,).
     """
 
     probabilities: NDArray[np.float64]
-    weight: float
-    pool: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+    pool: Pool
+    interval: NDArray[np.float64] | None = None
     points: NDArray[np.float64] | None = None
+    number: Callable[[NDArray[np.float32], float, int], NDArray[np.float64]] | None = None
 
 
 class _Reading(NamedTuple):
@@ -214,7 +219,7 @@ class _Reading(NamedTuple):
         if self.second is None:
             return precedents
         other = np.broadcast_to(self.second.probabilities[row], precedents.shape)
-        return np.asarray(self.second.pool(precedents, other))
+        return self.second.pool.combine(other, precedents)
 
     def interval(
         self, votes: NDArray[np.float64], share: NDArray[np.float64], level: float, row: int
@@ -223,14 +228,10 @@ class _Reading(NamedTuple):
         ends = self.calibration.interval(votes[None], share[None], level)[0]
         if self.second is None:
             return ends
-        p = self.calibration.apply(votes)
-        found = np.empty_like(ends)
-        for m, k in np.ndindex(ends.shape):  # the class at an end of its interval, the others in proportion
-            rest = np.where(np.arange(len(p)) == m, 0.0, p)
-            at = rest * (1.0 - ends[m, k]) / max(float(rest.sum()), 1e-12)
-            at[m] = ends[m, k]
-            found[m, k] = self.pooled(at[None], row)[0, m]
-        return found
+        second = self.second
+        other = None if second.interval is None else second.interval[[row]]
+        p = self.calibration.apply(votes)[None]
+        return second.pool.interval(second.probabilities[[row]], other, p, ends[None], level)[0]
 
 
 def explain_cases(
@@ -245,6 +246,7 @@ def explain_cases(
     second: SecondOpinion | None = None,
     same: NDArray[np.int64] | None = None,
     reliance: bool = True,
+    error: float = 0.005,
     n_threads: int = 1,
     engine: str = "auto",
 ) -> Iterator[Explanation]:
@@ -274,12 +276,20 @@ def explain_cases(
         warning.
     reliance : bool
         Whether to find out what would be predicted without each neighbor and crowd, which takes most of the time.
+    error : float
+        Monte Carlo standard error of the probability that is good enough.
     n_threads : int
         Threads.
     engine : {"cpu", "cuda", "auto"}
         As in `predict_batches`.
     """
-    run: dict[str, Any] = {"n_threads": n_threads, "engine": engine}
+    of_precedents = error if second is None else error / max(1.0 - second.pool.weight, 0.01)
+    run: dict[str, Any] = {
+        "calibration": past.calibration,
+        "error": of_precedents,
+        "n_threads": n_threads,
+        "engine": engine,
+    }
     if same is None:
         same = np.full(len(cases.x), -1)
     place = {row: b for b, row in enumerate(past.parents.tolist())}
@@ -318,7 +328,7 @@ def explain_cases(
             )
             for i, row in enumerate(rows.tolist())
         ]
-        without = _without(posterior, batch, plain, parts, run) if reliance else [{} for _ in parts]
+        without = _without(posterior, batch, parts, run) if reliance else [{} for _ in parts]
         percentiles = past.percentile(plain.familiarity)
         for i, one in enumerate(parts):
             precedent = Precedent(bool(percentiles[i] > quantile), float(percentiles[i]), quantile)
@@ -326,7 +336,7 @@ def explain_cases(
 
 
 def _without(
-    posterior: Posterior, batch: Data, plain: Ballot, parts: Sequence[_One], run: dict[str, Any]
+    posterior: Posterior, batch: Data, parts: Sequence[_One], run: dict[str, Any]
 ) -> list[dict[int | str, NDArray[np.float64]]]:
     """Votes on each case without each of its neighbors (by parent) and without each crowd (by "crowd k")."""
     wanted: list[tuple[int, int | str, NDArray[np.int64]]] = []
@@ -342,16 +352,8 @@ def _without(
     for k, (_, _, members) in enumerate(wanted):
         excluded[k, members] = True
     each = batch._replace(x=batch.x[of], y=batch.y[of], own_parent=batch.own_parent[of])
-    for (i, who, members), apart in zip(wanted, votes_without(posterior, each, excluded, run), strict=True):
-        votes = apart
-        if len(members) == 1:
-            # The draws of `plain` in which this parent is no neighbor are draws without it as well: both together,
-            # beside the draws with it, tell its effect far more precisely than the difference of two runs.
-            b = int(members[0])
-            p, beside = plain.probability[i, b], plain.votes_beside[i, b].astype(np.float64)
-            alone = (plain.votes[i] - beside + apart) / (2.0 - p)
-            votes = plain.votes[i] - (beside - p * alone)
-        found[i][who] = np.maximum(votes, 0.0)
+    for (i, who, _), votes in zip(wanted, votes_without(posterior, each, excluded, run), strict=True):
+        found[i][who] = votes
     return found
 
 
@@ -480,7 +482,11 @@ class _One:
         if self.past.read_number is None:
             return {}
         share = self.plain.share[[self.i]].astype(np.float32)
-        mean, low, high = self.past.read_number(share, self.level)[0].tolist()
+        second = self.reading.second
+        if second is not None and second.number is not None:
+            mean, low, high = second.number(share, self.level, self.row).tolist()
+        else:
+            mean, low, high = self.past.read_number(share, self.level)[0].tolist()
         return {"mean": mean, "interval": (low, high)}
 
     def by_class(self, numbers: NDArray[np.float64]) -> dict[str, float]:
@@ -506,8 +512,8 @@ class _One:
         return Opinions(
             precedents=self.by_class(precedents),
             additive=self.by_class(additive),
-            weight=float(second.weight),
-            disagreement=float(np.abs(precedents - additive).max()),
+            weight=second.pool.weight,
+            disagreement=float(disagreement(additive, precedents)),
             points=points,
         )
 
@@ -619,7 +625,7 @@ class _One:
 
     def stability(self, top: int) -> Stability:
         """Do the chains name the same past cases, and say the same?"""
-        by_chain = self.ballot.influence_by_chain[self.i]
+        by_chain = self.ballot.share_by_chain[self.i]
         tops = [set(np.argsort(-influence, kind="stable")[:top].tolist()) for influence in by_chain]
         shared = [len(one & other) / max(1, top) for one, other in combinations(tops, 2)]
         each = self.reading.of(self.plain.by_chain[self.i], self.row)

@@ -70,7 +70,7 @@ def summarize(model: FittedModel, past: Past, quantile: float, seed: int = 0) ->
         influential=_influential(model, past, percentiles),
         unusual=_unusual(model, past, percentiles),
         n_without_precedent=int(flagged.sum()),
-        calibration={"slope": past.calibration.slope, "intercepts": list(past.calibration.intercepts)},
+        calibration={"slope": past.calibration.slope, "base": list(past.calibration.base)},
         diagnostics=_diagnostics(model),
     )
 
