@@ -63,14 +63,10 @@ def fitted(some: Table, rows: NDArray[np.int64] | slice, seed: int, options: arg
     return PatchworkClassifier(random_state=seed, n_jobs=options.jobs, **short).fit(some.X.iloc[rows], some.y[rows])
 
 
-def n_votes(clf: PatchworkClassifier) -> int:
-    """As many draws as the posterior has."""
-    return clf.posterior_.n_chains * clf.posterior_.n_draws
-
-
 def ballots(clf: PatchworkClassifier, cases: Data) -> Iterator[Ballot]:
-    """The votes on cases, with as many draws as there are."""
-    for part in predict_batches(clf.posterior_, cases, detail=True, n_draws=n_votes(clf), n_threads=clf._n_threads()):
+    """The votes on cases, with as many draws as a prediction takes."""
+    run = {"calibration": clf.calibration_, "n_threads": clf._n_threads()}
+    for part in predict_batches(clf.posterior_, cases, detail=True, **run):
         yield ballot_of(part, clf.posterior_.n_chains)
 
 
@@ -239,7 +235,7 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
         for k, (_, features) in enumerate(pairs):
             x[k, features] = np.nan
         cases = past._replace(x=x, y=np.full(len(rows), HIDDEN), own_parent=past.own_parent[rows])
-        seen = predict_cases(clf.posterior_, cases, n_draws=n_votes(clf), n_threads=clf._n_threads())
+        seen = predict_cases(clf.posterior_, cases, calibration=clf.calibration_, n_threads=clf._n_threads())
         after = clf.calibration_.apply(seen.mean_votes())
         effect[kind] = (before[rows] - after)[:, -1]
     share = n_marked / max(1, n_agree)
