@@ -199,7 +199,7 @@ def page(found: dict[str, Any]) -> str:
     lines = [
         "# Answers that hold still and mean what they say",
         "",
-        "Written by `python benchmarks/honesty.py` from benchmarks/results/honesty.json; edit the program, not the page.",
+        "Written by `python benchmarks/honesty.py` from benchmarks/results/honesty.json; edit the program instead.",
     ]
     if part := found.get("halves"):
         low, middle, high = part["posterior_sd"]
