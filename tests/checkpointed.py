@@ -123,7 +123,7 @@ def die_at(when: str) -> None:
             return half + self.file.write(chunk[half:])
 
     def opening(path, mode="r", *args, **kwargs):
-        if mode != "xb":
+        if mode != "wb":
             return real_open(path, mode, *args, **kwargs)
         file = Writer(real_open(path, mode, *args, **kwargs))
         counted("open")

@@ -21,7 +21,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -39,6 +38,7 @@ from bayespatch.container import (
     StorageError,
     check_path,
     drop_unfinished,
+    lock,
     package_version,
     read,
     refuse,
@@ -296,20 +296,8 @@ def _locked(folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             file = stack.enter_context(open(folder / LOCK, "ab"))
-            _lock(file.fileno())
+            lock(file.fileno())
         except OSError as error:
             wrong = "another process is writing there, or this one may not"
             raise refuse(folder, f"{wrong} ({error.strerror or error})", "wait for it, or pass another path") from error
         yield
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

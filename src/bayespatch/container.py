@@ -26,7 +26,8 @@ import secrets
 import shutil
 import stat
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO, NamedTuple
@@ -35,7 +36,7 @@ MAGIC = b"\x89bayespatch\n"
 FORMAT = 1  # what is written
 OLDEST = 1  # the first format that is still read
 HEADER = struct.Struct("<12sIQ32s")
-_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the name of a file that is not complete
+_TEMPORARY_END = re.compile(r"\.[0-9a-f]{16}\.tmp")  # of the name of a file that is not complete
 
 ANOTHER_COPY = "take another copy of the file, or save the model again"
 
@@ -93,15 +94,12 @@ def digest(part: Part) -> str:
 def write(files: Sequence[tuple[str | os.PathLike[str], File]]) -> None:
     """Write files, each to a temporary name beside its own, and move them into place when all are complete.
 
-    Whatever happens before, Ctrl-C included, leaves the files that were there as they were and no temporary ones.
+    All of them or none: whatever happens before, Ctrl-C and a full disk included, leaves the files that were there as
+    they were and no temporary ones.
     """
-    targets = [os.path.realpath(check_path(path)) for path, _ in files]
-    if len(set(targets)) < len(targets):
-        raise refuse(files[0][0], "two files would get this name", "choose two names")
-    with ExitStack() as stack:
-        for path, file in files:
-            head = _head(path, file)
-            target = stack.enter_context(replacing(path))
+    heads = [_head(path, file) for path, file in files]
+    with replacing_all([path for path, _ in files]) as targets:
+        for target, head, (_, file) in zip(targets, heads, files, strict=True):
             for chunk in (head, *file.parts.values()):
                 target.write(chunk)
 
@@ -141,28 +139,149 @@ def _integer(digits: str) -> int:
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` once it is complete and on disk."""
-    try:
-        real = os.path.realpath(path)  # a link stays a link
+    with replacing_all([path]) as (file,):
+        yield file
+
+
+@contextmanager
+def replacing_all(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[BinaryIO]]:
+    """Files to write to, which take the places of `paths`, all of them or none, once all are complete and on disk.
+
+    A new file is for its owner alone (mode 0600), as is an unfinished one; a file that is replaced keeps its mode.
+    The last path is moved first: the moment when it has its name is the moment when the new state is the valid one.
+    A process that is killed between two moves leaves the others under their temporary names (`unfinished`).
+    """
+    places = [os.path.realpath(check_path(path)) for path in paths]  # a link stays a link
+    if len(set(places)) < len(places):
+        raise refuse(paths[0], "two files would get this name", "choose two names")
+    for path in paths:
         check_writable(path)
-        folder = os.path.dirname(real)
-        temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
-        try:
-            with open(temporary, "xb") as file:
-                yield file
+    temporaries = [_temporary(place) for place in places]
+    try:
+        with ExitStack() as stack:
+            stack.callback(_remove, temporaries)
+            files = [stack.enter_context(_created(temporary)) for temporary in temporaries]
+            yield files
+            for file, temporary, place in zip(files, temporaries, places, strict=True):
                 file.flush()
+                if os.path.exists(place):
+                    os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
                 os.fsync(file.fileno())
-            if os.path.exists(real):
-                shutil.copymode(real, temporary)
-            os.replace(temporary, real)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _flush_folder(folder)
+            if os.name == "nt":  # where an open file cannot be moved
+                for file in files:
+                    file.close()
+            _move_all(temporaries, places)
+            for folder in {os.path.dirname(place) for place in places}:
+                _flush_folder(folder)
+            for place in places:
+                _drop_unfinished_of(place)
     except OSError as error:
-        raise refuse(
-            path, f"cannot be written ({error.strerror or error})", "choose a folder with space where you may write"
-        ) from error
+        wrong = f"cannot be written ({error.strerror or error})"
+        named = " and ".join(map(str, paths))
+        raise refuse(named, wrong, "choose a folder with space where you may write") from error
+
+
+@contextmanager
+def _created(temporary: str) -> Iterator[BinaryIO]:
+    """A new file for its owner alone; locked, so that others can tell a file in the making from one that was left."""
+    while True:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+        with open(descriptor, "wb") as file:
+            try:
+                lock(descriptor)
+            except BlockingIOError:
+                continue  # somebody takes it for one that was left, and is about to remove it
+            except OSError:
+                pass  # a file system without locks
+            if not os.path.exists(temporary):
+                continue  # and somebody has
+            yield file
+            return
+
+
+def _move_all(temporaries: Sequence[str], places: Sequence[str]) -> None:
+    """Give all files their names, the last one first; where one cannot have it, the others get the old ones back."""
+    steps = list(zip(temporaries, places, strict=True))[::-1]
+    before: list[tuple[str, str | None]] = []
+    try:
+        for temporary, place in steps:
+            if len(steps) > 1:
+                before.append((place, _kept_aside(place)))
+            os.replace(temporary, place)
+    except BaseException:
+        for place, kept in reversed(before):
+            with suppress(OSError):
+                if kept is not None:
+                    os.replace(kept, place)
+                elif not any(os.path.exists(temporary) for temporary, moved in steps if moved == place):
+                    os.unlink(place)
+        raise
+    finally:
+        _remove(kept for _, kept in before if kept is not None)
+
+
+def _kept_aside(place: str) -> str | None:
+    """A second name for what is there now; None where there is nothing."""
+    if not os.path.exists(place):
+        return None
+    aside = _temporary(place)
+    try:
+        os.link(place, aside)
+    except OSError:  # a file system without links
+        with open(place, "rb") as old, _created(aside) as copy:
+            shutil.copyfileobj(old, copy)
+    return aside
+
+
+def _temporary(place: str) -> str:
+    """A name beside the place that says whose it is and that nobody else has."""
+    folder, name = os.path.split(place)
+    return os.path.join(folder, f".{_short(name)}.{secrets.token_hex(8)}.tmp")
+
+
+def _short(name: str) -> str:
+    """The name, or what stands for it where more letters would be too long for the system."""
+    return name if len(os.fsencode(name)) <= 200 else hashlib.sha256(os.fsencode(name)).hexdigest()
+
+
+def unfinished(place: str | os.PathLike[str]) -> list[str]:
+    """Files that a killed process has left beside `place` when it was about to replace it, or that one is writing."""
+    folder, name = os.path.split(os.path.realpath(place))
+    start = f".{_short(name)}"
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    left = [n for n in names if n.startswith(start) and _TEMPORARY_END.fullmatch(n[len(start) :])]
+    return sorted(os.path.join(folder, n) for n in left)
+
+
+def _drop_unfinished_of(place: str) -> None:
+    """Delete what a killed process has left beside `place`; what another one has locked is in the making."""
+    for path in unfinished(place):
+        with suppress(OSError), open(path, "rb") as file:
+            lock(file.fileno())
+            os.unlink(path)
+
+
+def _remove(paths: Iterable[str]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(descriptor: int) -> None:
+        """Lock a file for this process, or raise OSError; the system gives the lock back however a process ends."""
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def lock(descriptor: int) -> None:
+        """Lock a file for this process, or raise OSError; the system gives the lock back however a process ends."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -181,7 +300,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def drop_unfinished(folder: str | os.PathLike[str]) -> None:
     """Delete what a killed process has left half written, in a folder to which nobody else writes."""
     for name in os.listdir(folder):
-        if _TEMPORARY.fullmatch(name):
+        if name.startswith(".") and _TEMPORARY_END.fullmatch(name[-len(".0123456789abcdef.tmp") :]):
             os.unlink(os.path.join(folder, name))
 
 
