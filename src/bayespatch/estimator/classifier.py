@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_flag
+from bayespatch.check import check_class_weights, check_classes, check_finite, check_flag, refuse_masked
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import check_abstain
 from bayespatch.model import Hyperparameters
@@ -213,6 +213,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         self._check_table(X, y)
         classes, codes = _read_classes(y)
         weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        check_class_weights(weights, classes)
         seed = int(check_random_state(self.random_state).randint(2**31))
         learned = self._learn(X, codes, len(classes), seed, class_weight=weights)
         review, known = learned["review_"], codes[learned["review_"].rows]
@@ -243,7 +244,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         (True, True)
         """
         votes = self.predict_votes(X)
-        return self.calibration_.apply(votes)
+        return check_finite("the probability", self.calibration_.apply(votes))
 
     def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
         """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
@@ -349,10 +350,11 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
 
 def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The classes in order, and the place among them of the class of each case."""
+    refuse_masked("y", y)
     labels = column_or_1d(y, warn=True)
     check_classification_targets(labels)
     encoder = LabelEncoder()
-    return encoder.fit(labels).classes_, encoder.transform(labels).astype(np.int64)
+    return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 
 
 def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:

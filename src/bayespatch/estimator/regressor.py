@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_count
+from bayespatch.check import check_count, check_finite, refuse_masked
 from bayespatch.dressing import (
     Dressing,
     OutcomeGroups,
@@ -276,7 +276,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             assert part.company is not None
             weights = self._weights(part.company.share, self.parents_)
             parts.append(read(weights, self.outcomes_[self.parents_]))
-        return np.concatenate(parts)
+        return check_finite("the prediction", np.concatenate(parts))
 
     def _weights(self, share: NDArray[np.float32], parents: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weights of the parents' outcomes, (n, S)."""
@@ -338,6 +338,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
 def _read_outcomes(y: ArrayLike) -> NDArray[np.float64]:
     """Finite numbers, one after the other."""
+    refuse_masked("y", y)
     numbers = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
     return np.asarray(numbers)
 
