@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from bayespatch import Hyperparameters, checkpoint
-from bayespatch.container import File, StorageError, read, write
+from bayespatch.container import File, read, write
 from bayespatch.diagnostics import MixingWarning
+from bayespatch.files import StorageError
 from tests.checkpointed import N, P, S, Stop, arrays_of, assert_same, problem, run_here, start_apart, stop_after
 
 

@@ -31,6 +31,9 @@ Missing = Literal["error", "ignore"]
 MISSING: tuple[Missing, ...] = ("error", "ignore")
 
 MAX_SEED = 2**63 - 1  # a seed must fit the 64-bit integers of compiled code
+LARGEST_OUTCOME = 1e100  # of a number that is predicted: its square is a float as well
+MOST_SWEEPS = 100_000  # of a chain that runs whenever a transductive model predicts
+MOST_THREADS = 1024
 _MOST_NAMED = 4  # columns or values that a message names before it says "and so on"
 
 
@@ -40,7 +43,7 @@ def check_count(name: str, value: object, at_least: int, at_most: int | None = N
         raise ValueError(f"{name}={value!r} is not an integer; pass an integer of at least {at_least}")
     if value < at_least:
         raise ValueError(f"{name}={value!r} is too small; pass an integer of at least {at_least}")
-    if at_most is not None and value > at_most:
+    if at_most is not None and int(value) > at_most:
         raise ValueError(f"{name}={value!r} is too large; pass an integer of at most {at_most}")
     return int(value)
 
@@ -83,7 +86,7 @@ def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def refuse_masked(name: str, array: object) -> None:
     """Values that are masked are not there, whatever lies below the mask."""
-    n_masked = int(np.ma.count_masked(array)) if isinstance(array, np.ma.MaskedArray) else 0
+    n_masked = int(np.ma.getmaskarray(array).sum()) if isinstance(array, np.ma.MaskedArray) else 0
     if n_masked:
         raise ValueError(f"{name} has {n_masked} masked values; pass known values, or leave these rows out")
 
@@ -212,7 +215,7 @@ def check_data(
 def _numbers(name: str, value: ArrayLike, remedy: str) -> NDArray[np.float64]:
     """`value` as floats, whatever numbers it was made of; a copy, which later changes of `value` cannot reach."""
     if isinstance(value, np.ma.MaskedArray):
-        value = value.astype(np.float64).filled(np.nan)
+        value = np.where(np.ma.getmaskarray(value), np.nan, value.data.astype(np.float64))
     try:
         array = np.asarray(value)
     except ValueError as error:  # rows of different lengths

@@ -32,19 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.chains import Run
-from bayespatch.container import (
-    File,
-    Part,
-    StorageError,
-    check_path,
-    drop_unfinished,
-    lock,
-    package_version,
-    read,
-    refuse,
-    write,
-)
+from bayespatch.container import File, Part, package_version, read, write
 from bayespatch.engine import digest_of_sources
+from bayespatch.files import StorageError, check_path, drop_unfinished, lock, refuse
 from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.posterior import Posterior, Settings
 

@@ -21,33 +21,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import secrets
-import shutil
 import stat
 import struct
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO, NamedTuple
 
-MAGIC = b"\x89bayespatch\n"
-FORMAT = 1  # what is written
-OLDEST = 1  # the first format that is still read
-HEADER = struct.Struct("<12sIQ32s")
-_TEMPORARY_END = re.compile(r"\.[0-9a-f]{16}\.tmp")  # of the name of a file that is not complete
+from bayespatch.files import check_path, refuse, replacing_all
+from bayespatch.memory import available_memory, shown_bytes
 
-ANOTHER_COPY = "take another copy of the file, or save the model again"
+MAGIC = b"\x89bayespatch\n"
+FORMAT = 2  # what is written
+OLDEST = 2  # the first format that is still read
+MOST_JSON = 2**24  # bytes of a manifest, and of any other JSON in a file
+MOST_VALUES = 1_000_000  # in it: a list that is empty takes twenty times its three letters
+_TIMES = 3  # the memory that reading takes, over the size of the file
+HEADER = struct.Struct("<12sIQ32s")
 
 
 Part = bytes | memoryview  # of bytes
-
-
-class StorageError(ValueError):
-    """Something cannot be saved or loaded; the message names the file, what is `wrong` with it and the remedy."""
-
-    wrong = ""
 
 
 class File(NamedTuple):
@@ -57,30 +50,12 @@ class File(NamedTuple):
     parts: Mapping[str, Part]
 
 
-def refuse(path: object, wrong: str, remedy: str = ANOTHER_COPY) -> StorageError:
-    """The error that names file, fault and remedy."""
-    error = StorageError(f"{(str(path) if isinstance(path, os.PathLike) else path)!r}: {wrong}; {remedy}")
-    error.wrong = wrong
-    return error
-
-
 def package_version() -> str:
     """The version of bayespatch, which every file names."""
     try:
         return version("bayespatch")
     except PackageNotFoundError:  # run from a folder
         return "unknown"
-
-
-def check_path(path: str | os.PathLike[str]) -> str:
-    """A path that the system can have."""
-    try:
-        name = os.fspath(path)
-        if isinstance(name, str) and name and b"\0" not in os.fsencode(name):
-            return name
-    except (TypeError, UnicodeEncodeError):
-        pass
-    raise refuse(path, "is not a path", "pass the name of a file")
 
 
 def digest(part: Part) -> str:
@@ -110,7 +85,7 @@ def _head(path: object, file: File) -> bytes:
     manifest = {"format": FORMAT, **file.manifest, "parts": listed}
     try:
         text = _text(manifest)
-        same = _loaded(text) == manifest
+        same = loaded_json(text) == manifest
     except (ValueError, TypeError, RecursionError) as error:
         raise refuse(path, f"the model cannot be written as JSON ({error})", "pass simpler parameters") from error
     if not same:
@@ -124,8 +99,15 @@ def _text(manifest: Mapping[str, Any]) -> bytes:
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
 
 
-def _loaded(text: bytes) -> Any:
-    """JSON whose integers are of a size that occurs."""
+def written_json(value: Any) -> bytes:
+    """A value as JSON in ASCII."""
+    return json.dumps(value, allow_nan=False).encode("ascii")
+
+
+def loaded_json(text: bytes) -> Any:
+    """JSON of a size that occurs, with integers of a size that occurs; anything else is a ValueError."""
+    if len(text) > MOST_JSON or text.count(b",") + text.count(b"[") + text.count(b"{") > MOST_VALUES:
+        raise ValueError(f"JSON of {len(text)} bytes is too large")
     return json.loads(text.decode("ascii"), parse_int=_integer)
 
 
@@ -134,184 +116,6 @@ def _integer(digits: str) -> int:
     if abs(number) >= 2**64:
         raise ValueError(f"an integer of {len(digits)} digits is too large")
     return number
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` once it is complete and on disk."""
-    with replacing_all([path]) as (file,):
-        yield file
-
-
-@contextmanager
-def replacing_all(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[BinaryIO]]:
-    """Files to write to, which take the places of `paths`, all of them or none, once all are complete and on disk.
-
-    A new file is for its owner alone (mode 0600), as is an unfinished one; a file that is replaced keeps its mode.
-    The last path is moved first: the moment when it has its name is the moment when the new state is the valid one.
-    A process that is killed between two moves leaves the others under their temporary names (`unfinished`).
-    """
-    places = [os.path.realpath(check_path(path)) for path in paths]  # a link stays a link
-    if len(set(places)) < len(places):
-        raise refuse(paths[0], "two files would get this name", "choose two names")
-    for path in paths:
-        check_writable(path)
-    temporaries = [_temporary(place) for place in places]
-    try:
-        with ExitStack() as stack:
-            stack.callback(_remove, temporaries)
-            files = [stack.enter_context(_created(temporary)) for temporary in temporaries]
-            yield files
-            for file, temporary, place in zip(files, temporaries, places, strict=True):
-                file.flush()
-                if os.path.exists(place):
-                    os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
-                os.fsync(file.fileno())
-            if os.name == "nt":  # where an open file cannot be moved
-                for file in files:
-                    file.close()
-            _move_all(temporaries, places)
-            for folder in {os.path.dirname(place) for place in places}:
-                _flush_folder(folder)
-            for place in places:
-                _drop_unfinished_of(place)
-    except OSError as error:
-        wrong = f"cannot be written ({error.strerror or error})"
-        named = " and ".join(map(str, paths))
-        raise refuse(named, wrong, "choose a folder with space where you may write") from error
-
-
-@contextmanager
-def _created(temporary: str) -> Iterator[BinaryIO]:
-    """A new file for its owner alone; locked, so that others can tell a file in the making from one that was left."""
-    while True:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
-        with open(descriptor, "wb") as file:
-            try:
-                lock(descriptor)
-            except BlockingIOError:
-                continue  # somebody takes it for one that was left, and is about to remove it
-            except OSError:
-                pass  # a file system without locks
-            if not os.path.exists(temporary):
-                continue  # and somebody has
-            yield file
-            return
-
-
-def _move_all(temporaries: Sequence[str], places: Sequence[str]) -> None:
-    """Give all files their names, the last one first; where one cannot have it, the others get the old ones back."""
-    steps = list(zip(temporaries, places, strict=True))[::-1]
-    before: list[tuple[str, str | None]] = []
-    try:
-        for temporary, place in steps:
-            if len(steps) > 1:
-                before.append((place, _kept_aside(place)))
-            os.replace(temporary, place)
-    except BaseException:
-        for place, kept in reversed(before):
-            with suppress(OSError):
-                if kept is not None:
-                    os.replace(kept, place)
-                elif not any(os.path.exists(temporary) for temporary, moved in steps if moved == place):
-                    os.unlink(place)
-        raise
-    finally:
-        _remove(kept for _, kept in before if kept is not None)
-
-
-def _kept_aside(place: str) -> str | None:
-    """A second name for what is there now; None where there is nothing."""
-    if not os.path.exists(place):
-        return None
-    aside = _temporary(place)
-    try:
-        os.link(place, aside)
-    except OSError:  # a file system without links
-        with open(place, "rb") as old, _created(aside) as copy:
-            shutil.copyfileobj(old, copy)
-    return aside
-
-
-def _temporary(place: str) -> str:
-    """A name beside the place that says whose it is and that nobody else has."""
-    folder, name = os.path.split(place)
-    return os.path.join(folder, f".{_short(name)}.{secrets.token_hex(8)}.tmp")
-
-
-def _short(name: str) -> str:
-    """The name, or what stands for it where more letters would be too long for the system."""
-    return name if len(os.fsencode(name)) <= 200 else hashlib.sha256(os.fsencode(name)).hexdigest()
-
-
-def unfinished(place: str | os.PathLike[str]) -> list[str]:
-    """Files that a killed process has left beside `place` when it was about to replace it, or that one is writing."""
-    folder, name = os.path.split(os.path.realpath(place))
-    start = f".{_short(name)}"
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    left = [n for n in names if n.startswith(start) and _TEMPORARY_END.fullmatch(n[len(start) :])]
-    return sorted(os.path.join(folder, n) for n in left)
-
-
-def _drop_unfinished_of(place: str) -> None:
-    """Delete what a killed process has left beside `place`; what another one has locked is in the making."""
-    for path in unfinished(place):
-        with suppress(OSError), open(path, "rb") as file:
-            lock(file.fileno())
-            os.unlink(path)
-
-
-def _remove(paths: Iterable[str]) -> None:
-    for path in paths:
-        with suppress(OSError):
-            os.unlink(path)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def lock(descriptor: int) -> None:
-        """Lock a file for this process, or raise OSError; the system gives the lock back however a process ends."""
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def lock(descriptor: int) -> None:
-        """Lock a file for this process, or raise OSError; the system gives the lock back however a process ends."""
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Say what is wrong before the work, in plainer words than the system."""
-    real = os.path.realpath(check_path(path))
-    if os.path.isdir(real):
-        raise refuse(path, "is a folder", "pass the name of a file in it")
-    if os.path.exists(real) and not os.path.isfile(real):
-        raise refuse(path, "is not a file", "pass the name of a file")
-    if not os.path.isdir(os.path.dirname(real)):
-        raise refuse(path, f"there is no folder {os.path.dirname(real)}", "make it first, or correct the path")
-    if os.path.exists(real) and not os.access(real, os.W_OK):
-        raise refuse(path, "the file is there and may not be changed", "choose another name, or allow writing")
-
-
-def drop_unfinished(folder: str | os.PathLike[str]) -> None:
-    """Delete what a killed process has left half written, in a folder to which nobody else writes."""
-    for name in os.listdir(folder):
-        if name.startswith(".") and _TEMPORARY_END.fullmatch(name[-len(".0123456789abcdef.tmp") :]):
-            os.unlink(os.path.join(folder, name))
-
-
-def _flush_folder(folder: str) -> None:
-    """Make the new name survive a loss of power, where the system can."""
-    with suppress(OSError):  # Windows has no such thing
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 # Reading
@@ -352,7 +156,14 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise refuse(path, "is not a regular file", "pass the name of a model file")
         with open(path, "rb") as file:
-            yield file, os.fstat(file.fileno()).st_size
+            size = os.fstat(file.fileno()).st_size
+            available = available_memory()
+            if available is not None and _TIMES * size > available:
+                wrong = f"is {shown_bytes(size)} large, and {shown_bytes(available)} of memory are available"
+                raise refuse(path, wrong, "load it on a larger machine, or take another copy of the file")
+            yield file, size
+    except MemoryError as error:
+        raise refuse(path, "there is not enough memory to read it", "read it on a larger machine") from error
     except FileNotFoundError as error:
         raise refuse(path, "there is no such file", "correct the path") from error
     except PermissionError as error:
@@ -374,14 +185,21 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
             f"is written in format {version}, and this bayespatch reads formats up to {FORMAT}",
             "install a newer bayespatch, or save the model again with this one",
         )
-    if version < OLDEST:
-        raise refuse(path, f"is written in format {version}, and formats before {OLDEST} are not known")
     if length > size - HEADER.size:
         raise refuse(path, "the file is truncated, or damaged at its beginning")
+    if length > MOST_JSON:
+        raise refuse(path, f"the manifest is {shown_bytes(length)} large, more than {shown_bytes(MOST_JSON)}")
     text = file.read(length)
     if hashlib.sha256(text).digest() != checksum:
         raise refuse(path, "the manifest is damaged: its checksum differs")
     manifest = _parsed(path, text)
+    if version < OLDEST:
+        raise refuse(
+            path,
+            f"was written by bayespatch {str(manifest.get('package'))[:40]!r} in format {version}, and this one "
+            f"({package_version()!r}) reads formats from {OLDEST} on",
+            "fit the model again",
+        )
     if type(manifest.get("format")) is not int or manifest["format"] != version:
         raise refuse(path, f"the manifest does not say format {version}")
     _check_parts(path, manifest.get("parts"), size - HEADER.size - length)
@@ -390,7 +208,7 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
 
 def _parsed(path: object, text: bytes) -> dict[str, Any]:
     try:
-        manifest = _loaded(text)
+        manifest = loaded_json(text)
         if isinstance(manifest, dict) and _text(manifest) == text:
             return manifest
     except (ValueError, RecursionError) as error:

@@ -9,8 +9,9 @@ import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
 from bayespatch.checkpoint import Checkpoint
-from bayespatch.container import StorageError, read
+from bayespatch.container import read
 from bayespatch.estimator import base
+from bayespatch.files import StorageError
 from bayespatch.predict import Review, predict_cases
 from tests.checkpointed import Stop, arrays_of, assert_same, stop_after
 

@@ -30,7 +30,6 @@ from bayespatch.cli.options import (
     Warmup,
 )
 from bayespatch.cli.terminal import facts_text, say, show, width, working
-from bayespatch.container import read_manifest
 
 
 def demo(
@@ -105,6 +104,8 @@ def info(model: ModelFile, json: Json = False) -> None:
     $ bayespatch info model.bpatch
     $ bayespatch info model.bpatch --json
     """
+    from bayespatch.storage import read_manifest
+
     manifest = read_manifest(model)
     show(manifest, json, facts_text(_facts(manifest)))
 
@@ -137,7 +138,7 @@ def _facts(manifest: dict[str, Any]) -> dict[str, str]:
     if manifest["holds"] != "model":
         return {"holds": manifest["holds"], "written by": f"bayespatch {manifest['package']}"}
     sizes, run, mixed = manifest["sizes"], manifest["settings"], manifest["diagnostics"]
-    columns = manifest["schema"]["columns"]
+    columns = manifest["columns"]
     outcome = "a number" if manifest["classes"] is None else f"{sizes['M']} classes"
     kinds = Counter(column["kind"] for column in columns)
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -214,6 +215,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "tuning_": tuning,
             "parents_": parents,
             "cases_": cases,
+            "salt_": secrets.token_bytes(32),
             "x_": x,
             "y_": y,
             "values_": encoded.values,
