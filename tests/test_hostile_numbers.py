@@ -53,11 +53,11 @@ def test_weights_of_classes_are_numbers_that_can_be_weighed(weight):
 
 
 def test_an_answer_is_a_number_or_an_error(monkeypatch):
-    with pytest.raises(ArithmeticError, match="the probability of row 1 is not a finite number"):
+    with pytest.raises(FloatingPointError, match="the probability of row 1 is not a finite number"):
         check_finite("the probability", np.array([[0.5, 0.5], [np.nan, np.nan]]))
     clf = fit(PatchworkClassifier(**SHORT), X, Y)
     monkeypatch.setattr(type(clf.calibration_), "apply", lambda self, votes: votes * np.nan)
-    with pytest.raises(ArithmeticError, match="of row 0 is not a finite number"):
+    with pytest.raises(FloatingPointError, match="of row 0 is not a finite number"):
         clf.predict_proba(X)
 
 

@@ -77,7 +77,7 @@ def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
     """What is answered must be a number: anything else is an error, and never an answer."""
     if not np.isfinite(array).all():
         wrong = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
-        raise ArithmeticError(
+        raise FloatingPointError(
             f"{name} of row {wrong} is not a finite number; the model's constants or the row's values are beyond what "
             f"can be computed: look at hyper_ and at the row"
         )

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import BinaryIO
 
+PRIVATE = 0o600  # files hold patients
+PUBLIC = 0o666
 ANOTHER_COPY = "take another copy of the file, or save the model again"
 _TEMPORARY_END = re.compile(r"\.[0-9a-f]{16}\.tmp")  # of the name of a file that is not complete
 
@@ -47,17 +49,18 @@ def check_path(path: str | os.PathLike[str]) -> str:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` once it is complete and on disk."""
-    with replacing_all([path]) as (file,):
+    with replacing_all([path], mode) as (file,):
         yield file
 
 
 @contextmanager
-def replacing_all(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[BinaryIO]]:
+def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) -> Iterator[list[BinaryIO]]:
     """Files to write to, which take the places of `paths`, all of them or none, once all are complete and on disk.
 
-    A new file is for its owner alone (mode 0600), as is an unfinished one; a file that is replaced keeps its mode.
+    A new file is for its owner alone, unless another `mode` is asked for (less the user's umask), and so is an
+    unfinished one; a file that is replaced keeps its mode.
     The last path is moved first: the moment when it has its name is the moment when the new state is the valid one.
     A process that is killed between two moves leaves the others under their temporary names (`unfinished`).
     """
@@ -70,7 +73,7 @@ def replacing_all(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Bina
     try:
         with ExitStack() as stack:
             stack.callback(_remove, temporaries)
-            files = [stack.enter_context(_created(temporary)) for temporary in temporaries]
+            files = [stack.enter_context(_created(temporary, mode)) for temporary in temporaries]
             yield files
             for file, temporary, place in zip(files, temporaries, places, strict=True):
                 file.flush()
@@ -92,10 +95,10 @@ def replacing_all(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Bina
 
 
 @contextmanager
-def _created(temporary: str) -> Iterator[BinaryIO]:
-    """A new file for its owner alone; locked, so that others can tell a file in the making from one that was left."""
+def _created(temporary: str, mode: int = PRIVATE) -> Iterator[BinaryIO]:
+    """A new file, locked, so that others can tell a file in the making from one that was left."""
     while True:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
         with open(descriptor, "wb") as file:
             with suppress(OSError):  # a file system without locks
                 lock(descriptor, wait=True)  # for somebody who takes it for one that was left

@@ -15,6 +15,7 @@ from bayespatch.cli.options import (
     Draws,
     FolderOut,
     Force,
+    HideIds,
     Hyper,
     HyperRule,
     IntendedUse,
@@ -78,6 +79,7 @@ def report(
     out: PageOut = Path("model.html"),
     intended_use: IntendedUse = "",
     cases: Cases = None,
+    hide_ids: HideIds = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -91,6 +93,8 @@ def report(
 
     check_new(force, out)
     loaded = load_model(model, cases)
+    if hide_ids:
+        loaded.ids_ = None
     with working("Looking the model over"):
         model_report(loaded, out, intended_use=intended_use)
     show({"report": str(out)}, json, f"the report is in {out}")

@@ -140,6 +140,11 @@ class Explaining(ABC):
         row = check_count("row", row, at_least=0)
         if row >= len(self.x_):
             raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {len(self.x_) - 1}")
+        if not self.may_be_shown(row):
+            raise ValueError(
+                f"row={row} is not among the parents, and only these may be shown; pass one of parents_, or fit with "
+                f"this row among the parents"
+            )
         wishes = self._wishes(top, level, quantile)
         posterior, past = self.posterior_, self._past()
         own = np.flatnonzero(self.parents_ == row)
@@ -154,6 +159,22 @@ class Explaining(ABC):
         unseen = np.zeros((1, self.x_.shape[1]), dtype=np.bool_)
         told = Told([told_past.named(row)], values, unseen, [told_past.outcomes[row]])
         return next(explain_cases(posterior, case, told, told_past, **wishes))
+
+    def may_be_shown(self, row: int) -> bool:
+        """Whether a row of the training table may appear in anything that is shown: only the parents may.
+
+        This is the one rule; explanations, reports and pictures of past cases all obey it.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(parents=[0, 1, 2, 3], draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> clf.may_be_shown(3), clf.may_be_shown(4)
+        (True, False)
+        """
+        check_is_fitted(self)
+        return bool(np.isin(row, self.parents_))
 
     def what_if(
         self, row: Any, changes: Mapping[str, Any], top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE

@@ -264,12 +264,14 @@ def _influential(clf: Any, past: Past, percentiles: NDArray[np.float64]) -> tupl
         PastCase(row, past.named(row), past.outcomes[row], float(spoken[b]), usual.get(row))
         for b in most_influential(clf.posterior_.z_mean, _TOP).tolist()
         for row in [int(clf.parents_[b])]
+        if clf.may_be_shown(row)
     )
 
 
 def _unusual(clf: Any, past: Past, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
     spoken = dict(zip(clf.parents_.tolist(), clf.posterior_.z_mean.sum(axis=0, dtype=float).tolist(), strict=True))
-    order = np.argsort(percentiles, kind="stable")[:_TOP]
+    order = np.argsort(percentiles, kind="stable")
+    order = order[[clf.may_be_shown(row) for row in clf.review_.rows[order].tolist()]][:_TOP]
     rows = clf.review_.rows[order].tolist()
     return tuple(
         PastCase(row, past.named(row), past.outcomes[row], spoken.get(row), p)
