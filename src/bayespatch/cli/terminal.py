@@ -82,10 +82,11 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as wide as it needs to be; all but the first column are set to the right."""
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*headings, box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(*(escape(visible(heading)) for heading in headings), box=box.SIMPLE_HEAD, show_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
