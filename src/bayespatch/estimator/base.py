@@ -22,6 +22,7 @@ from bayespatch.checkpoint import check_folder
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.explaining import Explaining
+from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
 from bayespatch.parents import choose_parents
 from bayespatch.posterior import Posterior
@@ -78,6 +79,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     hyper_: Hyperparameters
     tuning_: Tuning | None
 
+    save = read_at_once(Storable.save)
+
+    @read_at_once
     def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
         """The past cases that matter most to each row, how strongly, and through which features.
 

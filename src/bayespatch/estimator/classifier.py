@@ -16,6 +16,7 @@ from bayespatch.calibrate import Calibration
 from bayespatch.check import check_class_weights, check_classes, check_finite, check_flag, refuse_masked
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import check_abstain
+from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.model import Hyperparameters
 
 
@@ -185,6 +186,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         }
         return cls(model=model, n_parents=n_parents, **settings)
 
+    @built_aside
     def fit(self, X: Any, y: ArrayLike) -> PatchworkClassifier:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
@@ -226,6 +228,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             setattr(self, name, value)
         return self
 
+    @read_at_once
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class: the mean share of the neighbors' votes, calibrated.
 
@@ -246,6 +249,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         votes = self.predict_votes(X)
         return check_finite("the probability", self.calibration_.apply(votes))
 
+    @read_at_once
     def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
         """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
 
@@ -282,6 +286,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         classes[self._percentiles(parts) <= quantile] = None
         return classes
 
+    @read_at_once
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Credible intervals of the class probabilities: what so few voters leave open (`Calibration.interval`).
 
@@ -310,6 +315,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             ]
         )
 
+    @read_at_once
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
         """Share of the neighbors' votes for each class, before calibration.
 

@@ -16,6 +16,7 @@ from bayespatch.check import check_count, check_flag
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema, changed_row, describe_values, read_row
 from bayespatch.estimator.overview import look_over
+from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain import Explanation, Past, WhatIf, explain_cases
 from bayespatch.explain.build import Told
 from bayespatch.explain.overview import Overview
@@ -47,6 +48,7 @@ class Explaining(ABC):
     def diagnostics_(self) -> Diagnostics:
         """Whether the chains have mixed."""
 
+    @read_at_once
     def explain(
         self, row: Any, y: Any = None, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
     ) -> Explanation:
@@ -81,6 +83,7 @@ class Explaining(ABC):
         table = read_row(row, self.schema_)
         return next(self._explanations(table, None if y is None else [y], top, level, quantile))
 
+    @read_at_once
     def explain_all(
         self, X: Any, y: ArrayLike | None = None, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
     ) -> list[Explanation]:
@@ -109,6 +112,7 @@ class Explaining(ABC):
         """
         return list(self._explanations(X, y, top, level, quantile))
 
+    @read_at_once
     def explain_past(
         self, row: int, known: bool = True, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
     ) -> Explanation:
@@ -176,6 +180,7 @@ class Explaining(ABC):
         check_is_fitted(self)
         return bool(np.isin(row, self.parents_))
 
+    @read_at_once
     def what_if(
         self, row: Any, changes: Mapping[str, Any], top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
     ) -> WhatIf:
@@ -209,6 +214,7 @@ class Explaining(ABC):
         before, after = (next(self._explanations(t, None, top, level, quantile)) for t in (table, other))
         return WhatIf(before, after)
 
+    @read_at_once
     def overview(self, *, quantile: float = QUANTILE) -> Overview:
         """The model as a whole: what matters, which past cases speak most, how good predictions are, and for whom.
 
@@ -235,6 +241,7 @@ class Explaining(ABC):
         check_is_fitted(self)
         return look_over(self, self._told_past(self.parents_), _check_share("quantile", quantile))
 
+    @read_at_once
     def report(self, path: str | PathLike[str]) -> None:
         """Write a page about the model: data, settings, how good it is and for whom, intended use and limits.
 

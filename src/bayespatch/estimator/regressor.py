@@ -24,6 +24,7 @@ from bayespatch.dressing import (
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Patchwork
+from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.explain import Past
 from bayespatch.model import Data, Hyperparameters
 from bayespatch.posterior import Posterior
@@ -166,6 +167,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.progress = progress
         self.checkpoint = checkpoint
 
+    @built_aside
     def fit(self, X: Any, y: ArrayLike) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
@@ -203,6 +205,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             setattr(self, name, value)
         return self
 
+    @read_at_once
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The mean of the outcome.
 
@@ -220,6 +223,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         """
         return self._read(X, lambda weights, outcomes: self.dressing_.mean(weights, outcomes))
 
+    @read_at_once
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
         """Quantiles of the outcome.
 
@@ -246,6 +250,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         asked = _read_levels(levels)
         return self._read(X, lambda weights, outcomes: self.dressing_.quantiles(weights, outcomes, asked))
 
+    @read_at_once
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Intervals in which the outcome lies with the probability `level`, and on either side with the same.
 
