@@ -112,10 +112,10 @@ def test_another_fit_is_refused(tmp_path):
     given = dict(hyper=Hyperparameters())
     learn(tmp_path / "run", **given)
     for changes, said in (
-        (dict(y=Y[::-1]), "another run: y differs"),
+        (dict(y=Y[::-1]), "another run: the data differs"),
         (dict(random_state=1), "another run: seed was"),
         (dict(model="II"), "another run: model was 'I' and is 'II'"),
-        (dict(windows={"age": 3}), "x differs"),
+        (dict(windows={"age": 3}), "the data differs"),
     ):
         with pytest.raises(StorageError, match=f"{said}.*delete the folder to start anew"):
             learn(tmp_path / "run", **{**given, **changes})

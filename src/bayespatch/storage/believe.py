@@ -242,12 +242,15 @@ def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
     if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
         raise ValueError("the tuning does not have the keys that it should")
     kinds = (str, str, float, float, float)
+    trials = []
     for trial in stored["trials"]:
-        if not isinstance(trial, list) or tuple(map(type, trial)) != kinds or not all(map(math.isfinite, trial[2:])):
+        known = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
+        if tuple(map(type, known)) != kinds or not all(map(math.isfinite, known[2:])) or None in trial[:-1]:
             raise ValueError("a trial of the tuning is not two words and three numbers")
+        trials.append(Trial(*trial[:-1], -math.inf if trial[-1] is None else trial[-1]))
     if not isinstance(stored["coding"], str):
         raise ValueError("the coding of the tuning is not a word")
-    return Tuning(stored["coding"], hyper, tuple(Trial(*trial) for trial in stored["trials"]))
+    return Tuning(stored["coding"], hyper, tuple(trials))
 
 
 def _checked_settings(settings: Settings, sizes: Mapping[str, int], transductive: bool) -> Settings:

@@ -224,8 +224,11 @@ def _summary(table: Diagnostics) -> dict[str, Any]:
 
 
 def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
-    """What was tried; the constants that were chosen are the model's."""
-    return None if tuning is None else {"coding": tuning.coding, "trials": [list(trial) for trial in tuning.trials]}
+    """What was tried; the constants that were chosen are the model's. A score of -inf, which JSON lacks, is null."""
+    if tuning is None:
+        return None
+    trials = [[None if part == -np.inf else part for part in trial] for trial in tuning.trials]
+    return {"coding": tuning.coding, "trials": trials}
 
 
 # Loading

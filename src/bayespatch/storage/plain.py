@@ -26,7 +26,7 @@ from bayespatch.model import PER, Hyperparameters
 
 _DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
 _WIDEST = 256  # letters of a text's type, where no text is that long
-_MOST_BYTES = 2**24  # of an array of a few values
+_MOST_BYTES = 2**20  # of an array of texts, which may be far wider than these
 _SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _KEYS = (type(None), bool, int, float, str)  # of a dict
 _NOT_FINITE = ("nan", "inf", "-inf")
@@ -150,7 +150,7 @@ def restored_array(data: Any) -> NDArray[Any]:
         raise ValueError(f"an array has the shape {shape} and {len(values)} values")
     kept = [restored(value) for value in values]
     dtype = np.dtype(name)
-    if dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is taken
+    if dtype.kind == "U" and dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is taken
         raise ValueError(f"an array of {len(kept)} values of the type {name!r} is far larger than its values")
     array = np.empty(len(kept), dtype=dtype)
     array[:] = kept
