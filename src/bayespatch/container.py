@@ -35,7 +35,8 @@ MAGIC = b"\x89bayespatch\n"
 FORMAT = 2  # what is written
 OLDEST = 2  # the first format that is still read
 MOST_JSON = 2**24  # bytes of a manifest, and of any other JSON in a file
-MOST_VALUES = 1_000_000  # in it: a list that is empty takes twenty times its three letters
+MOST_VALUES = 1_000_000  # in it, and of these
+MOST_LISTS = 100_000  # lists and objects: an empty one takes twenty times its three letters
 _TIMES = 3  # the memory that reading takes, over the size of the file
 HEADER = struct.Struct("<12sIQ32s")
 
@@ -106,7 +107,8 @@ def written_json(value: Any) -> bytes:
 
 def loaded_json(text: bytes) -> Any:
     """JSON of a size that occurs, with integers of a size that occurs; anything else is a ValueError."""
-    if len(text) > MOST_JSON or text.count(b",") + text.count(b"[") + text.count(b"{") > MOST_VALUES:
+    n_lists = text.count(b"[") + text.count(b"{")
+    if len(text) > MOST_JSON or n_lists > MOST_LISTS or text.count(b",") > MOST_VALUES:
         raise ValueError(f"JSON of {len(text)} bytes is too large")
     return json.loads(text.decode("ascii"), parse_int=_integer)
 

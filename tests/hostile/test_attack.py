@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -19,10 +20,12 @@ def files():
 @pytest.fixture(scope="module")
 def judge(files, tmp_path_factory):
     folder = tmp_path_factory.mktemp("attack")
-    attack.honest_checkpoint(folder / "checkpoint")
-    found = attack.Judge(files, folder)
-    assert all(found.judge(blob) is None for blob in files.values())
-    assert found.judge_checkpoint((folder / "checkpoint" / "state.bpatch").read_bytes()) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        attack.honest_checkpoint(folder / "checkpoint")
+        found = attack.Judge(files, folder)
+        assert all(found.judge(blob) is None for blob in files.values())
+        assert found.judge_checkpoint((folder / "checkpoint" / "state.bpatch").read_bytes()) is None
     assert found.verdict == "loaded"
     return found
 
@@ -47,6 +50,7 @@ def test_some_edits_of_each_kind(judge, files):
     assert wrong(judge, files, 150) == []
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_some_edits_of_a_checkpoint(judge):
     blob = (judge.folder / "checkpoint" / "state.bpatch").read_bytes()
     for number in range(25):
@@ -64,7 +68,7 @@ def test_it_finds_memory_that_was_taken(judge, files, monkeypatch):
     real = believe.believed
 
     def swollen(*args):
-        attack.np.ones(2**22)
+        attack.np.ones(2**23)
         return real(*args)
 
     monkeypatch.setattr("bayespatch.storage.model.believed", swollen)
