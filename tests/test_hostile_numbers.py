@@ -86,3 +86,12 @@ def test_masked_outcomes_are_refused(estimator):
 def test_dates_as_classes_are_refused_before_the_work(day):
     with pytest.raises(ValueError, match=r"y holds classes such as|Unknown label type"):
         PatchworkClassifier(**SHORT).fit(X, np.array([day(2020, 1, 1), day(2020, 1, 2)] * 6))
+
+
+def test_what_a_file_could_not_ask_for_is_refused_before_the_work():
+    with pytest.raises(ValueError, match=r"n_jobs=10000000 is too large; pass an integer of at most 1024"):
+        PatchworkClassifier(**{**SHORT, "n_jobs": 10**7}).fit(X, Y)
+    with pytest.raises(ValueError, match=r"transductive=True takes .* = 1000000000000009 sweeps .* at most 100000"):
+        PatchworkClassifier(**{**SHORT, "warmup": 10**15 + 3, "transductive": True}).fit(X, Y)
+    with pytest.raises(ValueError, match=r"y has outcomes beyond 1e\+100"):
+        PatchworkRegressor(**SHORT).fit(X, [1e101] + [0.0] * 11)

@@ -91,6 +91,16 @@ def refuse_masked(name: str, array: object) -> None:
         raise ValueError(f"{name} has {n_masked} masked values; pass known values, or leave these rows out")
 
 
+def check_sweeps(warmup: int, draws: int, thin: int) -> None:
+    """How long the chains may be that a transductive model runs whenever it predicts."""
+    n_sweeps = warmup + draws * thin
+    if n_sweeps > MOST_SWEEPS:
+        raise ValueError(
+            f"transductive=True takes warmup + draws*thin = {n_sweeps} sweeps of each chain for every prediction; pass "
+            f"numbers that make at most {MOST_SWEEPS}"
+        )
+
+
 def check_seed(value: object) -> int:
     """The seed: one non-negative integer."""
     seed = check_count("seed", value, at_least=0)

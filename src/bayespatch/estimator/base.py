@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayespatch.check import check_choice, check_count, check_flag, check_model
+from bayespatch.check import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
 from bayespatch.checkpoint import check_folder
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
@@ -132,6 +132,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             check_flag(name, getattr(self, name))
         for name, at_least in {"chains": 1, "draws": 1, "warmup": 0, "thin": 1}.items():
             check_count(name, getattr(self, name), at_least=at_least)
+        if self.transductive:
+            check_sweeps(self.warmup, self.draws, self.thin)
         check_choice("engine", self.engine, ("auto", *ENGINES))
         if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
             raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
@@ -163,7 +165,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """As joblib counts, -1 is all cores and -2 all but one; but None is all, too."""
         if self.n_jobs is None:
             return available_cores()
-        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-(2**31))
+        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-MOST_THREADS, at_most=MOST_THREADS)
         if n_jobs == 0:
             raise ValueError("n_jobs=0 leaves nobody to do the work; pass a number of threads, or -1 for all cores")
         return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)

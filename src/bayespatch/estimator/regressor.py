@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_count, check_finite, refuse_masked
+from bayespatch.check import LARGEST_OUTCOME, check_count, check_finite, refuse_masked
 from bayespatch.dressing import (
     Dressing,
     OutcomeGroups,
@@ -345,6 +345,8 @@ def _read_outcomes(y: ArrayLike) -> NDArray[np.float64]:
     """Finite numbers, one after the other."""
     refuse_masked("y", y)
     numbers = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    if np.abs(numbers).max(initial=0.0) > LARGEST_OUTCOME:
+        raise ValueError(f"y has outcomes beyond {LARGEST_OUTCOME:g}; pass them in a larger unit")
     return np.asarray(numbers)
 
 

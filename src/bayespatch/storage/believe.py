@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from bayespatch.calibrate import Calibration
 from bayespatch.check import (
     LARGEST_OUTCOME,
-    MOST_SWEEPS,
     MOST_THREADS,
     check_choice,
     check_count,
@@ -23,6 +22,7 @@ from bayespatch.check import (
     check_flag,
     check_model,
     check_seed,
+    check_sweeps,
 )
 from bayespatch.container import loaded_json
 from bayespatch.dressing import Dressing
@@ -247,7 +247,7 @@ def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
         known = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
         if tuple(map(type, known)) != kinds or not all(map(math.isfinite, known[2:])) or None in trial[:-1]:
             raise ValueError("a trial of the tuning is not two words and three numbers")
-        trials.append(Trial(*trial[:-1], -math.inf if trial[-1] is None else trial[-1]))
+        trials.append(Trial(*known)._replace(score=-math.inf if trial[-1] is None else trial[-1]))
     if not isinstance(stored["coding"], str):
         raise ValueError("the coding of the tuning is not a word")
     return Tuning(stored["coding"], hyper, tuple(trials))
@@ -264,9 +264,8 @@ def _checked_settings(settings: Settings, sizes: Mapping[str, int], transductive
     if check_count("chains", settings.chains, at_least=1) != sizes["C"]:
         raise ValueError("the settings are not those of the draws")
     check_choice("engine", settings.engine, ENGINES)
-    n_sweeps = settings.warmup + settings.draws * settings.thin
-    if transductive and n_sweeps > MOST_SWEEPS:
-        raise ValueError(f"{n_sweeps} sweeps of a chain for every prediction are more than {MOST_SWEEPS}")
+    if transductive:
+        check_sweeps(settings.warmup, settings.draws, settings.thin)
     return settings
 
 
