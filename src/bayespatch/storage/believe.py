@@ -244,7 +244,7 @@ def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
     kinds = (str, str, float, float, float)
     trials = []
     for trial in stored["trials"]:
-        known = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
+        known: list[Any] = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
         if tuple(map(type, known)) != kinds or not all(map(math.isfinite, known[2:])) or None in trial[:-1]:
             raise ValueError("a trial of the tuning is not two words and three numbers")
         trials.append(Trial(*known)._replace(score=-math.inf if trial[-1] is None else trial[-1]))
