@@ -144,7 +144,7 @@ def _log_likelihood_of_case(
         likelihood *= (hyper.lam0 + hyper.lam * agree + one) / (data.n_values[j] * hyper.lam0 + hyper.lam * total + one)
     if data.y[i] != HIDDEN:
         mu = np.broadcast_to(hyper.mu, data.n_classes)
-        h = np.full((len(kappa), data.n_classes), float(hyper.mu0))
+        h = np.tile(hyper.mu0_per_class(data.n_classes), (len(kappa), 1))
         for column, b in enumerate(neighbors):
             h[:, data.y_parents[b]] += mu[data.y_parents[b]] * kappa[:, column]
         likelihood *= (h[:, data.y[i]] + one) / (h.sum(axis=1) + one)

@@ -39,7 +39,7 @@ from bayespatch.container import File, Part, package_version, read, write
 from bayespatch.engine import digest_of_sources
 from bayespatch.files import StorageError, check_path, drop_unfinished, lock, refuse
 from bayespatch.model import Data, Hyperparameters, Model
-from bayespatch.posterior import Posterior, Settings
+from bayespatch.posterior import Posterior, PredictiveDraws, Settings
 
 DATA = "the data"
 LATER = 10.0  # seconds until writing is tried again where it failed
@@ -67,7 +67,13 @@ def check_seconds(name: str, value: object) -> float:
 
 
 def describe(
-    data: Data, model: Model, settings: Settings, keep_w: bool, keep_votes: bool, begin: Posterior | None
+    data: Data,
+    model: Model,
+    settings: Settings,
+    keep_w: bool,
+    keep_votes: bool,
+    begin: Posterior | None,
+    predictive: PredictiveDraws | None = None,
 ) -> dict[str, Any]:
     """What determines the draws of a run, by the names of the arguments; of arrays, a checksum of all together.
 
@@ -81,6 +87,7 @@ def describe(
         said[constant.name] = np.asarray(getattr(model.hyper, constant.name), dtype=float).tolist()
     said |= {name: np.asarray(value).item() for name, value in settings._asdict().items() if name != "draws"}
     said |= {"keep_w": keep_w, "keep_votes": keep_votes, "begin": None}
+    said["given importances"] = None if predictive is None else _checksum(predictive.given)
     if begin is not None:
         said["begin"] = _checksum(begin.q[:, -1], begin.q_tilde[:, -1])
     return said

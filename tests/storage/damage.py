@@ -128,7 +128,7 @@ def _wrong_value(rng, manifest, parts):
     paths = [path for path in leaves(manifest) if path[0] not in ("parts", "cases_sha256")]
     path = paths[rng.integers(len(paths))]
     before = at(manifest, path)
-    may_be_null = path[-1] in ("max_rhat", "min_ess") or path[0] == "parameters"
+    may_be_null = path[-1] in ("max_rhat", "min_ess") or path[0] in ("parameters", "tuning")
     if path[0] == "parameters":  # simple values of another type are for the next fit to judge; other things are not
         strange = [2**70, [], {}, [[]], {"type": "pickle", "value": "cos"}, {"type": "array", "value": [1]}]
     else:

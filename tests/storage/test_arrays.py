@@ -13,7 +13,7 @@ from bayespatch.storage.arrays import (
     unpacked,
 )
 
-SIZES = {"n": 5, "N": 4, "S": 3, "P": 2, "M": 2, "C": 2, "D": 6, "R": 3, "s": SALT_BYTES}
+SIZES = {"n": 5, "N": 4, "S": 3, "P": 2, "M": 2, "C": 2, "D": 6, "R": 3, "T": 7, "Q": 4, "s": SALT_BYTES}
 
 
 def good():

@@ -1,5 +1,7 @@
 """What a model file says of its review and its calibration is looked at; the rest is tested with `storage.model`."""
 
+import math
+
 import pytest
 
 from bayespatch import Hyperparameters
@@ -11,11 +13,11 @@ from bayespatch.storage import believe
     [
         None,
         {"slope": 1.0},
-        {"slope": 1, "intercepts": [0.0, 0.0]},
-        {"slope": 1.0, "intercepts": [0.0]},
-        {"slope": float("nan"), "intercepts": [0.0, 0.0]},
-        {"slope": 1.0, "intercepts": [0.0, "x"]},
-        {"slope": 1e300, "intercepts": [0.0, 0.0]},
+        {"slope": 1, "base": [0.0, 0.0]},
+        {"slope": 1.0, "base": [0.0]},
+        {"slope": float("nan"), "base": [0.0, 0.0]},
+        {"slope": 1.0, "base": [0.0, "x"]},
+        {"slope": 1e300, "base": [0.0, 0.0]},
     ],
 )
 def test_a_calibration_that_is_none_is_refused(stored):
@@ -24,7 +26,7 @@ def test_a_calibration_that_is_none_is_refused(stored):
 
 
 def test_a_calibration_is_read():
-    assert believe._calibration({"slope": 2.0, "intercepts": [0.5, -0.5]}, 2).intercepts == (0.5, -0.5)
+    assert believe._calibration({"slope": 2.0, "base": [0.5, 0.5]}, 2).base == (0.5, 0.5)
 
 
 DRESSING = {"center": 0.0, "slope": 1.0, "spread": 1.0, "bandwidth": 0.5}
@@ -51,9 +53,11 @@ def test_a_dressing_that_is_none_is_refused(change):
         [],
         {"coding": "x"},
         {"coding": 1, "trials": []},
-        {"coding": "x", "trials": [["a", "b", 1.0, 1.0]]},
-        {"coding": "x", "trials": [["a", "b", 1.0, 1.0, float("inf")]]},
-        {"coding": "x", "trials": [["a", "b", 1.0, "1", 0.0]]},
+        {"coding": "x", "trials": [["a"]]},
+        {"coding": "x", "trials": [["a", 1.0, 1.0]]},
+        {"coding": "x", "trials": [["a", float("inf")]]},
+        {"coding": "x", "trials": [["a", "1"]]},
+        {"coding": "x", "trials": [[None, 1.0]]},
     ],
 )
 def test_a_tuning_that_is_none_is_refused(stored):
@@ -62,6 +66,15 @@ def test_a_tuning_that_is_none_is_refused(stored):
 
 
 def test_a_tuning_is_read():
-    found = believe._tuning({"coding": "x", "trials": [["a", "b", 1.0, 2.0, -0.5]]}, Hyperparameters())
-    assert found.trials[0].score == -0.5
+    found = believe._tuning({"coding": "x", "trials": [["a", -0.5], ["b", None]]}, Hyperparameters())
+    assert [trial.evidence for trial in found.trials] == [-0.5, -math.inf]
     assert believe._tuning(None, Hyperparameters()) is None
+
+
+@pytest.mark.parametrize("change", [{"weight": 1.5}, {"weight": "1"}, {"weight_sd": None}, {"log_loss": [1.0]}])
+def test_a_pool_that_is_none_is_refused(change):
+    good = {"weight": 0.5, "weight_sd": 0.1, "log_loss": [0.1, 0.2, 0.3]}
+    assert believe._pool(good).weight == 0.5
+    assert believe._pool(None) is None
+    with pytest.raises((ValueError, TypeError)):
+        believe._pool({**good, **change})

@@ -223,8 +223,8 @@ def fail_at(monkeypatch, step, name):
         real_created = files._created
 
         @contextmanager
-        def created(path):
-            with real_created(path) as file:
+        def created(path, *mode):
+            with real_created(path, *mode) as file:
                 yield FullDisk(file) if name in path else file
 
         monkeypatch.setattr(files, "_created", created)

@@ -74,6 +74,10 @@ class Engine(ABC):
     def sweep(self, state: Any, adapt: bool = False) -> None:
         """Update every latent variable once, in place. `adapt`: step sizes may be tuned (warm-up only)."""
 
+    def sweep_given_q(self, state: Any, q: NDArray[Any]) -> None:
+        """Update everything but q once, in place, given q (P,). An engine that cannot is refused before it starts."""
+        raise ValueError(f"{type(self).__name__} samples the importances and cannot take them as given")
+
     @abstractmethod
     def observe(self, state: Any) -> Observation:
         """The quantities that are kept."""

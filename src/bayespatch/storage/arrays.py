@@ -32,11 +32,12 @@ class Kind(NamedTuple):
 
 
 # n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases reviewed,
-# s: bytes of the salt
-SIZES = ("n", "N", "S", "P", "M", "C", "D", "R")
+# T: steps of the importances' own chains (0: they have none), Q: P + 2, s: bytes of the salt
+SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T")
 # Of every array, by the name of its attribute; `kept` says which of them need the past cases beside them.
 ARRAYS = {
     "posterior_.q": Kind("float64", "CDP"),
+    "posterior_.steps": Kind("float64", "CTQ", -math.inf, math.inf),
     "posterior_.q_tilde": Kind("float32", "CDSP"),
     "posterior_.z_mean": Kind("float32", "NS", rounding=_ROUNDING),
     "posterior_.votes_mean": Kind("float64", "NM", rounding=_ROUNDING),
@@ -56,7 +57,7 @@ ARRAYS = {
     "salt_": Kind("uint8", "s", high=255),
 }
 SALT_BYTES = 32
-OPTIONAL = frozenset({"posterior_.kept_w_mean", "posterior_.kept_votes"})
+OPTIONAL = frozenset({"posterior_.kept_w_mean", "posterior_.kept_votes", "posterior_.steps"})
 _MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
 
 
@@ -116,7 +117,8 @@ def check_arrays(arrays: Arrays, kinds: Mapping[str, Kind], sizes: Mapping[str, 
         raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing, or are not known")
     for name, array in arrays.items():
         kind = kinds[name]
-        shape = tuple(SALT_BYTES if letter == "s" else sizes[letter] for letter in kind.shape)
+        known = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2}
+        shape = tuple(known[letter] for letter in kind.shape)
         if array.dtype != kind.dtype or array.shape != shape:
             raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and should be {kind.dtype} of {shape}")
         values = array[~np.isnan(array)] if kind.nan else array

@@ -28,10 +28,12 @@ from bayespatch.container import loaded_json
 from bayespatch.dressing import Dressing
 from bayespatch.encode import Schema, codes_of
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
+from bayespatch.pool import Pool
 from bayespatch.posterior import Settings, Timing
 from bayespatch.sample import ENGINES
 from bayespatch.storage.arrays import SIZES, Arrays, as_texts, check_arrays, kinds_of
 from bayespatch.storage.kept import Kept, kept_of
+from bayespatch.storage.opinion import START, restored_opinion
 from bayespatch.storage.plain import restored, restored_classes, restored_hyper
 from bayespatch.tune import Trial, Tuning
 
@@ -42,12 +44,20 @@ def _or_none(check: Callable[[str, Any], object]) -> Callable[[str, Any], object
     return lambda name, value: None if value is None else check(name, value)
 
 
+def _check_share(name: str, value: Any) -> None:
+    if type(value) is not float or not 0.0 < value < 1.0:
+        raise ValueError(f"{name}={value!r} is not a number between 0 and 1")
+
+
 # What the parameters of a fitted estimator must be; those without a line here are looked at by the next fit.
 _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     "model": lambda name, value: check_choice(name, value, KINDS),
     "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
     "missing": lambda name, value: check_choice(name, value, ("category", "ignore", "error")),
     "engine": lambda name, value: check_choice(name, value, ("auto", *ENGINES)),
+    "importances": lambda name, value: check_choice(name, value, ("predictive", "joint")),
+    "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto",))),
+    "error": lambda name, value: _check_share(name, value),
     **dict.fromkeys(("supervised", "transductive", "warm_start", "progress", "calibrate"), check_flag),
     **dict.fromkeys(("chains", "draws", "thin"), lambda name, value: check_count(name, value, at_least=1)),
     "warmup": lambda name, value: check_count(name, value, at_least=0),
@@ -71,11 +81,12 @@ MANIFEST = (
     "sizes",
     "diagnostics",
     "calibration",
+    "pool",  # null where there is no second opinion
     "tuning",  # null where the hyperparameters were given
     "cases_sha256",  # of the part "cases"; that part has random bytes in it, so that nobody can guess what it holds
     "parts",
 )
-BESIDE_CASES = ("schema", "class_names", "edges", "dressing")  # what the part "cases" says in JSON, under "told"
+BESIDE_CASES = ("schema", "class_names", "edges", "dressing", "opinion")  # what "told" in the part "cases" says
 COLUMN = ("name", "kind", "family", "description")
 _FARTHEST = 1e6  # from 0, of the numbers of a calibration
 
@@ -105,6 +116,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "n_features_in_": sizes["P"],
         "hyper_": hyper,
         "calibration_": _calibration(manifest["calibration"], sizes["M"]),
+        "pool_": _pool(manifest["pool"]),
         "tuning_": _tuning(manifest["tuning"], hyper),
         "posterior_.model": check_model(described["kind"], described["likelihood"], hyper, sizes["M"], sizes["P"]),
         "posterior_.settings": _checked_settings(Settings(**run), sizes, transductive),
@@ -135,6 +147,8 @@ def believed(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -
     fitted = check_manifest(manifest)
     sizes, regressor = manifest["sizes"], manifest["estimator"] == "PatchworkRegressor"
     check_arrays(arrays, kinds_of(Kept.ALWAYS, regressor), sizes)
+    if ("posterior_.steps" in arrays) != (sizes["T"] > 0):
+        raise ValueError("the steps of the importances are not as many as the manifest says")
     fitted |= arrays
     if past is not None:
         fitted |= _beside_cases(manifest, fitted, dict(past), sizes, regressor)
@@ -151,6 +165,7 @@ def _beside_cases(
     if not isinstance(told, dict) or tuple(told) != BESIDE_CASES:
         raise ValueError("what is told beside the past cases does not have the keys that it should")
     ids = as_texts(past.pop("ids"), past.pop("ids_ends"), sizes["n"]) if "ids" in past else None
+    opinion = {name: past.pop(name) for name in list(past) if name.startswith(START)}
     check_arrays(past, kinds_of(Kept.WITH_CASES, regressor), sizes)
     schema = Schema.from_dict(told["schema"])
     described = [{name: getattr(column, name) for name in COLUMN} for column in schema.columns]
@@ -167,6 +182,9 @@ def _beside_cases(
         found |= {"edges_": edges, "dressing_": _dressing(told["dressing"])}
     elif told["edges"] is not None or told["dressing"] is not None:
         raise ValueError("only the outcomes of a regressor have edges and a dressing")
+    found["opinion_"] = restored_opinion(told["opinion"], opinion, schema, sizes, regressor)
+    if (found["opinion_"] is None) != (fitted["pool_"] is None):
+        raise ValueError("there is a second opinion without a weight, or a weight without one")
     return found
 
 
@@ -202,7 +220,7 @@ def _dressing(dressing: Any) -> Dressing:
 def _sizes(sizes: Any) -> dict[str, int]:
     if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
         raise ValueError("the manifest does not say how large the model is")
-    return {name: check_count(name, size, at_least=1) for name, size in sizes.items()}
+    return {name: check_count(name, size, at_least=0 if name == "T" else 1) for name, size in sizes.items()}
 
 
 def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> None:
@@ -219,12 +237,24 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
 
 
 def _calibration(stored: Any, n_classes: int) -> Calibration:
-    if not isinstance(stored, dict) or tuple(stored) != ("slope", "intercepts"):
+    if not isinstance(stored, dict) or tuple(stored) != ("slope", "base"):
         raise ValueError("the calibration does not have the keys that it should")
-    numbers = [stored["slope"], *stored["intercepts"]]
+    numbers = [stored["slope"], *stored["base"]]
     if len(numbers) != 1 + n_classes or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers):
         raise ValueError("the calibration is not a number and one for each class, none of them huge")
-    return Calibration(stored["slope"], tuple(stored["intercepts"]))
+    if min(stored["base"]) < 0:
+        raise ValueError("the base rates of the calibration are not shares")
+    return Calibration(stored["slope"], tuple(stored["base"]))
+
+
+def _pool(stored: Any) -> Pool | None:
+    """The weight of the second opinion."""
+    if stored is None:
+        return None
+    pool = Pool.from_dict(stored)
+    if not all(type(number) is float and math.isfinite(number) for number in (pool.weight_sd, *pool.log_loss)):
+        raise ValueError("the pool of the opinions is not made of finite numbers")
+    return pool
 
 
 def _class_names(names: Any, n_classes: int) -> tuple[str, ...]:
@@ -241,13 +271,13 @@ def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
         return None
     if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
         raise ValueError("the tuning does not have the keys that it should")
-    kinds = (str, str, float, float, float)
+    kinds = (str, float)
     trials = []
     for trial in stored["trials"]:
         known: list[Any] = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
-        if tuple(map(type, known)) != kinds or not all(map(math.isfinite, known[2:])) or None in trial[:-1]:
-            raise ValueError("a trial of the tuning is not two words and three numbers")
-        trials.append(Trial(*known)._replace(score=-math.inf if trial[-1] is None else trial[-1]))
+        if tuple(map(type, known)) != kinds or not all(map(math.isfinite, known[1:])) or None in trial[:-1]:
+            raise ValueError("a trial of the tuning is not a word and a number")
+        trials.append(Trial(*known)._replace(evidence=-math.inf if trial[-1] is None else trial[-1]))
     if not isinstance(stored["coding"], str):
         raise ValueError("the coding of the tuning is not a word")
     return Tuning(stored["coding"], hyper, tuple(trials))

@@ -32,6 +32,7 @@ from bayespatch.predict import Review
 from bayespatch.storage.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
 from bayespatch.storage.believe import BESIDE_CASES, COLUMN, believed, check_manifest, parameters_of
 from bayespatch.storage.kept import KEPT, Kept, kept_of
+from bayespatch.storage.opinion import stored_opinion
 from bayespatch.storage.plain import plain_array, plain_hyper, plain_parameters
 from bayespatch.tune import Tuning
 
@@ -147,11 +148,14 @@ def _arrays(estimator: Any, with_cases: bool) -> tuple[Arrays, Arrays | None]:
     if estimator.ids_ is not None:
         past |= as_bytes(estimator.ids_)
     edges, dressing = (getattr(estimator, name, None) for name in ("edges_", "dressing_"))
+    of_opinion, opinion = stored_opinion(estimator.opinion_)
+    past |= of_opinion
     told = {
         "schema": estimator.schema_.to_dict(),
         "class_names": list(estimator.class_names_),
         "edges": None if edges is None else edges.tolist(),
         "dressing": None if dressing is None else asdict(dressing),
+        "opinion": opinion,
     }
     assert tuple(told) == BESIDE_CASES
     past["told"] = np.frombuffer(written_json(told), dtype=np.uint8)
@@ -185,6 +189,7 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         posterior.n_chains,
         posterior.n_draws,
         len(estimator.review_.rows),
+        0 if posterior.steps is None else posterior.steps.shape[1],
     )
     return {
         "package": package_version(),
@@ -204,10 +209,8 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         "timing": {name: np.asarray(value).item() for name, value in posterior.timing._asdict().items()},
         "sizes": dict(zip(SIZES, sizes, strict=True)),
         "diagnostics": _summary(estimator.diagnostics_),
-        "calibration": {
-            "slope": estimator.calibration_.slope,
-            "intercepts": list(estimator.calibration_.intercepts),
-        },
+        "calibration": {"slope": estimator.calibration_.slope, "base": list(estimator.calibration_.base)},
+        "pool": None if estimator.pool_ is None else estimator.pool_.to_dict(),
         "tuning": _trials(estimator.tuning_),
         "cases_sha256": digest(cases or b""),
     }
@@ -288,7 +291,7 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
         beside = [name for name, kept in KEPT.items() if kept is Kept.WITH_CASES]
         of_regressors = () if regressor else ("edges_", "dressing_", "outcomes_")
         fitted |= {name: left_out for name in beside if name not in of_regressors}
-    fitted["posterior_"] = Posterior(**{"kept_w_mean": None, "kept_votes": None, **_fields(fitted, "posterior_.")})
+    fitted["posterior_"] = Posterior(**_fields(fitted, "posterior_."))
     fitted["review_"] = Review(**_fields(fitted, "review_."))
     for name, value in fitted.items():
         setattr(estimator, name, value)

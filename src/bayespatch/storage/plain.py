@@ -6,6 +6,7 @@ is. Rules for what JSON has no word for:
 - NumPy's numbers become Python's; what offers itself as an array (a pandas Index, a polars Series) becomes an array;
 - a function that watches the progress is stored as False, and a random generator as None: a loaded model predicts as
   before, but a refit is seeded anew;
+- a classifier of the user's own as second opinion is stored as None; what it has learned is stored where it is linear;
 - the folder of a checkpoint is stored as None: it is of the machine where the fit was made, and of that fit;
 - anything else is refused.
 """
@@ -43,7 +44,8 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name == "progress" and callable(value):
             value = False
         seeds_anew = name == "random_state" and isinstance(value, np.random.RandomState | np.random.Generator)
-        if seeds_anew or name == "checkpoint":
+        own_opinion = name == "second_opinion" and hasattr(value, "fit")
+        if seeds_anew or own_opinion or name == "checkpoint":
             value = None
         try:
             found[name] = plain(value)
