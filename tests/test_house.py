@@ -20,8 +20,9 @@ ROOMS = (
     "diagnostics",
     "posterior",
     "progress",
-    "container",
     "memory",
+    "files",
+    "container",
     "chains",
     "checkpoint",
     "sample",
@@ -46,7 +47,7 @@ ROOMS = (
 # These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
 ARRAY_ROOMS = (
     *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
-    *("container", "memory", "chains", "checkpoint", "sample"),
+    *("memory", "files", "container", "chains", "checkpoint", "sample"),
 )
 TABLE_ROOMS = ("encode", "parents", "datasets", "source")
 

@@ -116,6 +116,10 @@ class Past:
         """What a row of the training table is called."""
         return str(row) if self.ids is None else self.ids[row]
 
+    def may_be_shown(self, row: int) -> bool:
+        """Whether a row of the training table may be named or shown: only the parents may."""
+        return bool(np.isin(row, self.parents))
+
     @cached_property
     def ranges(self) -> NDArray[np.float64]:
         """Smallest and largest number of each column, (P, 2)."""
@@ -537,7 +541,7 @@ class _One:
         far = [column.name for column, by in zip(past.schema.columns, self.beyond.tolist(), strict=True) if by]
         yield from guards.guard_numbers(past.schema, numbers, past.ranges)
         yield from guards.guard_unseen(features, far)
-        if same >= 0:
+        if same >= 0 and past.may_be_shown(same):
             yield guards.guard_itself(past.named(same), self.words.named(self.row))
         yield from guards.guard_combination(precedent, features)
         mine = list(past.subgroups.of_case(self.cases.x[self.i], numbers))
