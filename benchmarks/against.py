@@ -1,10 +1,10 @@
 """The default of this tree beside the default of another one (an earlier commit), on the same folds.
 
-``python benchmarks/against.py --old FOLDER --suite FOLDER [--readmission FILE]`` fits ``PatchworkClassifier()`` of both source
-trees in 10 folds of the bundled tables, of the CSV files of the suite (target last, blank is missing) and of a sample of the
-readmission table, each tree in processes of its own, and compares log loss fold by fold, processor time of the fits and
-calibration error. ``git worktree add FOLDER COMMIT`` makes an old tree; FOLDER/src is put on the path. Finished folds are
-kept in build/against. Results: results/against.json and docs/against.md.
+``python benchmarks/against.py --old FOLDER --suite FOLDER [--readmission FILE]`` fits ``PatchworkClassifier()`` of both
+source trees in 10 folds of the bundled tables, of the CSV files of the suite (target last, blank is missing) and of a
+sample of the readmission table, each tree in processes of its own, and compares log loss fold by fold, processor time of
+the fits and calibration error. ``git worktree add FOLDER COMMIT`` makes an old tree; FOLDER/src is put on the path.
+Finished folds are kept in build/against. Results: results/against.json and docs/against.md.
 """
 
 from __future__ import annotations
