@@ -2,8 +2,8 @@
 
 ``python benchmarks/against.py --old FOLDER --suite FOLDER [--readmission FILE]`` fits ``PatchworkClassifier()`` of both
 source trees in 10 folds of the bundled tables, of the CSV files of the suite (target last, blank is missing) and of a
-sample of the readmission table, each tree in processes of its own, and compares log loss fold by fold, processor time of
-the fits and calibration error. ``git worktree add FOLDER COMMIT`` makes an old tree; FOLDER/src is put on the path.
+sample of the readmission table, each tree in processes of its own, and compares log loss fold by fold, processor time
+of the fits and calibration error. ``git worktree add FOLDER COMMIT`` makes an old tree; FOLDER/src is put on the path.
 Finished folds are kept in build/against. Results: results/against.json and docs/against.md.
 """
 
