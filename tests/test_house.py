@@ -19,14 +19,16 @@ ROOMS = (
     "engine",
     "diagnostics",
     "posterior",
+    "metropolis",
+    "importances",
     "progress",
     "container",
     "memory",
     "chains",
     "checkpoint",
     "sample",
-    "predict",
     "calibrate",
+    "predict",
     "dressing",
     "tune",
     "second_opinion",
@@ -46,7 +48,7 @@ ROOMS = (
 # These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
 ARRAY_ROOMS = (
     *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
-    *("container", "memory", "chains", "checkpoint", "sample"),
+    *("metropolis", "importances", "container", "memory", "chains", "checkpoint", "sample", "calibrate", "predict"),
 )
 TABLE_ROOMS = ("encode", "parents", "datasets", "source")
 
