@@ -252,7 +252,8 @@ def test_given_q_tilde_the_neighbors_have_their_posterior(label, own, out):
         assert (np.abs(estimate.mean - expected) <= 4.5 * estimate.error + 1e-9).all(), (estimate, expected)
 
 
-def test_odds_too_small_for_single_precision_still_say_who_is_nearest():
+@pytest.mark.parametrize("seed", range(4))
+def test_odds_too_small_for_single_precision_still_say_who_is_nearest(seed):
     """64 features, in nearly all of which everybody differs: some neighbor, and votes that are numbers."""
     n_features, n_parents = 64, 6
     x_parents = np.zeros((n_features, n_parents))
@@ -265,9 +266,11 @@ def test_odds_too_small_for_single_precision_still_say_who_is_nearest():
     )  # fmt: skip
     q = np.array([[0.01, 0.97, 0.99, 0.999]])
     q_tilde = np.broadcast_to(q[:, :, None, None], (1, 4, n_features, n_parents)).astype(np.float32)
+    rng = np.zeros(2, np.uint64)
+    open_stream(rng, chain_key(seed, 0))
     draws = voting.Draws(np.repeat(q[:, :, None], n_features, axis=2), q_tilde)
     places = voting.Places(
-        np.array([[[1, 2]]], np.uint64), np.zeros((1, 1), np.int32), np.zeros((1, 1, 6), np.int32),
+        rng[None, None], np.zeros((1, 1), np.int32), np.zeros((1, 1, 6), np.int32),
         np.zeros((1, 1, 6), np.uint64),
     )  # fmt: skip
     detail = voting.Sums(
