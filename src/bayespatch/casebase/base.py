@@ -193,6 +193,12 @@ class CaseBase:
         known = self._definition()
         return {} if known is None else known.classes
 
+    @property
+    def definition(self) -> Definition:
+        """What the features and the outcome are; an error where nobody has said so yet."""
+        with self._database.reading() as connection:
+            return case_rows.defined(connection)
+
     def _definition(self) -> Definition | None:
         with self._database.reading() as connection:
             return case_rows.definition(connection)
