@@ -12,7 +12,7 @@ def server():
     if reason is not None:
         pytest.skip(reason)
     # Old segments of the log are deleted and not used again, so that bytes can be searched for.
-    with postgresql_server("-c wal_recycle=off -c min_wal_size=32MB") as url:
+    with postgresql_server("-c wal_recycle=off -c min_wal_size=2MB") as url:
         yield url
 
 
@@ -33,9 +33,11 @@ def base(places):
     """A case base with 30 past cases and an active model."""
     with places.open(places.copy()) as opened:
         yield opened
+    places.drop()
 
 
 @pytest.fixture
 def empty(places):
     with places.open(places.empty()) as opened:
         yield opened
+    places.drop()

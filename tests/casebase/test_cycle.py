@@ -57,7 +57,9 @@ def test_a_patient_comes_is_decided_about_and_becomes_a_past_case(base):
         base.roll_back(by=BY)
     [row] = base.drift(by=BY, every="all")
     assert (row["consultations"], row["decisions"], row["agreement"], row["outcomes"]) == (4, 1, 1.0, 1)
-    assert row["classes"]["sick"]["expected"] == pytest.approx(second[0].explanation["prediction"]["probabilities"]["sick"])
+    assert row["classes"]["sick"]["expected"] == pytest.approx(
+        second[0].explanation["prediction"]["probabilities"]["sick"]
+    )
     assert row["classes"]["sick"]["observed"] == 1
     log = check(base)
     assert [entry.by for entry in log if entry.action == "consult"] == ["Dr. Roe", "Dr. Roe", BY, BY]
@@ -95,13 +97,14 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(base):
     seen = base.consult(SOMEONE, by=BY)
     base.decide(seen.id, seen.predicted, by=BY)
     base.outcome(seen.case_id, 1, by=BY)
+    other = base.consult(SOMEONE, by=BY)
     n = base.verify_audit().n_entries
     for refused, complaint in {
         lambda: base.outcome(seen.case_id, 0, by=BY): "has an outcome already, recorded by tester",
         lambda: base.outcome(99, 0, by=BY): "there is no case 99",
         lambda: base.outcome(2**70, 0, by=BY): "there is no case",
         lambda: base.outcome("nobody", 0, by=BY): "there is no case 'nobody'",
-        lambda: base.outcome(seen.case_id, "dead", by=BY): "'dead' is not a value of it",
+        lambda: base.outcome(other.case_id, "dead", by=BY): "'dead' is not a value of it",
         lambda: base.decide(seen.id, 1, by=BY): "was decided already, by tester",
         lambda: base.decide(10**6, 1, by=BY): "there is no consultation 1000000",
         lambda: base.retain([1], by=BY): "case 1 is a past case already",
@@ -175,8 +178,13 @@ def test_search_finds_what_a_plain_loop_finds(base):
     }
     for _ in range(60):
         someone = rng.choice(everyone).values
-        conditions = [(name, rng.choice(list(compare)), someone[name]) for name in rng.sample(FEATURES, rng.randint(1, 3))]
-        conditions = [(n, op if n in ("age", "pain", "bp") and v is not None else rng.choice("= !=".split()), v) for n, op, v in conditions]
+        conditions = [
+            (name, rng.choice(list(compare)), someone[name]) for name in rng.sample(FEATURES, rng.randint(1, 3))
+        ]
+        conditions = [
+            (n, op if n in ("age", "pain", "bp") and v is not None else rng.choice("= !=".split()), v)
+            for n, op, v in conditions
+        ]
 
         def meets(values, conditions=conditions):
             for name, operator, value in conditions:
@@ -205,7 +213,7 @@ def test_searching_by_what_is_not_a_feature(base):
     assert base.search(by=BY, state="open").total == 0
     shown = base.audit(action="search")[0]
     assert shown.details["found"] == 0  # who looked for what is written down, and no value
-    assert base.audit(action="search", after=0)[3].details["where"] == ["external_id ="]
+    assert base.audit(action="search")[-1].details["where"] == ["external_id ="]
 
 
 def test_what_goes_out_comes_in_again(base, places, tmp_path):
@@ -216,20 +224,13 @@ def test_what_goes_out_comes_in_again(base, places, tmp_path):
         base.export(tmp_path / "cases.csv", by=BY)
     base.export(tmp_path / "cases.parquet", by=BY, state="past", sensitive=False)
     base.export(f"sqlite:///{tmp_path}/out.db", by=BY)
-    there = [case._replace(entered_at="") for case in base.search(by=BY, limit=1000).cases]
-    for where, query in {
-        str(tmp_path / "cases.csv"): None,
-        f"sqlite:///{tmp_path}/out.db": 'SELECT * FROM cases ORDER BY case_id',
-    }.items():
-        with places.open(places.empty()) as other:
-            other.define(DICTIONARY, "outcome", by=BY)
-            if query is None:
-                other.import_cases(where, by=BY, id_column="external_id", drop=["case_id", "state"])
-                here = other.search(by=BY, limit=1000).cases
-                assert [case.values for case in here] == [case.values for case in there]
-                assert [(c.state, c.outcome, c.external_id) for c in here] == [
-                    (c.state, c.outcome, c.external_id) for c in there
-                ]
+    there = base.search(by=BY, limit=1000).cases
+    with places.open(places.empty()) as other:
+        other.define(DICTIONARY, "outcome", by=BY)
+        other.import_cases(str(tmp_path / "cases.csv"), by=BY, id_column="external_id", drop=["case_id", "state"])
+        here = other.search(by=BY, limit=1000).cases
+    for name in ("values", "state", "outcome", "external_id"):
+        assert [getattr(case, name) for case in here] == [getattr(case, name) for case in there]
     import pandas
 
     frame = pandas.read_parquet(tmp_path / "cases.parquet")

@@ -38,7 +38,8 @@ def _someone() -> str | None:
 @contextmanager
 def postgresql_server(settings: str = "") -> Iterator[str]:
     """Starts it, gives its URL, and removes all of it; its data are in the folder ``data`` beside the socket."""
-    folder = tempfile.mkdtemp(dir="/tmp")  # the path of a socket may not be long
+    # The path of a socket may not be long; in memory, where the system has such a folder.
+    folder = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp")
     user: dict[str, Any] = {}
     if os.geteuid() == 0:
         someone = _someone()
@@ -53,7 +54,7 @@ def postgresql_server(settings: str = "") -> Iterator[str]:
 
     data = os.path.join(folder, "data")
     try:
-        run("initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync")
+        run("initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync", "--wal-segsize=1")
         options = f"-k {folder} -c listen_addresses='' -c fsync=off {settings}"
         run("pg_ctl", "-D", data, "-w", "-o", options, "-l", os.path.join(folder, "log"), "start")
         try:

@@ -34,7 +34,8 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
     levels : dict, optional
         Values that columns may have, whoever has them, by column: what a data dictionary lists is nobody's secret. Any
         other value that no one else has is also taken out of the schema: a level loses its name, and an edge, a knot
-        or an end of a range moves to where the remaining cases put it. The codes of the remaining cases stay.
+        or an end of a range moves to where the remaining cases put it. The codes of the remaining cases stay; a new
+        number that lies in the gap around the removed one may fall on the other side.
 
     Returns
     -------
@@ -72,7 +73,8 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
         q_tilde=np.delete(posterior.q_tilde, parents, axis=2),
         z_mean=np.delete(np.delete(posterior.z_mean, parents, axis=1), cases, axis=0),
         votes_mean=np.delete(posterior.votes_mean, cases, axis=0),
-        n_neighbors=np.delete(posterior.n_neighbors, cases, axis=2),
+        # Which draws had it as a neighbor is not known; nobody has more neighbors than there are parents.
+        n_neighbors=np.minimum(np.delete(posterior.n_neighbors, cases, axis=2), n_left[1]),
         kept_w_mean=None if w_mean is None else np.delete(np.delete(w_mean, parents, axis=1), cases, axis=0),
         kept_votes=None if votes is None else np.delete(votes, cases, axis=2),
     )
