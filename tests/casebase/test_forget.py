@@ -23,9 +23,9 @@ NAME, REASON = "MRN-7730915264", "her cousin Zebulonqx saw it"
 
 def traces():
     """The patient's values as bytes: texts, and numbers in both orders of bytes and as they are written."""
-    for text in (PATIENT["town"], NAME, REASON, repr(PATIENT["age"]), repr(PATIENT["bp"])):
-        yield text.encode()
-        yield text.encode("unicode_escape")  # as JSON has it in ASCII
+    for word in (PATIENT["town"], NAME, REASON, repr(PATIENT["age"]), repr(PATIENT["bp"])):
+        yield word.encode()
+        yield word.encode("unicode_escape")  # as JSON has it in ASCII
     for number in (PATIENT["age"], PATIENT["bp"]):
         yield struct.pack("<d", number)
         yield struct.pack(">d", number)

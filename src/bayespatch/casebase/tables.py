@@ -26,9 +26,7 @@ from sqlalchemy import (
 
 VERSION = "0001"  # of the newest migration
 
-metadata = MetaData(
-    naming_convention={"fk": "fk_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s"},
-)
+metadata = MetaData()
 
 # SQLite's own row number only where the type is INTEGER.
 Id = BigInteger().with_variant(Integer(), "sqlite")
