@@ -192,7 +192,7 @@ class Dictionary:
             return cls.from_dict(_from_csv(name, text))
         if ending == "json":
             try:
-                return cls.from_dict(json.loads(text))
+                return cls.from_dict(_from_json(text))
             except json.JSONDecodeError as error:
                 raise DictionaryError(f"data dictionary {name!r}: is not JSON ({error}); correct it") from error
         if ending in ("yaml", "yml"):
@@ -464,9 +464,7 @@ def _from_csv(path: str, text: str) -> dict[str, Any]:
         kind = said.get("kind")
         if said.get("levels"):
             pairs = [one.partition("=") for one in said["levels"].split(";") if one.strip()]
-            said["levels"] = [
-                [_level_in_csv(value.strip(), kind), (label or value).strip()] for value, _, label in pairs
-            ]
+            said["levels"] = [[_level_of(value.strip(), kind), (label or value).strip()] for value, _, label in pairs]
         for part in ("usual", "possible"):
             if said.get(part):
                 said[part] = said[part].split("..")
@@ -474,7 +472,17 @@ def _from_csv(path: str, text: str) -> dict[str, Any]:
     return found
 
 
-def _level_in_csv(text: str, kind: str | None) -> Value:
+def _from_json(text: str) -> Any:
+    """JSON, whose keys are all texts: levels that look like numbers are numbers, unless the kind says otherwise."""
+    data = json.loads(text)
+    for said in data.values() if isinstance(data, dict) else ():
+        if isinstance(said, dict) and isinstance(said.get("levels"), dict):
+            kind = said.get("kind")
+            said["levels"] = [[_level_of(value, kind), label] for value, label in said["levels"].items()]
+    return data
+
+
+def _level_of(text: str, kind: str | None) -> Value:
     """A level as the kind has it; where no kind is given, what looks like a number is one."""
     if kind == "boolean":
         return text.lower() in _YES

@@ -61,7 +61,12 @@ MaybeTarget = Annotated[str | None, typer.Option("--target", metavar="COLUMN", h
 DictionaryFile = Annotated[
     Path | None, typer.Option("--dictionary", metavar="FILE", help="The data dictionary: CSV, YAML or JSON.")
 ]
-CaseName = Annotated[str, typer.Argument(metavar="CASE", help="Its number, or its external id; =17 where an external id is a number.", show_default=False)]
+CaseName = Annotated[
+    str,
+    typer.Argument(
+        metavar="CASE", help="Its number, or its external id; =17 where an external id is a number.", show_default=False
+    ),
+]
 MaybeCases = Annotated[
     list[str] | None, typer.Argument(metavar="[CASE]...", help="Numbers or external ids.", show_default=False)
 ]
