@@ -32,14 +32,15 @@ WALK: list[tuple[str, list[str]]] = [
         [
             "head -4 columns.csv",
             "bayespatch casebase init clinic.db",
-            "bayespatch casebase import clinic.db patients.csv --target num --id patient --dictionary columns.csv --by registry",
+            "bayespatch casebase import clinic.db patients.csv --target num --id patient --dictionary columns.csv "
+            "--by registry",
             "bayespatch casebase refit clinic.db --by steward",
             "bayespatch casebase promote clinic.db 1 --by steward",
         ],
     ),
     (
-        "**First visit.** A patient comes. The blood pressure was mistyped at first; then the model speaks, from past cases "
-        "by their numbers.",
+        "**First visit.** A patient comes. The blood pressure was mistyped at first; then the model answers, from past "
+        "cases by their numbers.",
         [
             "bayespatch casebase consult clinic.db --id H-7741 --by 'Dr. Roe' --values '{mistyped}'",
             "bayespatch casebase consult clinic.db --id H-7741 --by 'Dr. Roe' --values '{values}'",
@@ -62,8 +63,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Retained.** The patient is a past case now, and the next refit learns from 303. The comparison is only offered; the "
-        "steward promotes.",
+        "**Retained.** The patient is a past case now, and the next refit learns from 303. The new version is only "
+        "offered, with a comparison; the steward promotes it.",
         [
             "bayespatch casebase retain clinic.db --by registry",
             "bayespatch casebase refit clinic.db --by steward",
@@ -72,8 +73,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Forgotten.** The patient asks for it. Before, the file and its write-ahead log have the name and the reason of the "
-        "override (the number of lines with either); after, neither.",
+        "**Forgotten.** The patient asks for it. Before, the file and its write-ahead log have the name and the reason "
+        "of the override (lines with either are counted); after, neither.",
         [
             COUNT,
             f"bayespatch casebase forget clinic.db {ONE} --reason 'asked for it in writing' --by steward",

@@ -60,6 +60,7 @@ KEEPERS = {
     "sqlalchemy": ("casebase",),
     "alembic": ("casebase",),
     "yaml": ("dictionary",),
+    "filelock": ("casebase",),
     "narwhals": ("encode",),
     "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
     "cuda": ("engine.cuda_launch",),

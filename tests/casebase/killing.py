@@ -1,4 +1,4 @@
-"""A process that works on a case base and is killed (SIGKILL) at a random moment; what it acknowledged must be there."""
+"""A process that works on a case base and is killed (SIGKILL) at a random moment; what it acknowledged is there."""
 
 from __future__ import annotations
 

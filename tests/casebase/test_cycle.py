@@ -124,6 +124,7 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(base):
         lambda: base.import_cases(table(3).assign(age=200), id_column="who", by=BY): "row 1, column 'age': 200",
         lambda: base.add([], by=BY): "no cases to add",
         lambda: base.define({**DICTIONARY, "age": {"kind": "text"}}, "outcome", by=BY): "case 1: column 'age'",
+        lambda: base.define({**DICTIONARY, "outcome": {"levels": [0, 1]}}, "outcome", by=BY): "cannot be renamed",
     }.items():
         with pytest.raises((CaseBaseError, DictionaryError), match=complaint):
             refused()
@@ -163,6 +164,21 @@ def test_a_table_says_itself_what_its_cases_are(empty):
     }
     assert empty.classes == {"0": 0, "1": 1}
     assert [case.state for case in empty.search(by=BY).cases] == ["past", "past", "open", "past", "past", "past"]
+
+
+def test_identifiers_are_not_kept(empty):
+    rows = table(6).assign(name="Zebulonqx")
+    dictionary = {**DICTIONARY, "name": {"identifier": True}, "who": {"identifier": True}}
+    for external_ids in ("who", None):
+        empty.import_cases(
+            rows,
+            by=BY,
+            target="outcome",
+            id_column=external_ids,
+            dictionary=dictionary if external_ids else None,
+        )
+    assert set(empty.dictionary.names) == set(FEATURES)
+    assert [case.external_id for case in empty.search(by=BY).cases][4:8] == ["P-004", "P-005", None, None]
 
 
 COMPARE = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}

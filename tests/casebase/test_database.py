@@ -5,6 +5,7 @@ import random
 import sqlite3
 import time
 import traceback
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_newer_schema_is_refused(places):
     url = places.empty()
     with places.open(url) as base, base._database.outside() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(CaseBaseError, match="was written by a newer bayespatch .*version 9999.* install a newer one"):
+    with pytest.raises(CaseBaseError, match=r"was written by a newer bayespatch .*version 9999.* install a newer one"):
         places.open(url)
     places.drop()
 
@@ -79,7 +80,7 @@ def test_a_locked_file_is_said_to_be_locked(sqlite_places):
         other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         began = time.monotonic()
-        with pytest.raises(CaseBaseError, match="another process has been writing for more than 0.2 seconds"):
+        with pytest.raises(CaseBaseError, match=r"another process has been writing for more than 0\.2 seconds"):
             base.case(1, by=BY)
         assert time.monotonic() - began < 5
         other.execute("ROLLBACK")
@@ -94,7 +95,7 @@ def test_a_lock_on_postgresql_is_said_to_be_one(server, tmp_path):
     places = Places(tmp_path, server)
     url = places.empty()
     with places.open(url, timeout=0.3) as base, places.open(url) as other, other._database.writing(BY) as transaction:
-        with pytest.raises(CaseBaseError, match="another process has been writing for more than 0.3 seconds"):
+        with pytest.raises(CaseBaseError, match=r"another process has been writing for more than 0\.3 seconds"):
             base.define(DICTIONARY, "outcome", by=BY)
         transaction.record("drift")
     places.drop()
@@ -117,12 +118,14 @@ def test_a_lost_connection_is_said_to_be_lost_and_can_be_made_again(server, tmp_
     places = Places(tmp_path, server)
     with places.open(places.empty()) as base:
         base.define(DICTIONARY, "outcome", by=BY)
-        with (
-            pytest.raises(CaseBaseError, match="no connection to the database"),
-            base._database.writing(BY) as transaction,
-        ):
-            places._ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'clinic_%'")
-            transaction.record("drift")
+
+        def lose_it():
+            with base._database.writing(BY) as transaction:
+                places._ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'clinic_%'")
+                transaction.record("drift")
+
+        with pytest.raises(CaseBaseError, match="no connection to the database"):
+            lose_it()
         assert base.verify_audit().n_entries == 1
         base.add([{**patient(random.Random(0)), "outcome": 1}], by=BY)
         assert base.verify_audit().n_entries == 2
@@ -162,10 +165,8 @@ def test_two_writers_at_once_lose_nothing(places):
                 [case] = own.add([values], by=name)
                 own.outcome(case, outcome(values), by=name)
                 own.retain([case], by=name)
-                try:
+                with suppress(CaseBaseError):  # the other was first
                     own.outcome(shared[i], 1, by=name)
-                except CaseBaseError as error:
-                    assert "has an outcome already" in str(error)
 
     children = [in_a_process(lambda name=name: write(name)) for name in ("one", "other")]
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]

@@ -221,11 +221,10 @@ class CaseBase:
         --------
         >>> from bayespatch import CaseBase
         >>> with CaseBase.demo() as base:
-        ...     words = {"age": {"kind": "number", "unit": "years"}, "pain": {"kind": "text"}}
-        ...     words["outcome"] = {"levels": {"sick": "ill", "well": "healthy"}}
-        ...     base.define(words, "outcome", by="data manager")
-        ...     base.classes
-        {'ill': 'sick', 'healthy': 'well'}
+        ...     words = {"age": {"kind": "number", "unit": "years"}, "pain": {"kind": "text", "label": "chest pain"}}
+        ...     base.define({**words, "outcome": {"levels": ["sick", "well", "unclear"]}}, "outcome", by="data manager")
+        ...     list(base.classes)
+        ['sick', 'well', 'unclear']
         """
         given = _dictionary(dictionary)
         unsaid = [name for name in given.names if given[name].kind == "any" and not given[name].identifier]
@@ -823,8 +822,8 @@ def _read_cases(
     absent = [name for name in known.features.names if name not in place]
     if absent:
         raise CaseBaseError(f"the table has no column {absent[0]!r}, which the cases have; its columns are {names}")
-    own = {*known.features.names, known.target.name, id_column, *drop}
-    strange = [name for name in names if name not in own and not (given and name in given and given[name].identifier)]
+    own = {*known.features.names, known.target.name, id_column, *drop, *known.identifiers}
+    strange = [name for name in names if name not in own]
     if strange:
         raise CaseBaseError(f"the table has a column {strange[0]!r}, which the cases do not have; pass it as drop")
     values, outcomes, external_ids = [], [], []
@@ -853,6 +852,7 @@ def _new_definition(
     chosen = [j for j, name in enumerate(names) if name not in left_out]
     used = [names[j] for j in chosen]
     described = given.only(name for name in given.names if name not in left_out)
+    identifiers = tuple(name for name in given.names if given[name].identifier)
     complete = described.completed(used, [[row[j] for j in chosen] for row in rows])
     entry = complete[target]
     if not entry.levels:
@@ -860,4 +860,4 @@ def _new_definition(
         found = {entry.check(row[place]) for row in rows} - {None}
         levels = tuple((value, str(value)) for value in sorted(found, key=lambda v: (isinstance(v, str), v)))
         complete = Dictionary({**complete.entries, target: replace(entry, levels=levels)})
-    return case_rows.read_definition(complete, target)
+    return case_rows.read_definition(complete, target)._replace(identifiers=identifiers)

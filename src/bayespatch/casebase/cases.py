@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, func, insert, literal_column, select, t
 
 from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.errors import CaseBaseError
-from bayespatch.casebase.tables import cases, settings
+from bayespatch.casebase.tables import cases, models, settings
 from bayespatch.dictionary import Dictionary, Entry, Value
 
 OPEN, PAST, WITHDRAWN = STATES = ("open", "past", "withdrawn")
@@ -60,6 +60,7 @@ class Definition(NamedTuple):
 
     features: Dictionary
     target: Entry
+    identifiers: tuple[str, ...] = ()  # columns of tables that are left out
 
     @property
     def classes(self) -> dict[str, Value]:
@@ -92,7 +93,8 @@ def definition(connection: Connection) -> Definition | None:
         return None
     entries = Dictionary.from_dict(stored["dictionary"])
     target = entries[stored["target"]]
-    return Definition(entries.only(name for name in entries.names if name != target.name), target)
+    features = entries.only(name for name in entries.names if name != target.name)
+    return Definition(features, target, tuple(stored["identifiers"]))
 
 
 def defined(connection: Connection) -> Definition:
@@ -117,7 +119,8 @@ def read_definition(dictionary: Dictionary, target: str) -> Definition:
     features = [name for name in dictionary.names if name != target and not dictionary[name].identifier]
     if not features:
         raise CaseBaseError("the data dictionary describes no feature beside outcome and identifiers; add some")
-    return Definition(dictionary.only(features), entry)
+    identifiers = tuple(name for name in dictionary.names if dictionary[name].identifier)
+    return Definition(dictionary.only(features), entry, identifiers)
 
 
 def store_definition(transaction: Transaction, new: Definition) -> None:
@@ -125,6 +128,13 @@ def store_definition(transaction: Transaction, new: Definition) -> None:
     old = definition(transaction.connection)
     if old == new:
         return
+    if old is not None and transaction.execute(select(func.count()).select_from(models)).scalar():
+        # Models, and what they have shown, name the classes.
+        kept = {value: new.target.labels.get(value) for value in old.target.labels}
+        if (old.target.name, old.target.labels) != (new.target.name, kept):
+            raise CaseBaseError(
+                f"the classes of {old.target.name!r} cannot be renamed or removed once there are models; keep them"
+            )
     n_checked = 0
     live = select(cases.c.id, cases.c["values"], cases.c.outcome).where(cases.c.state != WITHDRAWN)
     for row in transaction.execute(live.execution_options(yield_per=1000)):
@@ -135,7 +145,11 @@ def store_definition(transaction: Transaction, new: Definition) -> None:
             new.outcome(json.loads(row.outcome), where)
         n_checked += 1
     entries = {**new.features.entries, new.target.name: new.target}
-    value = {"dictionary": Dictionary(entries).to_dict(), "target": new.target.name}
+    value = {
+        "dictionary": Dictionary(entries).to_dict(),
+        "target": new.target.name,
+        "identifiers": list(new.identifiers),
+    }
     if old is None:
         transaction.execute(insert(settings).values(key="definition", value=value))
     else:

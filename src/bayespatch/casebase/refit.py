@@ -14,11 +14,12 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock, Timeout
 from sqlalchemy import select
 
 from bayespatch.casebase import cases as case_rows
@@ -98,8 +99,24 @@ def new_estimator(parameters: Mapping[str, Any], found: Snapshot) -> Any:
 def learn(database: Database, by: str, parameters: Mapping[str, Any] | None = None) -> models.Model:
     """Fit on the past cases and offer the result; in this process."""
     check_by(by)
+    with _alone(database.folder):
+        return _learn(database, by, parameters or {})
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One refit at a time; the system gives the lock back when a process ends, however it ends."""
+    models.make_folder(folder)
+    try:
+        with FileLock(folder / "refit.lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise CaseBaseError("another refit is running; wait for it, or cancel it") from error
+
+
+def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models.Model:
     found = snapshot(database)
-    clf = new_estimator(parameters or {}, found)
+    clf = new_estimator(parameters, found)
     old = None if found.clf is None else leave_one_out(found.clf)
     folder = _checkpoint_folder(database, found, clf)
     X, y = table_of(found.known, found.case_ids, found.rows, found.outcomes)
@@ -132,22 +149,23 @@ def public_levels(known: Definition) -> dict[str, list[Any]]:
 
 def _checkpoint_folder(database: Database, found: Snapshot, clf: Any) -> Path:
     """Where the run is written down: one folder for each set of cases, parameters and active model."""
-    models.make_folder(database.folder)
     digest = hashlib.sha256()
     settings = {name: repr(value) for name, value in clf.get_params(deep=False).items() if name != "checkpoint"}
     for part in (found.case_ids, found.rows, found.outcomes, found.version, sorted(settings.items())):
         digest.update(json_text(part).encode())
     folder = database.folder / f"refit-{digest.hexdigest()[:16]}"
-    drop_checkpoints(database.folder, but=folder)
+    for other in database.folder.glob("refit-*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
     return folder
 
 
-def drop_checkpoints(folder: Path, but: Path | None = None) -> None:
-    """Delete the checkpoints of refits that will not go on."""
-    for other in folder.glob("refit-*"):
-        if other != but:
-            with suppress(OSError):
-                shutil.rmtree(other)
+def drop_checkpoints(folder: Path) -> None:
+    """Delete the checkpoints of refits that will not go on, unless one is running: it tidies up itself."""
+    if folder.is_dir():
+        with suppress(CaseBaseError), _alone(folder):
+            for other in folder.glob("refit-*"):
+                shutil.rmtree(other, ignore_errors=True)
 
 
 class Refit:
