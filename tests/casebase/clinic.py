@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import warnings
@@ -24,6 +25,7 @@ DICTIONARY: dict[str, Any] = {
 }
 FEATURES = tuple(name for name in DICTIONARY if name != "outcome")
 QUICK = {"hyper": {}, "chains": 2, "draws": 8, "warmup": 4, "n_jobs": 1}  # says little, takes no time
+_NUMBERS = itertools.count(1)
 TOWNS = ("Ulm", "Jena", "Köln")
 
 
@@ -63,13 +65,13 @@ class Places:
     """Gives out case bases, each new: empty ones, and copies of one that is filled."""
 
     def __init__(self, folder: Path, server: str | None) -> None:
-        self.folder, self.server, self.n = folder, server, 0
+        self.folder, self.server, self.n = folder, server, 0  # n: the last one given out
         self.filled: str | None = None
         self.made: list[str] = []
 
     def empty(self) -> str:
         """The URL of a database in which there is nothing."""
-        self.n += 1
+        self.n = next(_NUMBERS)
         if self.server is None:
             return f"sqlite:///{self.folder}/clinic-{self.n}.db"
         self._ask(f"CREATE DATABASE clinic_{self.n}")
@@ -87,7 +89,7 @@ class Places:
             url = self.empty()
             shutil.copy(self.filled.removeprefix("sqlite:///"), url.removeprefix("sqlite:///"))
             return url
-        self.n += 1
+        self.n = next(_NUMBERS)
         template = self.filled.split("?")[0].rpartition("/")[2]
         self._ask(f"CREATE DATABASE clinic_{self.n} TEMPLATE {template}")
         self.made.append(f"clinic_{self.n}")

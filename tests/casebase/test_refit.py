@@ -1,5 +1,7 @@
 """A refit runs in a process of its own, can be killed, goes on, and never brings back who was forgotten."""
 
+import io
+import json
 import os
 import signal
 import time
@@ -124,12 +126,17 @@ def test_who_is_forgotten_while_it_runs_is_not_in_what_it_finds(base, monkeypatc
     check(base)
 
 
-def test_bad_parameters_are_told_in_one_sentence(sqlite_places):
+def test_bad_parameters_are_told_in_one_sentence(sqlite_places, monkeypatch, capsys):
     with sqlite_places.open(sqlite_places.copy()) as base:
-        with pytest.raises(CaseBaseError, match="the parameters of the refit are not those of a classifier"):
-            base.refit(by=BY, drawz=10)
         with pytest.raises(CaseBaseError, match="are texts and numbers"):
             base.refit(by=BY, draws=object())
+        job = {"url": str(base._database.url), "folder": None, "timeout": 5, "by": BY, "parameters": {"drawz": 10}}
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(job)))
+        with pytest.raises(SystemExit, match="1"):
+            refitting.main()
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 1
+        assert said[0].startswith("the parameters of the refit are not those of a classifier")
         check(base)
 
 

@@ -4,4 +4,4 @@ from tests.casebase.rules import run
 
 
 def test_random_sequences_follow_the_rules(places):
-    run(places, sequences=6, steps=12)
+    run(places, sequences=3, steps=12)
