@@ -77,19 +77,23 @@ def large(section: Section, folder: Path, n: int, tell: Say) -> None:
         found = []
         for name, wishes in SEARCHES.items():
             pages = [base.search(by=BY, **wishes) for _ in range(3)]
-            times = interleaved({"search": lambda w=wishes: base.search(by=BY, **w)}, 15, time.perf_counter)["search"]
+            task = {"search": lambda w=wishes: base.search(by=BY, **w)}
+            times = interleaved(task, 15, time.perf_counter)["search"]
+            busy = interleaved(task, 15, time.process_time)["search"]
             found.append(
                 {
                     "search": name,
                     "cases found": pages[0].total,
+                    "quickest of 15, ms": float(1000 * times.min()),
                     "median, ms": float(1000 * np.median(times)),
-                    "slowest of 15, ms": float(1000 * times.max()),
+                    "processor, ms": float(1000 * np.median(busy)),
                 }
             )
-            tell(f"    {name}: {found[-1]['median, ms']:.1f} ms")
+            tell(f"    {name}: {found[-1]['quickest of 15, ms']:.1f} ms")
         section.tables["casebase_search"] = found
-        slowest = max(float(row["median, ms"]) for row in found)
-        what = f"search with a filter among {n} cases, the slowest of {len(found)} kinds (median)"
+        # The quickest: other programs may be in the way.
+        slowest = max(float(row["quickest of 15, ms"]) for row in found)
+        what = f"search with a filter among {n} cases, the slowest of {len(found)} kinds (quickest of 15)"
         section.findings.append(Finding(what, slowest, 50, at_most=True, unit=" ms"))
         timed("back up", lambda: base.backup(folder / "backup.db", by=BY))
         timed("forget one case, and overwrite it on disk", lambda: base.forget(17, "asked for it", by=BY))

@@ -86,7 +86,7 @@ and one product for each case, parent and feature on all lanes of the card, and 
 
 A SQLite file on disk, `synchronous=FULL`; cases with 13 features, each drawn from the values of the heart data. Every
 search leaves its row in the audit log, which is part of its time.""",
-    "casebase_search": "Searches, 50 cases a page:",
+    "casebase_search": "Searches, 50 cases a page; by the clock, and the time that the processor was busy with it:",
     "casebase_consult": "A consultation explains, and keeps what it showed; heart data, default settings:",
     "startup": """## First call
 

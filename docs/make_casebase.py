@@ -23,7 +23,7 @@ from bayespatch.cli import main
 main()
 """
 ONE = '"=H-7741"'
-COUNT = "grep -c -a -e 'H-7741' -e 'cousin' clinic.db clinic.db-wal"
+COUNT = "find . -path './clinic.db*' -type f -exec cat {} + | grep -c -a -e 'H-7741' -e 'cousin'"
 
 # What is said before, and what is typed.
 WALK: list[tuple[str, list[str]]] = [
@@ -51,7 +51,7 @@ WALK: list[tuple[str, list[str]]] = [
         [
             "bayespatch casebase decide clinic.db {consultation} {other} --by 'Dr. Roe'",
             "bayespatch casebase decide clinic.db {consultation} {other} --by 'Dr. Roe' "
-            "--reason 'her cousin, a nurse, saw the attack'",
+            "--reason 'his cousin, a nurse, saw the attack'",
         ],
     ),
     (
@@ -73,8 +73,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Forgotten.** The patient asks for it. Before, the file and its write-ahead log have the name and the reason "
-        "of the override (lines with either are counted); after, neither.",
+        "**Forgotten.** The patient asks for it. Before, the files have the name and the reason of the override (lines "
+        "with either are counted); after, they have not.",
         [
             COUNT,
             f"bayespatch casebase forget clinic.db {ONE} --reason 'asked for it in writing' --by steward",

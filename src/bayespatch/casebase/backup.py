@@ -19,7 +19,7 @@ _BATCH = 1000  # rows at a time
 
 def backup(database: Database, path: str | os.PathLike[str], by: str) -> Path:
     """Copy the whole base, as it is at one moment, into a new file."""
-    target = Path(os.fspath(path)).absolute()
+    target = Path(os.fspath(path))
     if target.exists():
         raise CaseBaseError(f"{str(target)!r} is there already; choose another name")
     try:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, func, insert, literal_column, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, inspect, literal_column, select, text, update
 
 from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.errors import CaseBaseError
@@ -159,32 +159,32 @@ def store_definition(transaction: Transaction, new: Definition) -> None:
 
 
 def index_columns(connection: Connection) -> None:
-    """An index for each feature, so that a search need not read every case."""
+    """Give each feature a column of the table that is computed from the values, so that a search reads no JSON.
+
+    SQLite computes them as it reads, and keeps what it has computed in an index that alone answers a search whatever
+    its conditions are; PostgreSQL keeps them in the table.
+    """
     known = definition(connection)
-    for name in _index_names(connection):
-        connection.execute(text(f'DROP INDEX "{name}"'))
-    for number, entry in enumerate(() if known is None else known.features.entries.values()):
-        value = _value_sql(entry, connection.dialect.name).replace(":", r"\:")
-        connection.execute(text(f"CREATE INDEX ix_case_value_{number} ON cases (({value}), state, id)"))
-
-
-def _index_names(connection: Connection) -> list[str]:
-    query = (
-        "SELECT name FROM sqlite_master WHERE type = 'index'"
-        if connection.dialect.name == "sqlite"
-        else "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()"
-    )
-    names = connection.execute(text(query)).scalars()
-    return sorted(name for name in names if name.startswith("ix_case_value_"))
-
-
-def _value_sql(entry: Entry, dialect: str) -> str:
-    """SQL for one value of a case; it is written the same in the index and in the search, or no index would be used."""
-    name = entry.name.replace("'", "''")
-    if dialect == "sqlite":
-        return f'json_extract("values", \'$."{name}"\')'
-    value = f"\"values\" ->> '{name}'"
-    return f"({value})::double precision" if entry.kind == "number" else value
+    is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite:
+        connection.execute(text("DROP INDEX IF EXISTS ix_cases_features"))
+    for column in inspect(connection).get_columns("cases"):
+        if column["name"].startswith("feature_"):
+            connection.execute(text(f"ALTER TABLE cases DROP COLUMN {column['name']}"))
+    features = () if known is None else tuple(known.features.entries.values())
+    for number, entry in enumerate(features):
+        name = entry.name.replace("'", "''").replace(":", r"\:")
+        kind = "double precision" if entry.kind == "number" else "text"
+        if is_sqlite:
+            computed = f'GENERATED ALWAYS AS (json_extract("values", \'$."{name}"\')) VIRTUAL'
+        else:
+            computed = f"{kind} GENERATED ALWAYS AS ((\"values\" ->> '{name}')\\:\\:{kind}) STORED"
+        connection.execute(text(f"ALTER TABLE cases ADD COLUMN feature_{number} {computed}"))
+        if not is_sqlite:  # no samples of a patient's values for the planner
+            connection.execute(text(f"ALTER TABLE cases ALTER COLUMN feature_{number} SET STATISTICS 0"))
+    if is_sqlite and features:
+        names = ", ".join(f"feature_{number}" for number in range(len(features)))
+        connection.execute(text(f"CREATE INDEX ix_cases_features ON cases (state, outcome, {names})"))
 
 
 # Coming in
@@ -328,24 +328,32 @@ def search(
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 2**31:
         raise CaseBaseError(f"offset={offset!r} is no number of cases; pass 0 or more")
     known = definition(connection)
-    conditions = [_condition(connection, known, one) for one in where]
+    asked = list(where)
+    conditions = [_condition(connection, known, one) for one in asked]
     if state is not None:
         if state not in STATES:
             raise CaseBaseError(f"state={state!r} is not known; choose one of {', '.join(STATES)}")
-        conditions.append(cases.c.state == state)
-    # Each condition is answered from an index of its own, and what they have in common is found by number.
-    chosen = [cases.c.id.in_(select(cases.c.id).where(one).correlate(None)) for one in conditions[1:]]
-    met = and_(*conditions[:1], *chosen) if conditions else None
-    count = select(func.count()).select_from(cases)
-    total = connection.execute(count if met is None else count.where(met)).scalar() or 0
-    key = _order(connection, known, order)
-    ids = select(cases.c.id) if met is None else select(cases.c.id).where(met)
-    by_key = [key.desc() if descending else key.asc(), cases.c.id.desc() if descending else cases.c.id.asc()]
+        conditions.append(literal_column("state") == state)
+    key = _column(known, order)[0]
+    source = text(_source(connection, known, [*(one[0] for one in asked), order]))
+    total = connection.execute(select(func.count()).select_from(source).where(*conditions)).scalar() or 0
+    number: ColumnElement[int] = literal_column("id")
+    by_key = [key.desc() if descending else key.asc(), number.desc() if descending else number.asc()]
     if connection.dialect.name != "sqlite":  # there a missing value is the least
         by_key[0] = by_key[0].nulls_last() if descending else by_key[0].nulls_first()
-    page = connection.execute(ids.order_by(*by_key).offset(offset).limit(limit)).scalars().all()
+    ids = select(number).select_from(source).where(*conditions).order_by(*by_key).offset(offset).limit(limit)
+    page = connection.execute(ids).scalars().all()
     rows = {row.id: as_case(row) for row in connection.execute(select(cases).where(cases.c.id.in_(page)))}
     return Page(tuple(rows[one] for one in page), total, offset)
+
+
+def _source(connection: Connection, known: Definition | None, names: Sequence[str]) -> str:
+    """Where a search looks: SQLite has to be asked to answer from the index of the features where it can."""
+    if connection.dialect.name != "sqlite" or known is None:
+        return "cases"
+    features = [name for name in names if name in known.features]
+    inside = {*known.features.names, known.target.name, "outcome", "id"}
+    return "cases INDEXED BY ix_cases_features" if features and set(names) <= inside else "cases"
 
 
 def read_condition(said: str, known: Definition) -> Condition:
@@ -367,7 +375,7 @@ def read_condition(said: str, known: Definition) -> Condition:
         raise CaseBaseError(f"{said!r} is no condition; write COLUMN, one of {' '.join(OPERATORS)}, and a value")
     name, value = name.strip(), value.strip()
     plain: Any = value
-    kind = known.features[name].kind if name in known.features else "text"
+    kind = known.features[name].kind if name in known.features else "number" if name == "id" else "text"
     if value == "null":
         plain = None
     elif kind == "number":
@@ -380,17 +388,16 @@ def read_condition(said: str, known: Definition) -> Condition:
     return name, operator, plain
 
 
-def _column(connection: Connection, known: Definition | None, name: str) -> tuple[Any, Entry | None]:
+def _column(known: Definition | None, name: str) -> tuple[Any, Entry | None]:
     """The SQL of a column that one can search by: a feature, the outcome, or what is known of every case."""
     if known is not None and name in known.features:
-        entry = known.features[name]
-        return literal_column(_value_sql(entry, connection.dialect.name)), entry
+        number = known.features.names.index(name)
+        return literal_column(f"feature_{number}"), known.features[name]
     if known is not None and name in ("outcome", known.target.name):
-        return cases.c.outcome, known.target
-    own = {"id": cases.c.id, "external_id": cases.c.external_id, "entered_at": cases.c.entered_at}
-    own |= {"entered_by": cases.c.entered_by, "outcome_at": cases.c.outcome_at}
+        return literal_column("outcome"), known.target
+    own = ("id", "external_id", "entered_at", "entered_by", "outcome_at")
     if name in own:
-        return own[name], None
+        return literal_column(name), None
     features = () if known is None else known.features.names
     raise CaseBaseError(f"there is no column {name!r} to search by; choose one of {', '.join((*own, *features))}")
 
@@ -404,7 +411,7 @@ def _condition(connection: Connection, known: Definition | None, said: Condition
         ) from None
     if operator not in OPERATORS:
         raise CaseBaseError(f"operator {operator!r} is not known; choose one of {' '.join(OPERATORS)}")
-    column, entry = _column(connection, known, name)
+    column, entry = _column(known, name)
     if value is None:
         if operator not in ("=", "!="):
             raise CaseBaseError(f"column {name!r}: a missing value is neither more nor less; use = or !=")
@@ -420,7 +427,3 @@ def _condition(connection: Connection, known: Definition | None, said: Condition
     elif name != "id" and not isinstance(value, str):
         raise CaseBaseError(f"column {name!r}: {value!r} is not a text; pass it in quotes")
     return column.op(operator, is_comparison=True)(value)
-
-
-def _order(connection: Connection, known: Definition | None, name: str) -> Any:
-    return _column(connection, known, name)[0]

@@ -175,7 +175,7 @@ def import_(
             delimiter=delimiter,
         )
     said = {"cases": len(ids), "first": ids.start, "last": ids.stop - 1}
-    show(said, json, f"{len(ids)} cases, numbers {ids.start} to {ids.stop - 1}")
+    show(said, json, f"{_counted(len(ids), 'case')}, numbers {ids.start} to {ids.stop - 1}")
 
 
 def consult(
@@ -236,7 +236,8 @@ def outcome(
     """
     with _opened(base, folder) as opened:
         found = opened.outcome(_case(case), outcome, by=_by(by))
-    show(found.to_dict(), json, f"case {found.id}: {found.outcome}; retain it, and the next refit learns from it")
+        label = opened.definition.class_name(found.outcome)
+    show(found.to_dict(), json, f"case {found.id}: {label}; retain it, and the next refit learns from it")
 
 
 def retain(base: Base, cases: MaybeCases = None, by: By = None, folder: Folder = None, json: Json = False) -> None:
@@ -249,7 +250,7 @@ def retain(base: Base, cases: MaybeCases = None, by: By = None, folder: Folder =
     """
     with _opened(base, folder) as opened:
         ids = opened.retain([_case(case) for case in cases] if cases else None, by=_by(by))
-    show({"retained": ids}, json, f"{len(ids)} cases are past cases now")
+    show({"retained": ids}, json, f"{_counted(len(ids), 'more past case')}")
 
 
 def refit(base: Base, settings: Parameter = None, by: By = None, folder: Folder = None, json: Json = False) -> None:
@@ -326,7 +327,8 @@ def forget(
         done = opened.forget(_case(case), reason, by=_by(by))
     if done.note is not None:
         say(f"note: {done.note}; it will be done when the case base is opened next")
-    gone = f"gone from {len(done.versions)} versions of the model, a refit is due" if done.versions else "in no model"
+    n = len(done.versions) + len(done.removed)
+    gone = f"gone from {_counted(n, 'version')} of the model, a refit is due" if n else "it was in no model"
     show(done.to_dict(), json, f"case {done.case_id} is forgotten; {gone}")
 
 
@@ -368,7 +370,7 @@ def search(
     ]
     names = ["case", "external id", "state", "outcome", *known.features.names]
     rows = [row + [""] * (len(names) - len(row)) for row in rows]
-    shown = f"{page.total} cases, from {page.offset + 1}" if rows else f"{page.total} cases"
+    shown = _counted(page.total, "case") + (f", from {page.offset + 1}" if rows and page.offset else "")
     show(page.to_dict(), json, f"{table_text(names, rows)}\n\n{shown}" if rows else shown)
 
 
@@ -469,7 +471,7 @@ def export(
     with _opened(base, folder) as opened, working("Writing"):
         chosen = None if state is None else state.value
         n = opened.export(to, by=_by(by), state=chosen, sensitive=not without_sensitive, table=table)
-    show({"cases": n}, json, f"{n} cases are written")
+    show({"cases": n}, json, f"{_counted(n, 'case')} written")
 
 
 def drift(base: Base, every: Every = Period.month, by: By = None, folder: Folder = None, json: Json = False) -> None:
@@ -540,6 +542,10 @@ def _parameters(settings: Sequence[str]) -> dict[str, Any]:
         except ValueError as error:
             raise usage_error(f"--set {one!r} is not NAME=VALUE with the value as JSON, such as draws=500") from error
     return found
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _value(value: Any) -> str:
