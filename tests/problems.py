@@ -97,14 +97,16 @@ def windows() -> Problem:
 def missing() -> Problem:
     """A value missing in a case, another in a parent, and a feature missing in both."""
     data = make_data([[0, NAN], [1, 1]], [0, 1], [[NAN, 1], [1, NAN]], [0, 1], [2, 3])
-    hyper = Hyperparameters(alpha=0.4, lam0=0.15, lam=1.5, mu0=0.3, mu=(2.0, 0.7), gamma=1.5, sigma1=1, sigma2=2)
+    hyper = Hyperparameters(alpha=0.4, lam0=0.15, lam=1.5, mu0=(0.6, 0.2), mu=(2.0, 0.7), gamma=1.5, sigma1=1, sigma2=2)
     return data, hyper
 
 
 def hidden_label() -> Problem:
     """One label is known, another is not; three classes; P = 1."""
     data = make_data([[0], [1], [0]], [2, HIDDEN, 0], [[0], [1]], [2, 0], [3], n_classes=3)
-    hyper = Hyperparameters(alpha=0.45, lam0=0.3, lam=2, mu0=0.2, mu=(1.0, 3.0, 0.5), gamma=0.8, sigma1=1.2, sigma2=1)
+    hyper = Hyperparameters(
+        alpha=0.45, lam0=0.3, lam=2, mu0=(0.2, 0.5, 0.1), mu=(1.0, 3.0, 0.5), gamma=0.8, sigma1=1.2, sigma2=1
+    )
     return data, hyper
 
 

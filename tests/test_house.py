@@ -13,6 +13,7 @@ ROOMS = (
     "model",
     "simulate",
     "check",
+    "metrics",
     "encode",
     "dictionary",
     "parents",
@@ -20,8 +21,9 @@ ROOMS = (
     "diagnostics",
     "posterior",
     "progress",
-    "container",
     "memory",
+    "files",
+    "container",
     "chains",
     "checkpoint",
     "sample",
@@ -29,6 +31,8 @@ ROOMS = (
     "calibrate",
     "dressing",
     "tune",
+    "second_opinion",
+    "pool",
     "explain",
     "plot",
     "report",
@@ -45,7 +49,7 @@ ROOMS = (
 # These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
 ARRAY_ROOMS = (
     *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
-    *("container", "memory", "chains", "checkpoint", "sample"),
+    *("memory", "files", "container", "chains", "checkpoint", "sample"),
 )
 TABLE_ROOMS = ("encode", "parents", "datasets", "source")
 
@@ -72,7 +76,9 @@ KEEPERS = {
     "arviz_stats": ("diagnostics", "posterior"),
     "arviz_base": ("posterior",),
     "xarray": ("posterior",),
-    "sklearn": ("encode", "parents", "tune", "estimator", "datasets", "compare", "study"),
+    "sklearn": (
+        *("metrics", "encode", "parents", "second_opinion", "explain", "estimator", "datasets", "compare", "study"),
+    ),
 }
 WITHOUT_NUMBA = ("engine.base", "engine.paper")  # the contract, and the oracle that is to be read
 HANDS_OUT = {

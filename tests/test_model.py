@@ -59,7 +59,7 @@ def naive_log_joint(data: Data, model: Model, latent: Latent) -> float:
                         g_own += hyper.lam * kappa[b]
             probability *= (g_own + one) / (g_all + one)
         if data.y[i] != HIDDEN:
-            h = [hyper.mu0] * data.n_classes
+            h = hyper.mu0_per_class(data.n_classes).tolist()
             for b in range(n_parents):
                 h[data.y_parents[b]] += mu[data.y_parents[b]] * kappa[b]
             probability *= (h[data.y[i]] + one) / (sum(h) + one)

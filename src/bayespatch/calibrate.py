@@ -1,25 +1,29 @@
 """Votes into probabilities.
 
-The plain share of the votes is under-confident, and does not know how common the classes are. Past cases whose votes
-were taken as if they were new (leave-one-out: the model's own review of its past) show how to read it: a multinomial
-logistic map with a handful of numbers,
+The plain share of the votes is under-confident: a few neighbors do not say all that the past knows. Past cases whose
+votes were taken as if they were new (leave-one-out) show how to read it,
 
-    log p(m) = slope * log(votes for m) + intercept_m + constant.
+    log p(m) = slope * (log votes_m - log base_m) + log base_m + constant:
+
+votes that equal the base rates are read as the base rates, whatever the slope, and the slope says how much votes that
+differ from them are worth.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, log_softmax, softmax
 
-# Standard deviations of the normal priors of log slope and of the intercepts: a few cases do not say much.
-SLOPE_SD, INTERCEPT_SD = 1.0, 2.0
+# Mean and standard deviation of the normal prior of log slope, as in `importances`: a few cases do not say much.
+LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
 _LEAST = 1e-12  # a share of the votes that rounds to 0
+_MOST_LOG_SLOPE = 4.0
 
 
 @dataclass(frozen=True)
@@ -30,27 +34,31 @@ class Calibration:
     ----------
     slope : float
         Above 1 where the plain vote is under-confident.
-    intercepts : tuple of M floats
-        Of each class; their sum is 0.
+    base : tuple of M floats
+        The base rate of each class; their sum is 1.
 
     Examples
     --------
-    >>> Calibration(2.0, (0.0, 0.0)).apply([0.6, 0.4]).round(3)
+    >>> Calibration(2.0, (0.5, 0.5)).apply([0.6, 0.4]).round(3)
     array([0.692, 0.308])
+    >>> Calibration(3.0, (0.7, 0.3)).apply([0.7, 0.3]).round(3)  # nothing but the base rates
+    array([0.7, 0.3])
     >>> Calibration.none(2).apply([0.6, 0.4])
     array([0.6, 0.4])
     """
 
     slope: float
-    intercepts: tuple[float, ...]
+    base: tuple[float, ...]
 
     @classmethod
     def none(cls, n_classes: int) -> Calibration:
         """Votes are probabilities."""
-        return cls(1.0, (0.0,) * n_classes)
+        return cls(1.0, (1.0 / n_classes,) * n_classes)
 
     @classmethod
-    def learn(cls, votes: NDArray[np.float64], y: NDArray[np.int64], weights: ArrayLike = 1.0) -> Calibration:
+    def learn(
+        cls, votes: NDArray[np.float64], y: NDArray[np.int64], base: ArrayLike, weights: ArrayLike = 1.0
+    ) -> Calibration:
         """The map under which the classes y of past cases are most probable, given the votes of other cases on them.
 
         Parameters
@@ -59,29 +67,55 @@ class Calibration:
             Mean shares of the votes.
         y : int array of shape (n,)
             Classes.
+        base : array of shape (M,)
+            Base rates.
         weights : array of shape (n,), optional
             How much each case counts.
         """
-        n_classes = votes.shape[1]
-        log_votes = np.log(np.maximum(votes, _LEAST))
+        rates = np.maximum(np.asarray(base, dtype=np.float64), _LEAST)
+        rates = rates / rates.sum()
+        beyond = np.log(np.maximum(votes, _LEAST)) - np.log(rates)
         each = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(y))
+        rows = np.arange(len(y))
 
-        def loss(at: NDArray[np.float64]) -> float:
-            slope, intercepts = np.exp(at[0]), at[1:] - at[1:].mean()
-            log_p = log_softmax(slope * log_votes + intercepts, axis=1)[np.arange(len(y)), y]
-            prior = (at[0] / SLOPE_SD) ** 2 + ((at[1:] / INTERCEPT_SD) ** 2).sum()
-            return float(0.5 * prior - (each * log_p).sum())
+        def loss(log_slope: float) -> float:
+            log_p = log_softmax(math.exp(log_slope) * beyond + np.log(rates), axis=1)[rows, y]
+            return float(0.5 * ((log_slope - LOG_SLOPE_MEAN) / LOG_SLOPE_SD) ** 2 - (each * log_p).sum())
 
-        found = minimize(loss, np.zeros(1 + n_classes), method="BFGS").x
-        intercepts = found[1:] - found[1:].mean()
-        return cls(float(np.exp(found[0])), tuple(intercepts.tolist()))
+        found = minimize_scalar(loss, bounds=(-_MOST_LOG_SLOPE, _MOST_LOG_SLOPE), method="bounded")
+        return cls(math.exp(float(found.x)), tuple(rates.tolist()))
 
     def apply(self, votes: ArrayLike) -> NDArray[np.float64]:
         """Probabilities, (..., M), of shares of the votes, (..., M)."""
         shares = np.maximum(np.asarray(votes, dtype=np.float64), _LEAST)
-        if self == Calibration.none(shares.shape[-1]):
+        if self.slope == 1.0:
             return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
-        return np.asarray(softmax(self.slope * np.log(shares) + np.asarray(self.intercepts), axis=-1))
+        log_base = np.log(self.base)
+        return np.asarray(softmax(self.slope * (np.log(shares) - log_base) + log_base, axis=-1))
+
+    def error(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Monte Carlo standard error of the probabilities, (n,), the largest over the classes.
+
+        Parameters
+        ----------
+        batches : array of shape (n, B, M)
+            Mean shares of the votes in B batches of draws, whose mean is what is read as a probability. To first order
+            the probabilities move with the votes: ``dp = slope (diag p - p p') d log votes``.
+
+        Examples
+        --------
+        >>> batches = np.array([[[0.5, 0.5], [0.54, 0.46]] * 5])
+        >>> float(Calibration(2.0, (0.5, 0.5)).error(batches).round(4)[0])
+        0.0133
+        """
+        n_batches = batches.shape[1]
+        if n_batches < 2:
+            return np.full(len(batches), np.inf)
+        mean = np.maximum(batches.mean(axis=1), _LEAST)
+        p = self.apply(mean)[:, None]
+        relative = (batches - batches.mean(axis=1, keepdims=True)) / mean[:, None]
+        moves = self.slope * p * (relative - (p * relative).sum(axis=2, keepdims=True))
+        return np.asarray((moves.std(axis=1, ddof=1) / math.sqrt(n_batches)).max(axis=1))
 
     def interval(self, votes: NDArray[Any], shares: NDArray[Any], level: float) -> NDArray[np.float64]:
         """What so few voters leave open: credible intervals of the probabilities, (n, M, 2).

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.base import Engine
-from bayespatch.posterior import Posterior, Settings, Timing
+from bayespatch.posterior import Posterior, PredictiveDraws, Settings, Timing
 from bayespatch.progress import Meter, Report
 
 _BLOCK_SECONDS = 0.1  # how long chains run between two meetings
@@ -41,12 +41,19 @@ class Run:
     """
 
     def __init__(
-        self, engines: list[Engine], settings: Settings, *, keep_w: bool, keep_votes: bool, begin: Posterior | None
+        self,
+        engines: list[Engine],
+        settings: Settings,
+        *,
+        keep_w: bool,
+        keep_votes: bool,
+        begin: Posterior | None,
+        predictive: PredictiveDraws | None = None,
     ) -> None:
         data = engines[0].data
         (n_cases, n_features), n_parents = data.x.shape, len(data.x_parents)
         per_draw = (settings.chains, settings.draws)
-        self.engines, self.settings, self.begin = engines, settings, begin
+        self.engines, self.settings, self.begin, self.predictive = engines, settings, begin, predictive
         self.states: list[Any] = [None] * settings.chains
         self.q = np.empty((*per_draw, n_features))
         self.q_tilde = np.empty((*per_draw, n_parents, n_features), dtype=np.float32)
@@ -138,6 +145,7 @@ class Run:
             timing=Timing(self.seconds["warm-up"], self.seconds["sampling"], sum(self.n_swept), n_threads),
             kept_w_mean=self.w_sum,
             kept_votes=None if self.votes is None else _cut(self.votes, n_draws),
+            steps=None if self.predictive is None else self.predictive.steps,
         )
 
     def _together(
@@ -186,21 +194,27 @@ class Run:
             engine.set_importance(state, q, np.concatenate([q_tilde, newcomers]))
 
     def _warm_up(self, chain: int, upto: int) -> None:
-        engine, state = self.engines[chain], self.states[chain]
         while self.n_swept[chain] < upto and not self.halted:
-            engine.sweep(state, adapt=True)
-            self.n_swept[chain] += 1
+            self._sweep(chain, adapt=True)
 
     def _draw(self, chain: int, upto: int) -> None:
-        engine, state, settings = self.engines[chain], self.states[chain], self.settings
+        settings = self.settings
         while self.n_kept[chain] < min(upto, self.goal):
             # Counted from the first sweep on: an interruption may have left a chain between two draws.
             while self.n_swept[chain] < settings.warmup + (self.n_kept[chain] + 1) * settings.thin:
                 if self.n_kept[chain] >= self.goal:
                     return
-                engine.sweep(state, adapt=False)
-                self.n_swept[chain] += 1
+                self._sweep(chain, adapt=False)
             self._keep(chain)
+
+    def _sweep(self, chain: int, adapt: bool) -> None:
+        """One sweep: of everything, or of all but q where q is given."""
+        engine, state = self.engines[chain], self.states[chain]
+        if self.predictive is None:
+            engine.sweep(state, adapt)
+        else:
+            engine.sweep_given_q(state, self.predictive.given[chain, self.n_swept[chain]])
+        self.n_swept[chain] += 1
 
     def _keep(self, chain: int) -> None:
         """Write down the present state of a chain as its next draw."""

@@ -162,10 +162,10 @@ def calibrated_weights(
 
     Examples
     --------
-    >>> calibrated_weights(np.array([[0.3, 0.3, 0.4]]), np.array([0, 0, 1]), Calibration(2.0, (0.0, 0.0))).round(3)
+    >>> calibrated_weights(np.array([[0.3, 0.3, 0.4]]), np.array([0, 0, 1]), Calibration(2.0, (0.5, 0.5))).round(3)
     array([[0.346, 0.346, 0.308]])
     """
-    plain = class_weights(weights, classes, len(calibration.intercepts))
+    plain = class_weights(weights, classes, len(calibration.base))
     factors = calibration.apply(plain) / np.maximum(plain, np.finfo(np.float64).tiny)
     dressed = weights * np.take(factors, classes, axis=1)
     return np.asarray(dressed / dressed.sum(axis=1, keepdims=True))

@@ -6,7 +6,7 @@ brackets (``eq:g``, ``eq:xphi``, ...) are the paper's own. The samplers in ``eng
 In all three models a parent b votes with weight kappa_ib for its class, and on the features that matter for its value:
 
     g_ij(v) = lam0 + lam  * sum_b kappa_ib w_ibj [x_bj = v]        (eq:g, eq:gnew)
-    h_i(m)  = mu0  + mu_m * sum_b kappa_ib [y_b = m]               (eq:h, eq:hnew)
+    h_i(m)  = mu0_m + mu_m * sum_b kappa_ib [y_b = m]              (eq:h, eq:hnew)
 
 and the value of a feature, or the class, is drawn in proportion to these.
 """
@@ -25,7 +25,16 @@ Likelihood = Literal["exact", "paper"]
 KINDS: tuple[Kind, ...] = ("I", "II", "III")
 LIKELIHOODS: tuple[Likelihood, ...] = ("exact", "paper")
 
-PER = {"mu": "class", "gamma": "feature", "sigma1": "feature"}  # constants that may be one number for each of these
+# Constants that may be one number for each of these.
+PER = {
+    "mu0": "class",
+    "mu": "class",
+    "gamma": "feature",
+    "sigma1": "feature",
+}
+# Beyond these the floats of a sampler no longer tell one number from the next; no data could either.
+SMALLEST_SHAPE, SMALLEST_VOTE, LARGEST = 1e-5, 1e-6, 1e6
+_SHAPES = ("gamma", "sigma1", "sigma2", "tau", "sigma3")
 HIDDEN = -1  # the label of a case whose class is not known
 
 _TINY = np.finfo(np.float64).tiny
@@ -44,8 +53,8 @@ class Hyperparameters:
         λ0, the base rate of every value of a feature, and λ, the weight of one neighbor's vote for its own value.
         The smaller λ0 is beside λ, the more a neighbor that agrees is rewarded.
     mu0, mu
-        μ0, the base rate of every class, and μ, the weight of one neighbor's vote for its own class: one number, or
-        one per class (μ_m).
+        μ0, the base votes of a class, and μ, the weight of one neighbor's vote for its own class: one number each, or
+        one per class (μ0_m, μ_m). A case without neighbors has the classes in proportion to μ0_m.
     gamma, sigma1
         γ and σ1: the importance of a feature is q_j ~ Beta(γ, σ1), with mean γ / (γ + σ1); one number each, or one per
         feature (γ_j, σ1_j).
@@ -66,7 +75,7 @@ class Hyperparameters:
     alpha: float = 0.05
     lam0: float = 0.1
     lam: float = 2.0
-    mu0: float = 0.1
+    mu0: float | tuple[float, ...] = 0.1
     mu: float | tuple[float, ...] = 1.0
     gamma: float | tuple[float, ...] = 5.0
     sigma1: float | tuple[float, ...] = 2.0
@@ -89,6 +98,12 @@ class Hyperparameters:
                 raise ValueError(
                     f"{constant.name} must be finite and greater than 0, got {value}; pass a positive number{several}"
                 )
+            smallest = SMALLEST_SHAPE if constant.name in _SHAPES else SMALLEST_VOTE
+            if constant.name != "alpha" and not np.all((values >= smallest) & (values <= LARGEST)):
+                raise ValueError(
+                    f"{constant.name} must lie between {smallest:g} and {LARGEST:g}, got {value}; pass a number in "
+                    f"this range (only the ratios of lam to lam0 and of mu to mu0 matter)"
+                )
 
     @classmethod
     def paper(cls) -> Hyperparameters:
@@ -110,6 +125,16 @@ class Hyperparameters:
         array([2., 2., 2.])
         """
         return self._each("mu", n_classes, "classes")
+
+    def mu0_per_class(self, n_classes: int) -> NDArray[np.float64]:
+        """μ0_m, the base votes of each class, as an (M,) array.
+
+        Examples
+        --------
+        >>> Hyperparameters(mu0=(0.2, 0.1)).mu0_per_class(2)
+        array([0.2, 0.1])
+        """
+        return self._each("mu0", n_classes, "classes")
 
     def q_prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """γ_j and σ1_j, the shapes of the prior of each feature's importance, two (P,) arrays.
@@ -252,7 +277,8 @@ def g(data: Data, model: Model, latent: Latent, j: int) -> NDArray[np.float64]:
 
 def h(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
     """`eq:h`, `eq:hnew`: the weight of each class, (N, M)."""
-    return model.hyper.mu0 + model.hyper.mu_per_class(data.n_classes) * label_votes(data, model, latent)
+    base = model.hyper.mu0_per_class(data.n_classes)
+    return base + model.hyper.mu_per_class(data.n_classes) * label_votes(data, model, latent)
 
 
 def class_votes(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
@@ -273,10 +299,11 @@ def feature_constants(data: Data, model: Model) -> tuple[float, NDArray[np.float
     return model.hyper.lam0 + one, np.asarray(data.n_values, dtype=np.float64) * model.hyper.lam0 + one
 
 
-def label_constants(data: Data, model: Model) -> tuple[float, float]:
-    """c1 and c2 such that a label's likelihood is (c1 + μ_y votes_y) / (c2 + Σ_m μ_m votes_m)."""
+def label_constants(data: Data, model: Model) -> tuple[NDArray[np.float64], float]:
+    """c1_m, (M,), and c2 such that a label's likelihood is (c1_y + μ_y votes_y) / (c2 + Σ_m μ_m votes_m)."""
     one = float(model.likelihood == "paper")
-    return model.hyper.mu0 + one, data.n_classes * model.hyper.mu0 + one
+    base = model.hyper.mu0_per_class(data.n_classes)
+    return base + one, float(base.sum()) + one
 
 
 def log_likelihood_features(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
@@ -291,8 +318,9 @@ def log_likelihood_labels(data: Data, model: Model, latent: Latent) -> NDArray[n
     """`eq:simyphi`, corrected where the likelihood is exact: log p(y_i | z, κ), (N,); 0 where y_i is hidden."""
     c1, c2 = label_constants(data, model)
     votes = model.hyper.mu_per_class(data.n_classes) * label_votes(data, model, latent)
-    own = votes[np.arange(len(data.y)), np.maximum(data.y, 0)]
-    return np.where(data.y == HIDDEN, 0.0, np.log(c1 + own) - np.log(c2 + votes.sum(axis=1)))
+    label = np.maximum(data.y, 0)
+    own = votes[np.arange(len(data.y)), label]
+    return np.where(data.y == HIDDEN, 0.0, np.log(c1[label] + own) - np.log(c2 + votes.sum(axis=1)))
 
 
 # Prior

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.diagnostics import Diagnostics, diagnose
+from bayespatch.diagnostics import Diagnostics, diagnose, diagnose_steps
 from bayespatch.model import Hyperparameters, Model
 
 
@@ -40,6 +40,27 @@ class Timing(NamedTuple):
         return self.seconds_warmup + self.seconds_sampling
 
 
+@dataclass(frozen=True, eq=False)
+class PredictiveDraws:
+    """Draws of the importances for C chains.
+
+    Attributes
+    ----------
+    given : array of shape (C, W + T, P)
+        q for each sweep of the chains that follow: W of warm-up, T after it.
+    steps : array of shape (C, k * T, P + 2)
+        Every position after warm-up, k for each draw that is kept: logit q, log slope, log density. What diagnostics
+        look at (`diagnose_steps`).
+    n_cases, n_parents : int
+        How many past cases were predicted, by how many others.
+    """
+
+    given: NDArray[np.float64]
+    steps: NDArray[np.float64]
+    n_cases: int
+    n_parents: int
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """Draws from the posterior of N cases with S parents, P features and M classes.
@@ -62,6 +83,9 @@ class Posterior:
         P(w_ibj = 1, z_ib = 1 | data); only where ``sample(..., keep_w=True)`` asked for it.
     votes : array of shape (chains, draws, N, M), float32
         The votes of each draw; only where ``sample(..., keep_votes=True)`` asked for them.
+    steps : array of shape (chains, steps, P + 2), or None
+        Where q has a posterior of its own, from prediction (`importances`): logit q, log slope and log density after
+        every step of its chains, of which `q` has every k-th. None where q was sampled with all else.
     model, settings, timing
         What was sampled, how, and at what cost.
 
@@ -86,6 +110,7 @@ class Posterior:
     timing: Timing
     kept_w_mean: NDArray[np.float32] | None = field(default=None)  # read through w_mean
     kept_votes: NDArray[np.float32] | None = field(default=None)  # read through votes
+    steps: NDArray[np.float64] | None = field(default=None)
 
     @property
     def w_mean(self) -> NDArray[np.float32]:
@@ -129,6 +154,9 @@ class Posterior:
     def diagnostics(self) -> Diagnostics:
         """R-hat, effective sample sizes and Monte Carlo errors of each q_j, log_joint and the mean number of neighbors.
 
+        Where q has a posterior of its own: of each q_j, the slope and the log density there (`diagnose_steps`); how
+        exactly the votes given q are known is said with each prediction.
+
         Returns
         -------
         Diagnostics
@@ -142,6 +170,8 @@ class Posterior:
         >>> posterior.diagnostics().names
         ('q[0]', 'log_joint', 'mean_neighbors')
         """
+        if self.steps is not None:
+            return diagnose_steps(self.steps)
         names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
         mean_neighbors = self.n_neighbors.mean(axis=2)
         watched = np.concatenate([self.q, self.log_joint[:, :, None], mean_neighbors[:, :, None]], axis=2)

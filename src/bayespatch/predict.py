@@ -1,9 +1,15 @@
-"""New cases under a `Posterior`: their neighbors, the votes of these, and class probabilities.
+"""New cases under a `Posterior`: their neighbors, the votes of these, and how exactly they are known.
 
 Types I and II of the paper (the label is not known: who are the neighbors, and how do they vote?) and III (it is known
-and counts). Given q-tilde a new case does not depend on any other case, so for each of a number of stored draws of
-q-tilde its neighbors are swept once more, from where the draw before left them. The random numbers belong to the
-content of the row: a prediction does not depend on the other rows, nor on their order.
+and counts). Given q-tilde a new case does not depend on any other case, so for stored draws of q-tilde its neighbors
+are swept once more, from where the draw before left them. The random numbers belong to the content of the row: a
+prediction does not depend on the other rows, nor on their order.
+
+**As many votes as the answer needs.** Draws are used in rounds, each spread evenly over all that are stored, until the
+Monte Carlo standard error of a case's probability is small enough. It comes from the spread of `N_BATCHES` batches,
+each of them draws that followed each other in a chain, so it covers the autocorrelation of the neighbors and the number
+of stored draws of the importances alike. Cases that are done leave; the others go on, in the end over the same draws
+again, up to a limit.
 
 The paper samples past and new cases together (`sample_together`). All that the new cases can change there is the
 posterior of q-tilde; given q-tilde they are predicted in the same way.
@@ -13,21 +19,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.calibrate import Calibration
 from bayespatch.check import MAX_SEED, check_choice
-from bayespatch.model import HIDDEN, Data, Model
+from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.posterior import Posterior
 from bayespatch.sample import chosen_engine, load_engine, run_chains
 
-N_DRAWS = 200  # of q-tilde, evenly from all chains
+ERROR = 0.01  # Monte Carlo standard error of a probability that is good enough, unless told otherwise
+N_BATCHES = 20  # of draws, from whose spread the error is taken
+ROUND = 20  # draws of each chain in a round
+MAX_PASSES = 16  # times that all stored draws are used, at most
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
-CASES_PER_THREAD = 16  # fewer are not worth a thread
-MAX_REVIEWED = 5000  # past cases that are looked at as if they were new
+CASES_PER_THREAD = 8  # fewer are not worth a thread
+MAX_REVIEWED = 5000  # past cases that are predicted by the others
+MANY_NEIGHBORS = 12.0  # expected: then asking each parent in turn is cheaper than asking each neighbor
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
 BATCH = 4096  # cases at a time, at most;
 BATCH_ON_GPU = 2**16  # many, to keep it busy; and
@@ -68,8 +81,12 @@ class UnseenValueWarning(UserWarning):
     """New cases have values that no past case has. They match nobody; all else of the case is compared as ever."""
 
 
-class Company(NamedTuple):
-    """Who n cases are among: means over the draws, for S parents and P features.
+class PrecisionWarning(UserWarning):
+    """The Monte Carlo error of some probabilities is larger than was asked for, at the largest number of draws."""
+
+
+class NeighborStatistics(NamedTuple):
+    """Who the neighbors of n cases are: means over the draws, for S parents and P features.
 
     Attributes
     ----------
@@ -79,25 +96,22 @@ class Company(NamedTuple):
         Mean weight of the parent's vote, kappa; 0 where it is not a neighbor.
     share : array of shape (n, S), float32
         Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
+    share_by_chain : array of shape (n, chains, S), float32
+        `share` in each chain.
     features : array of shape (n, S, P), float32
         Probability of being a neighbor to whom the feature matters.
     explained : array of shape (n, P), float32
         Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
-    votes_beside : array of shape (n, S, M), float32
-        Mean of the votes times whether the parent is a neighbor: over `probability`, the votes where it is one.
-    by_chain : array of shape (n, chains, S), float32
-        `influence` in each chain.
 
-    Where only shares were asked for, the last four have no features, no classes and no chains.
+    Where only shares were asked for, the last two have no features.
     """
 
     probability: NDArray[np.float32]
     influence: NDArray[np.float32]
     share: NDArray[np.float32]
+    share_by_chain: NDArray[np.float32]
     features: NDArray[np.float32]
     explained: NDArray[np.float32]
-    votes_beside: NDArray[np.float32]
-    by_chain: NDArray[np.float32]
 
 
 class Prediction(NamedTuple):
@@ -105,26 +119,41 @@ class Prediction(NamedTuple):
 
     Attributes
     ----------
-    votes : array of shape (draws, n, M), float32
-        Shares of the votes for each class, h(m) / sum h. Their mean is the vote, their spread its uncertainty.
+    votes_by_batch : array of shape (n, C * B, M)
+        Mean shares of the votes for each class, h(m) / sum h, in each of B batches of C chains, chain by chain.
     familiarity : array of shape (n,)
         How well the neighbors explain the case: the log likelihood of its values (and of its class, where it is known),
         mean over the draws.
-    company : Company, or None where it was not asked for
+    n_draws : int array of shape (n,)
+        Draws that were used for each case, of all chains together.
+    neighbors : NeighborStatistics, or None where they were not asked for
     """
 
-    votes: NDArray[np.float32]
+    votes_by_batch: NDArray[np.float64]
     familiarity: NDArray[np.float64]
-    company: Company | None
+    n_draws: NDArray[np.int64]
+    neighbors: NeighborStatistics | None
 
     def mean_votes(self) -> NDArray[np.float64]:
         """The share of the votes for each class: the mean over the draws, (n, M)."""
-        means = self.votes.mean(axis=0, dtype=np.float64)
+        means = self.votes_by_batch.mean(axis=1)
         return np.asarray(means / means.sum(axis=1, keepdims=True))
+
+    @classmethod
+    def joined(cls, parts: list[Prediction]) -> Prediction:
+        """The predictions of several batches of cases as one."""
+        if len(parts) == 1:
+            return parts[0]
+        statistics = [part.neighbors for part in parts if part.neighbors is not None]
+        together = (np.concatenate(pieces) for pieces in zip(*statistics, strict=True)) if statistics else None
+        return cls(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in cls._fields[:3]),
+            None if together is None else NeighborStatistics(*together),
+        )
 
 
 class Review(NamedTuple):
-    """Past cases looked at as if they were new: none votes on itself, and their own labels are hidden.
+    """Past cases predicted by all others (leave-one-out): none votes on itself, and their own labels are hidden.
 
     Attributes
     ----------
@@ -163,14 +192,14 @@ class Neighborhood:
     features: NDArray[np.float32]
 
     @classmethod
-    def of(cls, company: Company, rows: NDArray[np.int64], top: int) -> Neighborhood:
+    def of(cls, neighbors: NeighborStatistics, rows: NDArray[np.int64], top: int) -> Neighborhood:
         """The `top` most influential of the parents, which stand in these rows of the training table."""
-        order = np.argsort(-company.influence, axis=1, kind="stable")[:, :top]
+        order = np.argsort(-neighbors.influence, axis=1, kind="stable")[:, :top]
         return cls(
             rows[order],
-            np.take_along_axis(company.probability, order, axis=1),
-            np.take_along_axis(company.influence, order, axis=1),
-            np.take_along_axis(company.features, order[:, :, None], axis=1),
+            np.take_along_axis(neighbors.probability, order, axis=1),
+            np.take_along_axis(neighbors.influence, order, axis=1),
+            np.take_along_axis(neighbors.features, order[:, :, None], axis=1),
         )
 
     @classmethod
@@ -185,7 +214,10 @@ def predict_batches(
     data: Data,
     *,
     detail: Detail = False,
-    n_draws: int = N_DRAWS,
+    excluded: NDArray[np.bool_] | None = None,
+    calibration: Calibration | None = None,
+    error: float = ERROR,
+    max_passes: int = MAX_PASSES,
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> Iterator[Prediction]:
@@ -200,8 +232,14 @@ def predict_batches(
     detail : bool or "shares"
         Also say who the neighbors are and which features matter; "shares" leaves the features out, which takes P times
         less memory.
-    n_draws : int
-        How many draws of q-tilde to use, at most as many as there are.
+    excluded : bool array of shape (n, S), optional
+        Parents that may not be neighbors of a case, beside the case itself (`data.own_parent`). Model I alone.
+    calibration : Calibration, optional
+        How votes are read as probabilities, whose error is to be small; without it votes are probabilities.
+    error : float
+        Monte Carlo standard error of the probability, the largest over the classes, at which a case is done.
+    max_passes : int
+        How often all stored draws are used, at most.
     n_threads : int
         Threads; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
@@ -214,28 +252,36 @@ def predict_batches(
     """
     n_parents, n_features = data.x_parents.shape
     name = chosen_engine(check_choice("engine", engine, PREDICTING), data)
-    per_case = n_draws * data.n_classes
+    rounds = Rounds.of(posterior, max_passes)
+    per_case = posterior.n_chains * rounds.n_batches * data.n_classes
     if detail:
-        per_case += n_parents * 3
+        per_case += n_parents * (2 + 2 * posterior.n_chains)
     if detail and detail != "shares":
-        per_case += n_parents * (n_features + data.n_classes + posterior.n_chains)
+        per_case += n_parents * n_features * (1 + posterior.n_chains)
     size = max(1, min(BATCH_ON_GPU if name == "cuda" else BATCH, BATCH_NUMBERS // per_case))
+    reading = calibration or Calibration.none(data.n_classes)
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
         batch = data._replace(x=data.x[rows], y=data.y[rows], own_parent=data.own_parent[rows])
-        yield _predict_batch(posterior, batch, detail, n_draws, n_threads, name)
+        apart = None if excluded is None else excluded[rows]
+        votes: _Votes
+        if name == "cpu" and votes_by_place(posterior.model, data):
+            votes = _VotesByPlace(posterior, batch, detail, apart, rounds, n_threads)
+        elif apart is None:
+            votes = _VotesBySweep(posterior, batch, detail, rounds, n_threads, name)
+        else:
+            raise ValueError("parents can be excluded in Model I with few neighbors on engine='cpu' alone")
+        todo = np.arange(len(batch.x))
+        for round_ in range(rounds.n_rounds):
+            votes.add(todo, round_)
+            todo = todo[reading.error(votes.by_batch(todo)) > error]
+            if len(todo) == 0:
+                break
+        yield votes.prediction()
 
 
-def predict_cases(
-    posterior: Importances,
-    data: Data,
-    *,
-    detail: Detail = False,
-    n_draws: int = N_DRAWS,
-    n_threads: int = 1,
-    engine: str = "cpu",
-) -> Prediction:
-    """All of `predict_batches` at once: 4*n*draws*M bytes, and with detail 4*n*S*(P+M+chains+3) more.
+def predict_cases(posterior: Importances, data: Data, **settings: Any) -> Prediction:
+    """All of `predict_batches` at once; the other parameters are described there.
 
     Examples
     --------
@@ -244,16 +290,279 @@ def predict_cases(
     >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
     >>> posterior = sample([[0], [1]], [0, 1], **past)
     >>> new = check_data([[1]], [-1], **past)
-    >>> predict_cases(posterior, new).votes.shape
-    (200, 1, 2)
+    >>> predict_cases(posterior, new).mean_votes().shape
+    (1, 2)
     """
-    parts = list(predict_batches(posterior, data, detail=detail, n_draws=n_draws, n_threads=n_threads, engine=engine))
-    if len(parts) == 1:
-        return parts[0]
-    companies = [part.company for part in parts if part.company is not None]
-    joined = Company(*(np.concatenate(pieces) for pieces in zip(*companies, strict=True))) if companies else None
-    votes = np.concatenate([part.votes for part in parts], axis=1)
-    return Prediction(votes, np.concatenate([part.familiarity for part in parts]), joined)
+    return Prediction.joined(list(predict_batches(posterior, data, **settings)))
+
+
+def votes_by_place(model: Model, data: Data) -> bool:
+    """Whether `engine/voting.py` can find the neighbors: in Model I, where few of them are expected."""
+    from bayespatch.engine.voting import MAX_FEATURES  # loads Numba
+
+    few = model.hyper.alpha * len(data.x_parents) <= MANY_NEIGHBORS
+    return model.kind == "I" and few and data.x.shape[1] <= MAX_FEATURES
+
+
+class Rounds(NamedTuple):
+    """Which draws are used when."""
+
+    n_draws: int  # stored draws of each chain, D
+    n_batches: int  # of each chain, B
+    n_per_pass: int  # rounds in which all draws are used once
+    n_rounds: int
+
+    @classmethod
+    def of(cls, posterior: Importances, max_passes: int) -> Rounds:
+        """Rounds of about `ROUND` draws of each chain, and of `N_BATCHES` batches in all."""
+        n_draws = posterior.n_draws
+        n_per_pass = max(1, n_draws // ROUND)
+        n_batches = max(1, min(n_draws // n_per_pass, -(-N_BATCHES // posterior.n_chains)))
+        return cls(n_draws, n_batches, n_per_pass, n_per_pass * max_passes)
+
+    def draws(self, round_: int) -> NDArray[np.int64]:
+        """The draws of a round, evenly spread over the chain."""
+        return np.arange(round_ % self.n_per_pass, self.n_draws, self.n_per_pass)
+
+    def batches(self, draws: NDArray[np.int64]) -> NDArray[np.int64]:
+        """To which batch draws belong."""
+        return draws * self.n_batches // self.n_draws
+
+
+class _Votes(Protocol):
+    """Votes on a batch of cases, round after round."""
+
+    def add(self, todo: NDArray[np.int64], round_: int) -> None:
+        """Add the votes of a round on some of the cases."""
+
+    def by_batch(self, cases: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Mean shares of the votes on some of the cases so far, (n, C * B, M)."""
+
+    def prediction(self) -> Prediction:
+        """What has been found out."""
+
+
+class _Counted:
+    """What both ways to find the neighbors keep of the votes."""
+
+    def __init__(self, n_cases: int, n_chains: int, n_classes: int, rounds: Rounds) -> None:
+        self.rounds = rounds
+        self.votes = np.zeros((n_cases, n_chains, rounds.n_batches, n_classes))
+        self.counts = np.zeros((n_cases, rounds.n_batches))  # draws of a chain in each batch
+        self.familiarity = np.zeros((n_cases, n_chains))
+
+    def count(self, todo: NDArray[np.int64], batches: NDArray[np.int64]) -> None:
+        self.counts[todo] += np.bincount(batches, minlength=self.rounds.n_batches)
+
+    def by_batch(self, cases: NDArray[np.int64]) -> NDArray[np.float64]:
+        means = self.votes[cases] / np.maximum(self.counts[cases], 1.0)[:, None, :, None]
+        return np.asarray(means.reshape(len(cases), -1, means.shape[3]))
+
+    def n_draws(self) -> NDArray[np.float64]:
+        """Draws of a chain that were used for each case, (n,)."""
+        return np.asarray(self.counts.sum(axis=1))
+
+
+_prepared: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by posterior
+
+
+class _VotesByPlace(_Counted):
+    """By asking each neighbor in turn who should be in its place (`engine/voting.py`)."""
+
+    def __init__(
+        self,
+        posterior: Importances,
+        data: Data,
+        detail: Detail,
+        excluded: NDArray[np.bool_] | None,
+        rounds: Rounds,
+        n_threads: int,
+    ) -> None:
+        from bayespatch.engine import voting
+        from bayespatch.engine.cpu import first_capacity
+
+        n_chains, (n, n_features) = posterior.n_chains, data.x.shape
+        n_parents = len(data.x_parents)
+        super().__init__(n, n_chains, data.n_classes, rounds)
+        self.voting, self.data, self.n_threads, self.model = voting, data, n_threads, posterior.model
+        self.order, self.voters, self.draws = self._prepare(posterior, data)
+        place = np.argsort(self.order)
+        self.own = np.where(data.own_parent >= 0, place[np.maximum(data.own_parent, 0)], -1)
+        self.excluded = (
+            np.zeros((n, 0), np.bool_) if excluded is None else np.ascontiguousarray(excluded[:, self.order])
+        )
+        capacity = first_capacity(n_parents, posterior.model.hyper.alpha)
+        self.places = voting.Places(
+            np.zeros((n, n_chains, 2), np.uint64),
+            np.zeros((n, n_chains), np.int32),
+            np.zeros((n, n_chains, capacity), np.int32),
+            np.zeros((n, n_chains, capacity), np.uint64),
+        )
+        voting.open_streams(self.places, _prediction_key(posterior), row_numbers(data.x))
+        shares, features = bool(detail), bool(detail) and detail != "shares"
+        self.sums = voting.Sums(
+            self.votes,
+            self.familiarity,
+            np.zeros((n, n_chains)),
+            np.zeros((n, n_chains, n_parents * shares)),
+            np.zeros((n, n_chains, n_parents * shares)),
+            np.zeros((n, n_chains, n_parents * features, n_features * features)),
+            np.zeros((n, n_chains, n_features * features)),
+        )
+
+    def _prepare(self, posterior: Importances, data: Data) -> tuple[NDArray[np.int64], Any, Any]:
+        """The parents ordered by class, and the draws as the kernels read them: kept as long as the posterior is."""
+        found = _prepared.get(posterior) if hasattr(posterior, "__weakref__") else None
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        order = np.argsort(data.y_parents, kind="stable")
+        x = np.ascontiguousarray(data.x_parents[order].T)
+        hyper = posterior.model.hyper
+        c1, c2 = feature_constants(data, posterior.model)
+        _, label_c2 = label_constants(data, posterior.model)
+        voters = self.voting.Voters(
+            x,
+            np.searchsorted(data.y_parents[order], np.arange(data.n_classes + 1)).astype(np.int64),
+            np.ascontiguousarray(data.windows, np.float64),
+            float(c1),
+            c2,
+            float(hyper.lam),
+            np.stack([hyper.mu_per_class(data.n_classes), hyper.mu0_per_class(data.n_classes)]),
+            label_c2,
+            float(posterior.model.likelihood == "paper"),
+            float(hyper.alpha / (1.0 - hyper.alpha)),
+        )
+        q_tilde = np.empty((posterior.n_chains, posterior.n_draws, *x.shape), np.float32)
+        for chain in range(posterior.n_chains):
+            for d in range(posterior.n_draws):
+                q_tilde[chain, d] = posterior.q_tilde[chain, d].T[:, order]
+        q_tilde[:, :, np.isnan(x)] = 0.0  # a parent whose value is missing does not vote
+        draws = self.voting.Draws(np.ascontiguousarray(posterior.q, np.float64), q_tilde)
+        if hasattr(posterior, "__weakref__"):
+            _prepared[posterior] = order, voters, draws
+        return order, voters, draws
+
+    def add(self, todo: NDArray[np.int64], round_: int) -> None:
+        used = self.rounds.draws(round_)
+        batches = self.rounds.batches(used)
+        n_pairs = len(todo) * self.places.n.shape[1]
+        n_threads = min(self.n_threads, 1 + n_pairs // CASES_PER_THREAD)
+        edges = [n_pairs * k // n_threads for k in range(n_threads + 1)]
+
+        def run(k: int) -> None:
+            self.voting.vote_on_cases(
+                self.voters, self.draws, self.data.x, self.data.y, self.own, self.excluded, used, batches,
+                0 if round_ else N_SETTLING, self.places, self.sums, todo, edges[k], edges[k + 1],
+            )  # fmt: skip
+
+        if n_threads == 1:
+            run(0)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(run, range(n_threads)))
+        self.count(todo, batches)
+
+    def prediction(self) -> Prediction:
+        n_draws, n_chains = self.n_draws(), self.votes.shape[1]
+        each = np.maximum(n_draws, 1.0)
+        statistics = None
+        if self.sums.share.shape[2]:
+            back = np.argsort(self.order)
+            by_chain = [
+                (sums / each.reshape(-1, *[1] * (sums.ndim - 1))).astype(np.float32)
+                for sums in (self.sums.probability, self.sums.share)
+            ]
+            probability, share = (values[:, :, back] for values in by_chain)
+            features = self.sums.features.sum(axis=1) / (n_chains * each)[:, None, None]
+            if features.shape[1]:
+                features = features[:, back]
+            explained = self.sums.explained.sum(axis=1) / (n_chains * each)[:, None]
+            mean = probability.mean(axis=1)
+            statistics = NeighborStatistics(
+                mean, mean, share.mean(axis=1), share, features.astype(np.float32), explained.astype(np.float32)
+            )
+        familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
+        everyone = np.arange(len(each))
+        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), statistics)
+
+
+class _VotesBySweep(_Counted):
+    """By the blocked sweep of an engine: any model, any number of neighbors, also on a GPU."""
+
+    def __init__(
+        self, posterior: Importances, data: Data, detail: Detail, rounds: Rounds, n_threads: int, name: str
+    ) -> None:
+        (n, n_features), n_parents, n_chains = data.x.shape, len(data.x_parents), posterior.n_chains
+        super().__init__(n, n_chains, data.n_classes, rounds)
+        self.posterior, self.data, self.n_threads, self.name, self.detail = posterior, data, n_threads, name, detail
+        self.numbers = row_numbers(data.x)
+        self.statistics = None
+        if detail:
+            n_shown = 0 if detail == "shares" else n_features
+            shapes: dict[str, tuple[int, ...]] = dict.fromkeys(NeighborStatistics._fields, (n, n_parents))
+            shapes |= {"features": (n, n_parents, n_shown), "explained": (n, n_shown)}
+            shapes |= {"share_by_chain": (n, n_chains, n_parents)}
+            self.statistics = NeighborStatistics(
+                **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+            )
+
+    def add(self, todo: NDArray[np.int64], round_: int) -> None:
+        from bayespatch.engine.streams import subkey
+        from bayespatch.engine.tally import Tally
+
+        posterior = self.posterior
+        some = self.data._replace(x=self.data.x[todo], y=self.data.y[todo], own_parent=self.data.own_parent[todo])
+        engine: Any = load_engine(self.name)(some, posterior.model, min(self.n_threads, 1 + len(todo) // 16))
+        tally = Tally(some, posterior.model) if self.detail else None
+        sums = None if self.statistics is None else self._blank(len(todo))
+        used = self.rounds.draws(round_)
+        batches = self.rounds.batches(used)
+        key = subkey(_prediction_key(posterior), round_)
+        for chain in range(posterior.n_chains):
+            state = engine.start(posterior.seed, chain)
+            chain_key, sweep = subkey(key, chain), 0
+            for k, draw in enumerate(used):
+                engine.set_importance(state, posterior.q[chain, draw], posterior.q_tilde[chain, draw])
+                for _ in range(1 if k else N_SETTLING):
+                    engine.update_cases(state, subkey(chain_key, sweep), self.numbers[todo])
+                    sweep += 1
+                shares, log_likelihood = engine.summarise(state)
+                self.votes[todo, chain, batches[k]] += shares
+                self.familiarity[todo, chain] += log_likelihood
+                if sums is not None and tally is not None:
+                    neighbors = engine.neighbors(state)
+                    tally.add_neighbors(neighbors, sums.probability, sums.features)
+                    tally.add_influence(neighbors, sums.influence, sums.share)
+                    if self.detail != "shares":
+                        tally.add_explained(neighbors, sums.explained)
+            if sums is not None:
+                sums.share_by_chain[:, chain] = sums.share - sums.share_by_chain[:, :chain].sum(axis=1)
+        if sums is not None and self.statistics is not None:
+            for total, part in zip(self.statistics, sums, strict=True):
+                total[todo] += part
+        self.count(todo, batches)
+
+    def _blank(self, n: int) -> NeighborStatistics:
+        assert self.statistics is not None
+        return NeighborStatistics(*(np.zeros((n, *part.shape[1:]), np.float32) for part in self.statistics))
+
+    def prediction(self) -> Prediction:
+        n_draws, n_chains = self.n_draws(), self.votes.shape[1]
+        each = np.maximum(n_draws, 1.0)
+        if self.statistics is not None:
+            for name, part in self.statistics._asdict().items():
+                draws = each if name == "share_by_chain" else n_chains * each
+                part /= draws.reshape(-1, *[1] * (part.ndim - 1)).astype(np.float32)
+        familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
+        everyone = np.arange(len(each))
+        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), self.statistics)
+
+
+def _prediction_key(posterior: Importances) -> np.uint64:
+    """The key of the random numbers of predictions: no chain of the fit has this number."""
+    from bayespatch.engine.streams import chain_key
+
+    return chain_key(posterior.seed, -1 % 2**63)
 
 
 def review_cases(
@@ -261,7 +570,8 @@ def review_cases(
     past: Data,
     *,
     most: int = MAX_REVIEWED,
-    n_draws: int = N_DRAWS,
+    error: float = ERROR,
+    max_passes: int = 1,
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> Review:
@@ -273,14 +583,18 @@ def review_cases(
         The fit.
     past : Data
         The rows of the training table and its parents; `past.own_parent` says which parent a row is.
+    most : int
+        How many, at most.
+    error, max_passes, n_threads, engine
+        As in `predict_batches`; the error is that of the votes.
     """
     chosen, hidden = cases_to_review(past, most)
-    seen = predict_cases(posterior, hidden, n_draws=n_draws, n_threads=n_threads, engine=engine)
+    seen = predict_cases(posterior, hidden, error=error, max_passes=max_passes, n_threads=n_threads, engine=engine)
     return Review(chosen, seen.mean_votes(), seen.familiarity)
 
 
 def cases_to_review(past: Data, most: int = MAX_REVIEWED) -> tuple[NDArray[np.int64], Data]:
-    """Which past cases a review looks at, at most so many, evenly spread; and these, their classes hidden."""
+    """Which past cases are predicted by the others, at most so many, evenly spread; and these, their classes hidden."""
     n = len(past.x)
     chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
     hidden = np.full(len(chosen), HIDDEN)
@@ -332,59 +646,3 @@ def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
     rows[np.isnan(rows)] = np.nan  # and there is one NaN
     digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows)
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
-
-
-def draws_used(posterior: Importances, n_draws: int = N_DRAWS) -> NDArray[np.int64]:
-    """Which draws of each chain are used: evenly spread, the last among them."""
-    share = min(posterior.n_draws, max(1, -(-n_draws // posterior.n_chains)))
-    return np.linspace(posterior.n_draws - 1, 0, share).round().astype(np.int64)[::-1]
-
-
-def _predict_batch(
-    posterior: Importances, data: Data, detail: Detail, n_draws: int, n_threads: int, name: str
-) -> Prediction:
-    from bayespatch.engine.cpu import chain_key, subkey  # loads Numba
-    from bayespatch.engine.tally import Tally
-
-    (n, n_features), n_parents = data.x.shape, len(data.x_parents)
-    engine: Any = load_engine(name)(data, posterior.model, min(n_threads, 1 + n // CASES_PER_THREAD))
-    numbers = row_numbers(data.x)
-    used = draws_used(posterior, n_draws)
-    votes = np.empty((posterior.n_chains, len(used), n, data.n_classes), dtype=np.float32)
-    familiarity = np.zeros(n)
-    company = None
-    if detail:
-        tally = Tally(data, posterior.model)
-        # Of what the sums are: all that can be told, or shares alone.
-        sizes = (0, 0, 0) if detail == "shares" else (n_features, data.n_classes, posterior.n_chains)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(Company._fields, (n, n_parents))
-        shapes |= {"features": (n, n_parents, sizes[0]), "explained": (n, sizes[0])}
-        shapes |= {"votes_beside": (n, n_parents, sizes[1]), "by_chain": (n, sizes[2], n_parents)}
-        company = Company(**{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
-    for chain in range(posterior.n_chains):
-        influence = np.zeros((n, n_parents) if detail else (0, 0), np.float32)
-        state = engine.start(posterior.seed, chain)
-        key = subkey(chain_key(posterior.seed, chain), -1 % 2**63)  # no sweep of the fit has this number
-        sweep = 0
-        for k, draw in enumerate(used):
-            engine.set_importance(state, posterior.q[chain, draw], posterior.q_tilde[chain, draw])
-            for _ in range(1 if k else N_SETTLING):
-                engine.update_cases(state, subkey(key, sweep), numbers)
-                sweep += 1
-            shares, log_likelihood = engine.summarise(state)
-            votes[chain, k] = shares
-            familiarity += log_likelihood
-            if company is not None:
-                neighbors = engine.neighbors(state)
-                tally.add_neighbors(neighbors, company.probability, company.features)
-                tally.add_influence(neighbors, influence, company.share)
-                if detail != "shares":
-                    tally.add_explained(neighbors, company.explained)
-                    tally.add_votes_beside(neighbors, shares, company.votes_beside)
-        if company is not None:
-            np.add(company.influence, influence, out=company.influence)
-            if detail != "shares":
-                company.by_chain[:, chain] = posterior.n_chains * influence
-    for total in (familiarity, *(company or ())):
-        total /= posterior.n_chains * len(used)
-    return Prediction(votes.reshape(-1, n, data.n_classes), familiarity, company)

@@ -17,7 +17,7 @@ from bayespatch.engine.auto import fastest_engine
 from bayespatch.engine.base import Engine, Sizes
 from bayespatch.memory import bytes_needed, check_memory
 from bayespatch.model import Data, Hyperparameters, Model
-from bayespatch.posterior import Posterior, Settings
+from bayespatch.posterior import Posterior, PredictiveDraws, Settings
 from bayespatch.progress import Tell, progress_meter
 
 # Names are loaded when they are asked for: importing bayespatch does not load Numba.
@@ -210,10 +210,14 @@ def run_chains(
     keep_w: bool = False,
     keep_votes: bool = False,
     begin: Posterior | None = None,
+    predictive: PredictiveDraws | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
 ) -> Posterior:
-    """`sample` where data, model and settings have been checked already; the rest is described there."""
+    """`sample` where data, model and settings have been checked already; the rest is described there.
+
+    `predictive`: draws of q from its own posterior, given which all else is sampled.
+    """
     if settings.chains * settings.draws > _MAX_SUMMED:
         raise ValueError(f"chains*draws={settings.chains * settings.draws} is above 2**24; pass fewer draws")
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
@@ -232,10 +236,10 @@ def run_chains(
     with ExitStack() as stack:
         keeper = None
         if checkpoint is not None:
-            run_of = describe(data, model, settings, keep_w, keep_votes, begin)
+            run_of = describe(data, model, settings, keep_w, keep_votes, begin, predictive)
             keeper = stack.enter_context(opened(checkpoint, run_of, every))
         engines = engine_class.for_chains(settings.chains, data, model, threads // n_at_once)
-        run = Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=begin)
+        run = Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=begin, predictive=predictive)
         if keeper is not None:
             keeper.resume(run)
         run.run(n_at_once, meter, keeper)

@@ -27,7 +27,7 @@ def test_summaries_are_those_of_the_model(kind, likelihood):
     latent = engine.latent(state)
     votes, log_likelihood = np.empty((12, 2)), np.empty(12)
     cases.summarise_cases(
-        engine.constants, engine.tables, state.neighbors, engine.work[0], HYPER.mu0, votes, log_likelihood, 0, 12
+        engine.constants, engine.tables, state.neighbors, engine.work[0], votes, log_likelihood, 0, 12
     )
     np.testing.assert_allclose(votes, bp.class_votes(data, model, latent), rtol=1e-12)
     expected = bp.log_likelihood_features(data, model, latent).sum(axis=1)

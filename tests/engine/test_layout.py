@@ -17,7 +17,9 @@ def test_constants_are_those_of_the_model(likelihood):
     c, t = layout.constants_of(data, model), layout.tables_of(data, model)
     c1, c2 = bp.feature_constants(data, model)
     assert (c.c1, c.lam, c.kind, c.n_features) == (c1, 1.5, 2, 5)
-    assert (c.label_c1, c.label_c2) == bp.label_constants(data, model)
+    label_c1, label_c2 = bp.label_constants(data, model)
+    assert c.label_c2 == label_c2
+    np.testing.assert_array_equal(layout.label_weights(data, model)[1] + c.one, label_c1)
     assert c.prior_odds == pytest.approx(0.25)
     np.testing.assert_allclose(t.feature[C2, :5], c2)
     np.testing.assert_array_equal(t.feature[WINDOW, :5], data.windows)

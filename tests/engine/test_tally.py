@@ -34,7 +34,7 @@ def test_sums_are_those_of_the_model(kind, likelihood):
         expected["z"] += latent.z
         expected["w"] += latent.z[:, :, None] & latent.w
         expected["kappa"] += kappa
-        expected["share"] += cast / (2 * HYPER.mu0 + cast.sum(axis=1, keepdims=True))
+        expected["share"] += cast / (HYPER.mu0_per_class(2).sum() + cast.sum(axis=1, keepdims=True))
         expected["beside"] += latent.z[:, :, None] * votes[:, None]
         expected["explained"] += np.exp(bp.log_likelihood_features(data, model, latent))
     assert found["w"].any()

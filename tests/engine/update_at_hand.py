@@ -8,7 +8,7 @@ from bayespatch.engine.cuda_case import pick
 from bayespatch.engine.cuda_kappa import draw_kappa
 from bayespatch.engine.kernels import N_CANDIDATES
 from bayespatch.engine.streams import key_of, to_unit
-from bayespatch.model import Latent, agreement, feature_constants
+from bayespatch.model import Latent, agreement, feature_constants, label_constants
 
 
 def numbered(key, number):
@@ -27,6 +27,7 @@ class Updating:
         self.c = layout.constants_of(data, model)
         self.c2 = feature_constants(data, model)[1]
         self.mu = model.hyper.mu_per_class(data.n_classes)
+        self.label_c1 = label_constants(data, model)[0]
         self.same = agreement(data)[i]  # (S, P)
         self.votes = ~np.isnan(data.x_parents)
         self.observed = ~np.isnan(data.x[i])
@@ -45,7 +46,8 @@ class Updating:
         if self.y < 0:
             return 1.0
         cast = self.mu[self.y_parents] * z * k
-        mine, every = self.c.label_c1 + cast[self.y_parents == self.y].sum(), self.c.label_c2 + cast.sum()
+        mine = self.label_c1[self.y] + cast[self.y_parents == self.y].sum()
+        every = self.c.label_c2 + cast.sum()
         vote = self.mu[self.y_parents[b]] * strength
         return (mine + vote * (self.y_parents[b] == self.y)) / (every + vote) * every / mine
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from bayespatch.explain.build import Past
+from bayespatch.explain import Past, SecondOpinion, explain_cases
+from bayespatch.explain.ballot import votes_without
 from bayespatch.predict import Neighborhood
+from bayespatch.report import case_page
 from tests.explain.fitted import BAD, explained, fitted, table
 
 NEW, _ = table(20, seed=9)
@@ -44,18 +46,22 @@ def test_it_is_told_in_the_users_own_words():
 
 @pytest.mark.parametrize("model", ["I", "II", "III"])
 def test_votes_come_from_the_shares(model):
-    """With all parents named, the shares of those of a class and half of the base rates' are the votes for it."""
-    clf = fitted(model=model)
-    why = clf.explain(NEW.iloc[0], top=60)
+    """With all parents named, the shares of those of a class and the base rates' are the votes for it."""
+    why = fitted(model=model).explain(NEW.iloc[0], top=60)
     for name, vote in why.votes.items():
         mine = sum(neighbor.vote_share for neighbor in why.neighbors if neighbor.outcome == name)
-        assert mine + why.vote_share_base / 2 == pytest.approx(vote, abs=1e-5)
-    assert why.vote_share_others == pytest.approx(0, abs=1e-6)
+        assert mine + why.tally[name].base_rates == pytest.approx(vote, abs=1e-5)
 
 
 def test_many_at_once_are_the_same_as_one_by_one():
     clf = fitted()
-    assert clf.explain_all(NEW.iloc[:3])[2].to_dict() == clf.explain(NEW.iloc[2]).to_dict()
+    many = clf.explain_all(NEW.iloc[:3])
+    assert many[2].to_dict() == clf.explain(NEW.iloc[2]).to_dict()
+    quick = clf.explain_all(NEW.iloc[:3], reliance=False)
+    assert quick[2].exemplars[0].reliance is None
+    assert "not asked for" in quick[2].to_text()
+    case_page(quick[2])
+    assert [part.vote_share for part in quick[2].exemplars] == [part.vote_share for part in many[2].exemplars]
 
 
 def test_a_known_outcome_counts_for_the_neighbors_and_not_for_the_prediction():
@@ -70,15 +76,26 @@ def test_a_known_outcome_counts_for_the_neighbors_and_not_for_the_prediction():
     assert of[1] > of[0]
 
 
-def test_a_past_case_does_not_speak_on_itself():
+def test_a_past_case_does_not_vote_on_itself():
     clf = fitted()
     for known in (True, False):
         why = clf.explain_past(5, known=known, top=60)
         assert why.id == "patient-5"
         assert 5 not in [neighbor.index for neighbor in why.neighbors]
         assert (why.outcome is not None) == known
-    itself = clf.explain(table()[0].iloc[5], top=60)
-    assert 5 in [neighbor.index for neighbor in itself.neighbors]
+    X = table()[0]
+    named, nameless = clf.explain(X.iloc[5], top=60), clf.explain(X.iloc[5].to_dict(), top=60)
+    for why in (named, nameless):
+        assert [guard.kind for guard in why.guards if guard.kind == "itself"] == ["itself"]
+        assert 5 not in [neighbor.index for neighbor in why.neighbors]
+        assert 5 not in [member.index for part in why.exemplars for member in part.members]
+    allowed = clf.explain(X.iloc[5], top=60, exclude_self=False)
+    assert 5 in [neighbor.index for neighbor in allowed.neighbors]
+    assert "itself" not in [guard.kind for guard in allowed.guards]
+    twin = clf.explain(X.iloc[5].rename("somebody else"), top=60)
+    assert 5 in [neighbor.index for neighbor in twin.neighbors]
+    after = clf.what_if(X.iloc[5], {"pulse": 77}).after
+    assert 5 not in [member.index for part in after.exemplars for member in part.members]
 
 
 def test_a_past_case_as_if_it_were_new_is_that_of_the_review():
@@ -90,15 +107,59 @@ def test_a_past_case_as_if_it_were_new_is_that_of_the_review():
 
 
 def test_reliance_is_the_effect_of_taking_a_case_away():
-    """A case that is hardly ever a neighbor cannot matter; and the effect is that on the predicted class."""
+    """A case that is hardly ever a neighbor cannot matter; the effect is on the last class, whichever is predicted."""
     for model in ("I", "II", "III"):
-        why = fitted(model=model).explain(NEW.iloc[1], top=60)
-        seldom = [neighbor for neighbor in why.neighbors if neighbor.probability < 0.02]
-        assert seldom
-        assert max(abs(neighbor.reliance) for neighbor in seldom) < 0.1
-        strong = why.neighbors[:10]
-        sign = [-1 if neighbor.dissents else 1 for neighbor in strong]
-        assert np.dot(sign, [neighbor.reliance for neighbor in strong]) > 0
+        for row in (0, 1):
+            why = fitted(model=model).explain(NEW.iloc[row], top=60)
+            assert why.reliance_class == "sick <i>"
+            seldom = [neighbor for neighbor in why.neighbors if neighbor.probability < 0.02]
+            assert seldom
+            assert max(abs(neighbor.reliance) for neighbor in seldom) < 0.1
+            for parts in (why.neighbors[:10], why.exemplars):
+                sign = [1 if part.outcome == "sick <i>" else -1 for part in parts]
+                assert np.dot(sign, [part.reliance for part in parts]) > 0
+
+
+def test_votes_without_a_crowd_are_those_of_a_model_without_it():
+    """Deleting the parents, and the same votes as long as nobody is deleted."""
+    clf = fitted()
+    posterior, new, _ = clf._cases_of(NEW.iloc[:2])
+    nobody = np.zeros((2, 60), dtype=bool)
+    np.testing.assert_allclose(votes_without(posterior, new, nobody, {}), clf.predict_votes(NEW.iloc[:2]))
+    some = nobody.copy()
+    some[1, clf.y_ == 1] = True
+    votes = votes_without(posterior, new, some, {})
+    np.testing.assert_allclose(votes[0], clf.predict_votes(NEW.iloc[:1])[0])
+    assert votes[1, 0] > 0.8  # what is left are the base rates, half of which are of either class
+    some[:] = True
+    np.testing.assert_allclose(votes_without(posterior, new, some, {}), 0.5)
+
+
+def test_a_second_opinion_is_pooled_and_shown():
+    clf = fitted()
+    posterior, new, encoded = clf._cases_of(NEW.iloc[:2])
+    cases = clf._words_of(NEW.iloc[:2], encoded, None)
+    other = np.array([[0.9, 0.1], [0.2, 0.8]])
+    second = SecondOpinion(other, 0.25, lambda a, b: 0.75 * a + 0.25 * b, np.arange(8.0).reshape(2, 4))
+    alone = list(explain_cases(posterior, new, cases, clf._told_past(clf.parents_)))
+    both = list(explain_cases(posterior, new, cases, clf._told_past(clf.parents_), second=second))
+    for k, (one, two) in enumerate(zip(alone, both, strict=True)):
+        precedents, pooled = np.array(list(one.probabilities.values())), np.array(list(two.probabilities.values()))
+        np.testing.assert_allclose(pooled, 0.75 * precedents + 0.25 * other[k])
+        assert two.opinions.precedents == pytest.approx(one.probabilities)
+        assert two.opinions.disagreement == pytest.approx(np.abs(precedents - other[k]).max())
+        assert two.to_dict()["opinions"]["points"][1] == {"feature": "pain", "points": 4.0 * k + 1}
+        for name, p in two.probabilities.items():
+            low, high = two.intervals[name]
+            assert low <= p + 1e-9
+            assert p <= high + 1e-9
+        assert two.votes == one.votes
+        for a, b in zip(one.exemplars, two.exemplars, strict=True):
+            assert b.reliance == pytest.approx(0.75 * a.reliance)
+    unexplained = next(
+        explain_cases(posterior, new, cases, clf._told_past(clf.parents_), second=second._replace(points=None))
+    )
+    assert unexplained.to_dict()["opinions"]["points"] is None
 
 
 def test_percentiles_of_like_cases_are_uniform():
@@ -110,7 +171,7 @@ def test_percentiles_of_like_cases_are_uniform():
 
 
 def _past(familiarity):
-    return Past(None, None, None, (), None, (), "", None, familiarity, {})
+    return Past(*[None] * 11, familiarity, None, None, None, {})
 
 
 def test_a_single_chain_has_nothing_to_be_compared_with():

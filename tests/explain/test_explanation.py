@@ -5,16 +5,18 @@ import pandas as pd
 import pytest
 
 from bayespatch import Explanation
-from tests.explain.fitted import BAD, explained
+from tests.explain.fitted import BAD, explained, fitted
 
 KEYS = {  # fixed: other programs rely on them
-    "case": {"id", "values"},
-    "prediction": {"class", "probabilities", "intervals", "votes"},
+    "case": {"id", "values", "warnings"},
+    "prediction": {"class", "probabilities", "intervals", "votes", "error", "like_this"},
     "precedent": {"adequate", "percentile"},
     "stability": {"overlap"},
 }
 NEIGHBOR = {"index", "id", "outcome", "probability", "influence", "vote_share", "reliance", "features"}
-FEATURE = {"name", "value", "importance", "explained", "neighbors"}
+EXEMPLAR = {"index", "id", "outcome", "stands_for", "vote_share", "features"}
+FEATURE = {"name", "value", "importance", "importance_interval", "explained", "neighbors"}
+PATCH = {"value", "agrees", "matters"}
 
 
 def test_the_keys_that_other_programs_rely_on():
@@ -23,10 +25,15 @@ def test_the_keys_that_other_programs_rely_on():
     for part, keys in KEYS.items():
         assert keys <= set(data[part])
     assert data["neighbors"]
-    for neighbor in [*data["neighbors"], *data["dissenting"]]:
-        assert set(neighbor) >= NEIGHBOR
-        assert list(neighbor["features"]) == ["age", "pain", BAD, "pulse"]
-        assert all(set(patch) == {"value", "agrees", "matters"} for patch in neighbor["features"].values())
+    assert data["opinions"] is None
+    assert set(data["prediction"]["like_this"]) >= {"low", "high", "n", "n_class"}
+    assert data["base_rates"] == data["vote_shares"]["base_rates"]
+    for keys, parts in ((NEIGHBOR, [*data["neighbors"], *data["contradicting"]]), (EXEMPLAR, data["exemplars"])):
+        assert parts
+        for part in parts:
+            assert set(part) >= keys
+            assert list(part["features"]) == ["age", "pain", BAD, "pulse"]
+            assert all(set(patch) >= PATCH for patch in part["features"].values())
     assert all(set(feature) >= FEATURE for feature in data["features"])
 
 
@@ -50,32 +57,63 @@ def test_numbers_add_up(model):
     assert 0 < why.precedent.percentile <= 1
 
 
-def test_neighbors_are_ranked_and_the_dissenting_ones_dissent():
+def test_exemplars_and_base_rates_are_all_votes():
+    why = explained()
+    data = why.to_dict()
+    assert data["vote_shares"]["exemplars"] == pytest.approx(sum(part.vote_share for part in why.exemplars))
+    for name, by in data["tally"].items():
+        assert sum(by.values()) == pytest.approx(why.votes[name], abs=1e-6)
+        crowds = sum(part.vote_share for part in why.exemplars if part.label == name)
+        assert by["exemplars"] == pytest.approx(crowds, abs=1e-6)
+    assert data["vote_shares"]["others"] <= 0.1
+    shares = [part.vote_share for part in why.exemplars]
+    assert shares == sorted(shares, reverse=True)
+    members = [member.index for part in why.exemplars for member in part.members]
+    assert len(set(members)) == len(members)
+    for part in why.exemplars:
+        assert part.stands_for == len(part.members)
+        assert part.index in [member.index for member in part.members]
+        assert sum(member.vote_share for member in part.members) == pytest.approx(part.vote_share)
+        assert all(member.outcome == part.outcome for member in part.members)
+        assert part.supports == (part.outcome == why.predicted)
+    assert why.distances.to_exemplar < why.distances.between_voters
+
+
+def test_neighbors_are_ranked_and_the_contradicting_ones_contradict():
     why = explained()
     influence = [neighbor.influence for neighbor in why.neighbors]
     assert influence == sorted(influence, reverse=True)
-    assert why.dissenting
-    assert all(other.dissents and other.outcome != why.predicted for other in why.dissenting)
-    assert all(neighbor.dissents == (neighbor.outcome != why.predicted) for neighbor in why.shown)
+    assert why.contradicting
+    assert all(not other.supports and other.outcome != why.predicted for other in why.contradicting)
+    assert all(neighbor.supports == (neighbor.outcome == why.predicted) for neighbor in why.shown)
     indices = [neighbor.index for neighbor in why.shown]
     assert len(set(indices)) == len(indices)
 
 
-def test_features_name_the_neighbors_that_explain_them():
+def test_features_name_those_who_agree_in_them():
     why = explained()
-    by_index = {neighbor.index: neighbor for neighbor in why.shown}
     for feature in why.features:
-        marked = {index for index, neighbor in by_index.items() if neighbor.features[feature.name].marked}
-        assert set(feature.neighbors) == marked
+        for named, shown in ((feature.neighbors, why.shown), (feature.exemplars, why.exemplars)):
+            agree = {part.index for part in shown if part.features[feature.name].comparison in ("same", "close")}
+            assert set(named) == agree
         assert feature.value == why.values[feature.name]
+        low, high = feature.importance_interval
+        assert low <= feature.importance <= high
 
 
-def test_the_frame_has_a_row_for_each_neighbor_and_feature():
+def test_importance_intervals_are_quantiles_of_the_draws():
+    clf, why = fitted(), explained()
+    draws = clf.posterior_.q.reshape(-1, 4)
+    found = [feature.importance_interval for feature in why.features]
+    np.testing.assert_allclose(found, np.quantile(draws, [0.05, 0.95], axis=0).T)
+
+
+def test_the_frame_has_a_row_for_each_past_case_and_feature():
     why = explained()
     frame = why.to_frame()
     assert isinstance(frame, pd.DataFrame)
-    assert len(frame) == len(why.shown) * len(why.features)
+    assert len(frame) == (len(why.exemplars) + len(why.shown)) * len(why.features)
     first = frame.iloc[0]
-    assert first["feature"] == "age"
-    assert first["value"] == why.shown[0].features["age"].value
-    assert np.isclose(first["influence"], why.shown[0].influence)
+    assert (first["shown"], first["feature"]) == ("exemplar", "age")
+    assert first["value"] == why.exemplars[0].features["age"].value
+    assert np.isclose(first["vote_share"], why.exemplars[0].vote_share)

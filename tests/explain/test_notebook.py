@@ -33,12 +33,12 @@ def test_names_and_values_are_texts_and_no_tags():
 def test_the_figures_are_those_of_the_data():
     why = explained()
     _, text = read(why._repr_html_())
-    for neighbor in why.shown:
-        assert neighbor.id in text
-        assert f"{neighbor.influence:.2f}" in text
+    for part in why.exemplars:
+        assert part.id in text
+        assert words.points(part.reliance) in text
     for feature in why.features:
         assert f"{feature.importance:.2f}" in text
-    assert words.prediction(why) in text
+    assert words.prediction(why.to_dict()) in text
 
 
 def test_no_precedent_is_an_alert():

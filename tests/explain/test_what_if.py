@@ -17,9 +17,9 @@ def test_both_explanations_and_what_changed():
     assert found.after.to_dict() == clf.explain({**ROW, "pain": 1, "age": 63}).to_dict()
     assert found.shift["sick <i>"] > 0.2
     assert sum(found.shift.values()) == pytest.approx(0, abs=1e-12)
-    moves = found.neighbors
-    assert {*moves["stay"], *moves["leave"]} == {neighbor.index for neighbor in found.before.neighbors}
-    assert {*moves["stay"], *moves["come"]} == {neighbor.index for neighbor in found.after.neighbors}
+    moves = found.exemplars
+    assert {*moves["stay"], *moves["leave"]} == {part.index for part in found.before.exemplars}
+    assert {*moves["stay"], *moves["come"]} == {part.index for part in found.after.exemplars}
 
 
 def test_it_is_data_text_and_html():

@@ -17,9 +17,23 @@ def test_axes_are_those_given_or_new_ones():
     pyplot.close("all")
 
 
-def test_texts_are_shortened():
-    assert canvas.shortened("abcdef", 6) == "abcdef"
-    assert canvas.shortened("abcdefg", 6) == "abcde…"
+def test_figures_are_not_kept_by_pyplot():
+    before = pyplot.get_fignums()
+    canvas.axes_of(None, 3, 2)
+    assert pyplot.get_fignums() == before
+
+
+def test_texts_are_wrapped_at_words():
+    assert canvas.wrapped("no heart disease", 9) == "no heart\ndisease"
+    assert canvas.wrapped("a b c d e f", 3, 2) == "a b\nc…"
+    assert canvas.wrapped("", 5) == ""
+
+
+def test_a_dollar_is_a_dollar():
+    ax = canvas.axes_of(None, 3, 2)
+    ax.set_title("cost in $ and $\\frac$ more")
+    ax.set_yticks([0, 1], ["$a", "b$"])
+    canvas.finished(ax).canvas.draw()  # as a formula it would be refused
 
 
 def test_without_matplotlib_the_install_command_is_named(monkeypatch):
@@ -32,7 +46,7 @@ def test_without_matplotlib_the_install_command_is_named(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"bayespatch\[plot\]"):
-        canvas.pyplot()
+        canvas.new_figure(1, 1)
 
 
 def luminance(color):

@@ -5,7 +5,7 @@ import pytest
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-from bayespatch import plot
+from bayespatch import metrics, plot
 from tests.explain.fitted import fitted
 
 
@@ -15,27 +15,29 @@ def closed():
     pyplot.close("all")
 
 
-@pytest.mark.parametrize("picture", ["importance", "probabilities", "parents", "calibration"])
-def test_pictures_return_their_axes(picture):
+@pytest.mark.parametrize("picture", ["importance", "probabilities", "parents", "calibration", "roc", "decision_curve"])
+def test_pictures_return_their_figure(picture):
     clf = fitted()
     draw = getattr(plot, picture)
     _, ax = pyplot.subplots()
-    assert draw(clf, ax) is ax
+    assert draw(clf, ax) is ax.figure
+    known = pyplot.get_fignums()
     own = draw(clf)
-    assert own.figure is not ax.figure
-    own.figure.canvas.draw()
+    assert own is not ax.figure
+    assert pyplot.get_fignums() == known
+    own.canvas.draw()
 
 
 def test_the_most_important_feature_is_on_top():
     clf = fitted()
-    names = [label.get_text() for label in plot.importance(clf).get_yticklabels()]
+    names = [label.get_text() for label in plot.importance(clf).axes[0].get_yticklabels()]
     assert names[-1][:20] == clf.schema_.names[clf.feature_importances_.argmax()][:20]
     assert len(names) == 4
 
 
 def test_every_past_case_is_a_point():
     clf = fitted()
-    ax = plot.probabilities(clf)
+    ax = plot.probabilities(clf).axes[0]
     points = np.concatenate([line.get_xdata() for line in ax.lines if line.get_linestyle() == "None"])
     expected = clf.calibration_.apply(clf.review_.votes)[:, 1]
     np.testing.assert_allclose(np.sort(points), np.sort(expected))
@@ -43,17 +45,30 @@ def test_every_past_case_is_a_point():
 
 def test_the_parents_are_those_with_most_cases():
     clf = fitted()
-    ax = plot.parents(clf, top=5)
+    ax = plot.parents(clf, top=5).axes[0]
     expected = np.argsort(-clf.posterior_.z_mean.sum(axis=0), kind="stable")[:5]
     assert [label.get_text()[:8] for label in ax.get_xticklabels()] == [clf.ids_[row][:8] for row in expected]
     assert ax.images[0].get_array().shape == (4, 5)
+    assert ax.images[0].get_clim() == (0, 1)
 
 
 def test_traces_and_rhat():
     clf = fitted()
-    trace, rhat = plot.diagnostics(clf)
+    trace, rhat = plot.diagnostics(clf).axes
     assert len(trace.lines) == clf.posterior_.n_chains
     np.testing.assert_array_equal(trace.lines[1].get_ydata(), clf.posterior_.log_joint[1])
     assert len(rhat.get_yticklabels()) == len(clf.diagnostics_.names)
     axes = pyplot.subplots(1, 2)[1]
-    assert list(plot.diagnostics(clf, axes)) == list(axes)
+    assert plot.diagnostics(clf, axes) is axes[0].figure
+
+
+def test_curves_are_those_of_the_metrics():
+    clf = fitted()
+    p, hit = clf.calibration_.apply(clf.review_.votes)[:, 1], clf.y_[clf.review_.rows] == 1
+    line = plot.roc(clf).axes[0].lines[1]
+    np.testing.assert_allclose(np.column_stack([line.get_xdata(), line.get_ydata()]), metrics.roc_points(p, hit))
+    nobody, everybody, ours = plot.decision_curve(clf).axes[0].lines
+    rows = metrics.threshold_table(p, hit, tuple(ours.get_xdata()))
+    np.testing.assert_allclose(ours.get_ydata(), [row.net_benefit for row in rows])
+    np.testing.assert_allclose(everybody.get_ydata(), [row.net_benefit_all for row in rows])
+    assert set(nobody.get_ydata()) == {0}

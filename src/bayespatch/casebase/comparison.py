@@ -28,9 +28,12 @@ class LeaveOneOut(NamedTuple):
 def leave_one_out(clf: Any) -> LeaveOneOut:
     """The leave-one-out results of a fitted classifier, by the ids of the cases."""
     rows = clf.review_.rows
+    probabilities = clf.calibration_.apply(clf.review_.votes)
+    if clf.pool_ is not None:
+        probabilities = clf.pool_.combine(clf.opinion_.loo[rows], probabilities)
     return LeaveOneOut(
         tuple(int(clf.ids_[row]) for row in rows.tolist()),
-        clf.calibration_.apply(clf.review_.votes),
+        probabilities,
         np.asarray(clf.y_)[rows],
         tuple(clf.class_names_),
     )

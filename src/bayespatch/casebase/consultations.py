@@ -55,9 +55,11 @@ class Decision(NamedTuple):
 
 def explain(clf: Any, values: dict[str, Value], known: Definition, top: int, level: float) -> dict[str, Any]:
     """What the model shows about a case, and what is unusual about its values."""
-    shown: dict[str, Any] = clf.explain(values, top=top, level=level).to_dict()
-    case = shown["case"]
-    case["warnings"] = [*(case.get("warnings") or ()), *known.features.warnings(values)]
+    # A past case with the same values is somebody else: this one is open.
+    shown: dict[str, Any] = clf.explain(values, top=top, level=level, exclude_self=False).to_dict()
+    unusual = known.features.warnings(values)
+    shown["case"]["warnings"] += unusual
+    shown["case"]["warning_kinds"] += ["dictionary"] * len(unusual)
     return shown
 
 

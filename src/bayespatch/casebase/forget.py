@@ -5,9 +5,10 @@ What stays: the number of the case, and in the audit who forgot it, when and why
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, cast, delete, func, insert, select, update
+from sqlalchemy import Text, cast, delete, func, insert, or_, select, update
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import models
@@ -18,8 +19,12 @@ from bayespatch.casebase.refit import drop_checkpoints, public_levels
 from bayespatch.casebase.tables import cases, consultations, decisions, model_parts, settings, training
 from bayespatch.casebase.tables import models as model_rows
 from bayespatch.casebase.without import without_case
+from bayespatch.encode.column import number_text
 
-_KEPT = ("index", "probability", "influence", "vote_share", "reliance", "dissents", "stands_for")  # numbers of a vote
+# Numbers of a vote, and the others in a crowd
+_KEPT = ("index", "probability", "influence", "vote_share", "reliance", "supports", "stands_for", "alike", "members")
+_RANGE = "outside the range of the past cases"  # a warning that states the ends of that range
+WITHDRAWN_WARNING = "A warning stood here that named a past case which was forgotten since."
 
 
 class Forgotten(NamedTuple):
@@ -79,7 +84,7 @@ def _forget(transaction: Transaction, case: int | str, reason: str, database: Da
     n_own = transaction.execute(select(func.count()).select_from(own.subquery())).scalar_one()
     transaction.execute(delete(decisions).where(decisions.c.consultation_id.in_(own)))
     transaction.execute(delete(consultations).where(consultations.c.case_id == row.id))
-    n_redacted = _redact_others(transaction, row.id)
+    n_redacted = _redact_others(transaction, row.id, row.values)
     versions, removed = [], []
     for model in models.trained_on(transaction.connection, row.id):
         clf = models.read_model(transaction.connection, model.version, model.sha256, database.folder)
@@ -119,14 +124,29 @@ def _without_change(metrics: dict[str, Any] | None, case_id: int) -> dict[str, A
     return {**metrics, "both": {**metrics["both"], "changes": changes}}
 
 
-def _redact_others(transaction: Transaction, case_id: int) -> int:
+def _redact_others(transaction: Transaction, case_id: int, values: dict[str, Any]) -> int:
     """Explanations that others were given name the case as a neighbor: only the numbers of its vote stay there."""
-    named = cast(consultations.c.explanation, Text).like(f'%"id": "{case_id}"%')
+    numbers = [number_text(float(v)) for v in values.values() if isinstance(v, int | float) and not isinstance(v, bool)]
+    said = cast(consultations.c.explanation, Text)
+    named = or_(said.like(f'%"id": "{case_id}"%'), said.like(f"%#{case_id}%"), said.like(f"%{_RANGE}%"))
     rows = transaction.execute(select(consultations.c.id, consultations.c.explanation).where(named)).all()
+    n_changed = 0
     for row in rows:
         new = redacted(row.explanation, str(case_id))
-        transaction.execute(update(consultations).where(consultations.c.id == row.id).values(explanation=new))
-    return len(rows)
+        new["case"]["warnings"] = [_without_name(text, case_id, numbers) for text in new["case"]["warnings"]]
+        if new != row.explanation:
+            transaction.execute(update(consultations).where(consultations.c.id == row.id).values(explanation=new))
+            n_changed += 1
+    return n_changed
+
+
+def _without_name(warning: str, case_id: int, numbers: list[str]) -> str:
+    """A warning, unless it names the case, or states one of its numbers as the end of a range."""
+    ends = warning.partition(_RANGE)[2] if _RANGE in warning else ""
+    words = {word.strip(".,") for word in ends.split()}
+    if words & set(numbers) or re.search(rf"#{case_id}(?!\d)", warning):
+        return WITHDRAWN_WARNING
+    return warning
 
 
 def redacted(part: Any, case: str) -> Any:
@@ -142,5 +162,5 @@ def redacted(part: Any, case: str) -> Any:
     if not isinstance(part, dict):
         return part
     if part.get("id") == case:
-        return {"id": None, "forgotten": True} | {name: part[name] for name in _KEPT if name in part}
+        return {"id": None, "forgotten": True} | {name: redacted(part[name], case) for name in _KEPT if name in part}
     return {name: redacted(one, case) for name, one in part.items()}

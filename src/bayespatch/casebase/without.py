@@ -1,8 +1,8 @@
 """A fitted model without one of its past cases.
 
-Removing a past case takes its vote away and leaves the importances as they are: predictions are exactly those of the
-model with that parent taken out (`bayespatch.predict.without_parent`), given the same importances. Only a refit
-removes what the importances have learned from the case.
+Removing a past case takes its vote away and leaves as they are the importances, the calibration and the coefficients of
+the second opinion: predictions are exactly those of the model with that parent taken out
+(`bayespatch.predict.without_parent`), given these. Only a refit removes what they have learned from the case.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from bayespatch.dictionary import Value
 from bayespatch.encode import Schema
 from bayespatch.encode.column import MISSING_NUMBER, Column
+from bayespatch.second_opinion import AdditiveScore
+from bayespatch.second_opinion.design import Term
 
 GONE = "withdrawn"  # what a value is called that only the removed case had
 
@@ -34,8 +36,8 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
     levels : dict, optional
         Values that columns may have, whoever has them, by column: what a data dictionary lists is nobody's secret. Any
         other value that no one else has is also taken out of the schema: a level loses its name, and an edge, a knot
-        or an end of a range moves to where the remaining cases put it. The codes of the remaining cases stay; a new
-        number that lies in the gap around the removed one may fall on the other side.
+        or an end of a range moves to where the remaining cases put it, in the second opinion as well. The codes of the
+        remaining cases stay; a new number that lies in the gap around the removed one may fall on the other side.
 
     Returns
     -------
@@ -79,7 +81,38 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
         kept_votes=None if votes is None else np.delete(votes, cases, axis=2),
     )
     new.schema_ = _without_values(clf.schema_, clf.values_[row], new.values_, levels or {})
+    if clf.opinion_ is not None:
+        new.opinion_ = _opinion_without(clf.opinion_, row, clf.values_[row], new.values_, new.schema_)
     return new
+
+
+def _opinion_without(
+    opinion: Any, row: int, own: NDArray[np.float64], rest: NDArray[np.float64], schema: Schema
+) -> Any:
+    """The second opinion without what it keeps of the case: its leave-one-out row, and marks that were its values."""
+    opinion = replace(opinion, loo=np.delete(opinion.loo, row, axis=0))
+    if not isinstance(opinion, AdditiveScore):  # a user's own has coefficients alone
+        return opinion
+    terms = [
+        _term_without(term, float(own[j]), rest[:, j], schema.columns[j]) for j, term in enumerate(opinion.design.terms)
+    ]
+    return replace(opinion, design=replace(opinion.design, terms=tuple(terms)))
+
+
+def _term_without(term: Term, own: float, rest: NDArray[np.float64], column: Column) -> Term:
+    known = np.unique(rest[~np.isnan(rest) & (rest != MISSING_NUMBER)])
+    if np.isnan(own) or own == MISSING_NUMBER or own in known:
+        return term
+    if column.is_coded:
+        place = int(own) if own.is_integer() and 0 <= own < len(term.scores) else -1
+        if place < 0 or column.values[place] == term.scores[place]:  # its name stays, and so may its number
+            return term
+        own = term.scores[place]
+        known = np.array(sorted({score for code, score in enumerate(term.scores) if code in known}))
+        scores = tuple(term.center if code == place else score for code, score in enumerate(term.scores))
+        term = replace(term, scores=scores)
+    low, high = (_moved((end,), own, known)[0] for end in (term.low, term.high))
+    return replace(term, low=low, high=high, knots=_moved(term.knots, own, known))
 
 
 def _renumbered(rows: NDArray[np.int64], gone: int) -> NDArray[np.int64]:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from bayespatch.model import Data, Latent, Model
 
+FARTHEST = 1e9  # from 0, of any number in a state: logits of the smallest Beta shapes that are allowed are nearer
+
 
 class Observation(NamedTuple):
     """What is kept of a chain after a sweep."""
@@ -72,6 +74,10 @@ class Engine(ABC):
     def sweep(self, state: Any, adapt: bool = False) -> None:
         """Update every latent variable once, in place. `adapt`: step sizes may be tuned (warm-up only)."""
 
+    def sweep_given_q(self, state: Any, q: NDArray[Any]) -> None:
+        """Update everything but q once, in place, given q (P,). An engine that cannot is refused before it starts."""
+        raise ValueError(f"{type(self).__name__} samples the importances and cannot take them as given")
+
     @abstractmethod
     def observe(self, state: Any) -> Observation:
         """The quantities that are kept."""
@@ -118,6 +124,8 @@ class Engine(ABC):
                 raise ValueError(
                     f"{name} is {found.dtype} of shape {found.shape}, and should be {array.dtype} of {array.shape}"
                 )
+            if found.dtype.kind == "f" and not np.all(np.abs(found) <= FARTHEST):  # nor NaN
+                raise ValueError(f"{name} has values that are not finite, or beyond {FARTHEST:g}")
         if (int(arrays["seed"]), int(arrays["chain"])) != (state.seed, state.chain):
             raise ValueError(f"the state is of chain {arrays['chain']} with seed {arrays['seed']}")
 

@@ -17,7 +17,7 @@ from bayespatch.engine.summing import (
     redraw_by_counts,
     redraw_by_settings,
 )
-from bayespatch.engine.votes import AGREE, C2, CASE_MISSING, ONE, TOTAL, count_votes, is_on, vote_weight
+from bayespatch.engine.votes import AGREE, C2, CASE_MISSING, MU, MU0, ONE, TOTAL, count_votes, is_on, vote_weight
 
 
 @compiled
@@ -104,7 +104,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
 
 
 @compiled
-def summarise_cases(c, tables, neighbors, work, mu0, votes, log_likelihood, first, last):
+def summarise_cases(c, tables, neighbors, work, votes, log_likelihood, first, last):
     """Vote shares and log likelihood of cases first..last-1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     _, _, _, _, _, counts, class_votes, by_weight, label_factor, _, _, _, _ = work
@@ -118,12 +118,13 @@ def summarise_cases(c, tables, neighbors, work, mu0, votes, log_likelihood, firs
             if x[i, j] != CASE_MISSING:
                 log += math.log((c.c1 + c.lam * counts[AGREE, j]) / (feature[C2, j] + c.lam * counts[TOTAL, j]))
         cast = 0.0
-        for m in range(mu.shape[0]):
-            cast += mu[m] * class_votes[m]
-        for m in range(mu.shape[0]):
-            votes[i, m] = (mu0 + mu[m] * class_votes[m]) / (mu.shape[0] * mu0 + cast)
+        for m in range(mu.shape[1]):
+            cast += mu[MU, m] * class_votes[m]
+        for m in range(mu.shape[1]):
+            votes[i, m] = (mu[MU0, m] + mu[MU, m] * class_votes[m]) / (c.label_c2 - c.one + cast)
         if y[i] >= 0:
-            log += math.log((c.label_c1 + mu[y[i]] * class_votes[y[i]]) / (c.label_c2 + cast))
+            own = c.one + mu[MU0, y[i]] + mu[MU, y[i]] * class_votes[y[i]]
+            log += math.log(own / (c.label_c2 + cast))
         log_likelihood[i] = log
 
 
@@ -194,15 +195,15 @@ def add_w(neighbors, w_sum):
 
 
 @compiled
-def add_kappa(c, y_parents, mu, mu0, neighbors, kappa_sum, share_sum):
+def add_kappa(c, y_parents, mu, neighbors, kappa_sum, share_sum):
     """kappa, and the share of each neighbor in all that is voted for the classes; the rest of it is the base rates'."""
     for i in range(neighbors.n.shape[0]):
-        cast = mu.shape[0] * mu0
+        cast = c.label_c2 - c.one
         for s in range(neighbors.n[i]):
             k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
-            cast += mu[y_parents[neighbors.parent[i, s]]] * k
+            cast += mu[MU, y_parents[neighbors.parent[i, s]]] * k
         for s in range(neighbors.n[i]):
             b = neighbors.parent[i, s]
             k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
             kappa_sum[i, b] += k
-            share_sum[i, b] += mu[y_parents[b]] * k / cast
+            share_sum[i, b] += mu[MU, y_parents[b]] * k / cast

@@ -15,7 +15,7 @@ from scipy.special import betaln, digamma, expit, logit, polygamma
 from bayespatch.engine import cases, importance, layout
 from bayespatch.engine.base import Engine, Observation, Sizes
 from bayespatch.engine.layout import Neighbors
-from bayespatch.engine.streams import compiled, key_of, normal, open_stream, uniform
+from bayespatch.engine.streams import chain_key, compiled, key_of, normal, open_stream, subkey, uniform
 from bayespatch.model import Data, Latent, Model, log_beta_density
 
 PRIOR, CASES, TURNS = 0, 0, 1  # what a stream is for: of a chain, of a sweep (the last: and on),
@@ -99,6 +99,14 @@ class CpuEngine(Engine):
             turn_key = subkey(key, TURNS + turn)
             self.move_importance(state, turn_key, adapt)
             self.draw_importance(state, turn_key)
+        state.n_sweeps += 1
+
+    def sweep_given_q(self, state: CpuState, q: NDArray[Any]) -> None:
+        """The cases given q-tilde, then q-tilde given q and w."""
+        state.logit_q = logit_inside(q)
+        key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
+        self.update_cases(state, subkey(key, CASES))
+        self.draw_q_tilde(state, subkey(key, TURNS), *self.count_neighbors(state))
         state.n_sweeps += 1
 
     def update_cases(self, state: CpuState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
@@ -201,15 +209,20 @@ class CpuEngine(Engine):
     def draw_importance(self, state: CpuState, key: np.uint64) -> None:
         """q given w with q-tilde integrated out, then q-tilde given both."""
         hyper = self.model.hyper
-        n_parents = state.logit_q_tilde.shape[0]
         n_neighbors, n_on = self.count_neighbors(state)
         sigma2 = float(hyper.sigma2)
         importance.draw_q_given_w(
             state.logit_q, n_neighbors, n_on, *hyper.q_prior(len(state.logit_q)), sigma2, subkey(key, GLOBAL)
         )
-        parents_key = subkey(key, PARENTS)
+        self.draw_q_tilde(state, key, n_neighbors, n_on)
+
+    def draw_q_tilde(
+        self, state: CpuState, key: np.uint64, n_neighbors: NDArray[np.int64], n_on: NDArray[np.int64]
+    ) -> None:
+        """q-tilde given q and w."""
+        parents_key, sigma2 = subkey(key, PARENTS), float(self.model.hyper.sigma2)
         self.over(
-            n_parents,
+            state.logit_q_tilde.shape[0],
             lambda _, first, last: importance.draw_q_tilde_given_w(
                 state.logit_q_tilde, state.logit_q, n_neighbors, n_on, sigma2, parents_key, first, last
             ),
@@ -261,7 +274,7 @@ class CpuEngine(Engine):
         self.over(
             n_cases,
             lambda thread, first, last: cases.summarise_cases(
-                self.constants, self.tables, state.neighbors, self.work[thread], float(self.model.hyper.mu0),
+                self.constants, self.tables, state.neighbors, self.work[thread],
                 votes, log_likelihood, first, last,
             ),
         )  # fmt: skip
@@ -323,15 +336,6 @@ def log_prior(
 def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:
     """logit p, finite also where single precision has rounded p to 0 or 1."""
     return np.asarray(logit(np.clip(p.astype(np.float64), 1e-300, 1.0 - 2.0**-25)))
-
-
-def subkey(key: np.uint64, number: int) -> np.uint64:
-    """`key_of` for Python, to which Numba returns a plain int."""
-    return np.uint64(key_of(key, np.uint64(number)))
-
-
-def chain_key(seed: int, chain: int) -> np.uint64:
-    return subkey(subkey(np.uint64(0), seed), chain)
 
 
 @compiled

@@ -33,11 +33,9 @@ from bayespatch.engine.cpu import (
     TURNS,
     CpuEngine,
     CpuState,
-    chain_key,
     first_capacity,
     log_prior,
     logit_inside,
-    subkey,
 )
 from bayespatch.engine.cuda_case import Entries, Importance, Table, words_of
 from bayespatch.engine.cuda_importance import Chain, Move, Parents, Prior
@@ -46,6 +44,7 @@ from bayespatch.engine.cuda_launch import Launcher, grid_of_pairs, grid_over, po
 from bayespatch.engine.cuda_memory import blank, check_fits, from_card, group_size, overwrite, require_card, to_card
 from bayespatch.engine.cuda_nodes import Nodes, make_nodes
 from bayespatch.engine.cuda_sums import MAX_SUMMED
+from bayespatch.engine.streams import chain_key, subkey
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants
 
@@ -115,7 +114,7 @@ class CudaEngine(Engine):
             own_parent=to_card(data.own_parent.astype(np.int32)),
             y_parents=to_card(data.y_parents.astype(np.int32)),
             c2=to_card(feature_constants(data, self.model)[1]),
-            mu=to_card(self.model.hyper.mu_per_class(data.n_classes)),
+            mu=to_card(layout.label_weights(data, self.model)),
         )
         values = (to_card(data.x.T), to_card(data.x_parents.T), to_card(data.windows.astype(np.float64)))
         blocks, threads = grid_over(n_parents)
@@ -207,6 +206,14 @@ class CudaEngine(Engine):
             self.draw_importance(state, turn_key)
         state.n_sweeps += 1
 
+    def sweep_given_q(self, state: CudaState, q: NDArray[Any]) -> None:
+        """The cases given q-tilde, then q-tilde given q and w."""
+        overwrite(state.weights.logit_q, logit_inside(q))
+        key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
+        self.update_cases(state, subkey(key, CASES))
+        self.draw_q_tilde(state, subkey(key, TURNS))
+        state.n_sweeps += 1
+
     def update_cases(self, state: CudaState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
         """z, w and kappa of every case given q-tilde.
 
@@ -279,12 +286,16 @@ class CudaEngine(Engine):
         """q given w with q-tilde integrated out, then q-tilde given both."""
         n_parents, n_features = self.data.x_parents.shape
         team = power_of_two(n_parents, cuda_importance.BLOCK)
-        weights = state.weights
-        self.launch(cuda_importance.draw_q, (n_features, team), state, weights, self.prior, subkey(key, GLOBAL))
+        self.launch(cuda_importance.draw_q, (n_features, team), state, state.weights, self.prior, subkey(key, GLOBAL))
+        self.draw_q_tilde(state, key)
+
+    def draw_q_tilde(self, state: CudaState, key: np.uint64) -> None:
+        """q-tilde given q and w."""
+        n_parents, n_features = self.data.x_parents.shape
         blocks, threads = grid_over(n_parents)
         self.launch(
             cuda_importance.draw_q_tilde, ((blocks, n_features), threads), state,
-            self.parents, weights, state.importance, self.prior, subkey(key, PARENTS),
+            self.parents, state.weights, state.importance, self.prior, subkey(key, PARENTS),
         )  # fmt: skip
 
     def observe(self, state: CudaState) -> Observation:
@@ -309,8 +320,7 @@ class CudaEngine(Engine):
         n_cases = self.data.x.shape[0]
         out = blank((n_cases, self.data.n_classes), np.float64), blank((n_cases,), np.float64)
         kernel = cuda_moves.summary_kernel(self.shape)
-        mu0 = float(self.model.hyper.mu0)
-        self.launch(kernel, grid_over(n_cases), state, self.constants, self.table, state.entries, mu0, out)
+        self.launch(kernel, grid_over(n_cases), state, self.constants, self.table, state.entries, out)
         return from_card(out[0], state.stream), from_card(out[1], state.stream)
 
     def neighbors(self, state: CudaState) -> layout.Neighbors:

@@ -26,14 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.streams import inlined, to_unit
-from bayespatch.engine.votes import (
-    AGREE,
-    AGREES,
-    DIFFERS,
-    OFF,
-    ON,
-    TOTAL,
-)
+from bayespatch.engine.votes import AGREE, AGREES, DIFFERS, MU, MU0, OFF, ON, TOTAL
 
 ZERO, UNIT = np.float32(0.0), np.float32(1.0)
 TO_UNIT_24 = np.float32(2.0**-24)
@@ -52,7 +45,7 @@ class Table(NamedTuple):
     own_parent: Any  # (N,) int32
     y_parents: Any  # (S,) int32
     c2: Any  # (P,) float64
-    mu: Any  # (M,) float64
+    mu: Any  # (2, M) float64: mu and mu0
 
 
 class Entries(NamedTuple):
@@ -217,12 +210,12 @@ def refresh_labels(kind, c, table, case, i, lane, n_lanes):
     mine = UNIT
     every = np.float32(c.label_c2)
     for m in range(case.label.shape[0]):
-        every += np.float32(table.mu[m]) * np.float32(case.class_votes[m])
+        every += np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
         if m == y:
-            mine = np.float32(c.label_c1) + np.float32(table.mu[m]) * np.float32(case.class_votes[m])
+            mine = np.float32(c.one + table.mu[MU0, m]) + np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
     m = lane
     while m < case.label.shape[0]:
-        vote = np.float32(table.mu[m])
+        vote = np.float32(table.mu[MU, m])
         differs = -vote / every if y >= 0 else ZERO
         slope = vote / mine + differs if m == y else differs
         case.label_slope[DIFFERS, m] = differs

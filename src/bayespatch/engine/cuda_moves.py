@@ -173,13 +173,13 @@ def summary_kernel(shape: Shape) -> Any:
     kind, size, n_classes, _, _ = shape
 
     @cuda.jit
-    def kernel(c, table, entries, mu0, out):
+    def kernel(c, table, entries, out):
         shares, log_likelihood = out
         i = cuda.grid(1)
         if i < entries.n.shape[0]:
             votes = cuda.local.array((2, size), float64)
             class_votes = cuda.local.array(n_classes, float64)
-            log_likelihood[i] = summarise_case(kind, c, table, entries, votes, class_votes, mu0, shares, i)
+            log_likelihood[i] = summarise_case(kind, c, table, entries, votes, class_votes, shares, i)
 
     return kernel
 

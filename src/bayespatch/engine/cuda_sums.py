@@ -14,7 +14,7 @@ import numpy as np
 
 from bayespatch.engine.cuda_case import BIT, ZERO, in_word, ones, strength
 from bayespatch.engine.streams import inlined, key_of, open_stream, uniform
-from bayespatch.engine.votes import AGREE, OFF, ON, TOTAL
+from bayespatch.engine.votes import AGREE, MU, MU0, OFF, ON, TOTAL
 
 MAX_SUMMED = 4  # neighbors whose w are summed out at once in Models II and III
 N_SETTINGS = 1 << MAX_SUMMED
@@ -67,8 +67,8 @@ def log_likelihood(c, table, votes, class_votes, i):
     if y >= 0:
         every = c.label_c2
         for m in range(class_votes.shape[0]):
-            every += table.mu[m] * class_votes[m]
-        above *= c.label_c1 + table.mu[y] * class_votes[y]
+            every += table.mu[MU, m] * class_votes[m]
+        above *= c.one + table.mu[MU0, y] + table.mu[MU, y] * class_votes[y]
         below *= every
     return log + math.log(above / below)
 
@@ -101,7 +101,7 @@ def voting(part, table, entries, s, b, i, word):
 def vote_on_label(part, table, b, i):
     """What parent b adds to the label's share above or below the line, per unit of strength."""
     label = table.y_parents[b]
-    return table.mu[label] if part == TOTAL or label == table.y[i] else 0.0
+    return table.mu[MU, label] if part == TOTAL or label == table.y[i] else 0.0
 
 
 @inlined
@@ -250,7 +250,7 @@ def weigh_settings(kind, c, table, entries, at, i, j, n, start, m):
         multiply_feature(kind, c, table, entries, at, TOTAL, at.below, table.c2[j], i, j)
     if kind == 2:
         if table.y[i] >= 0:
-            multiply_label(table, at, AGREE, at.likelihood, c.label_c1 + agree, i)
+            multiply_label(table, at, AGREE, at.likelihood, c.one + table.mu[MU0, table.y[i]] + agree, i)
             multiply_label(table, at, TOTAL, at.below, c.label_c2 + total, i)
         for f in range(at.votes.shape[1]):
             if f & 31 == 0:
@@ -333,12 +333,12 @@ def redraw_settings(kind, c, table, importance, entries, at, rng, key, i, j):
 
 
 @inlined
-def summarise_case(kind, c, table, entries, votes, class_votes, mu0, shares, i):
+def summarise_case(kind, c, table, entries, votes, class_votes, shares, i):
     """Vote shares of case i, into `shares` (N, M); returns its log likelihood."""
     count_votes(kind, table, entries, votes, class_votes, i)
     cast = 0.0
     for m in range(class_votes.shape[0]):
-        cast += table.mu[m] * class_votes[m]
+        cast += table.mu[MU, m] * class_votes[m]
     for m in range(class_votes.shape[0]):
-        shares[i, m] = (mu0 + table.mu[m] * class_votes[m]) / (class_votes.shape[0] * mu0 + cast)
+        shares[i, m] = (table.mu[MU0, m] + table.mu[MU, m] * class_votes[m]) / (c.label_c2 - c.one + cast)
     return log_likelihood(c, table, votes, class_votes, i)

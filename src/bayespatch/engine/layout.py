@@ -26,7 +26,7 @@ class Tables(NamedTuple):
     x_parents: NDArray[np.float64]  # (S, F)
     y_parents: NDArray[np.int64]  # (S,)
     feature: NDArray[np.float64]  # (2, F) window and c2
-    mu: NDArray[np.float64]  # (M,)
+    mu: NDArray[np.float64]  # (2, M) mu and mu0
 
 
 class Neighbors(NamedTuple):
@@ -85,8 +85,8 @@ def constants_of(data: Data, model: Model) -> Constants:
         n_features=n_features,
         c1=float(hyper.lam0 + one),
         lam=float(hyper.lam),
-        label_c1=float(hyper.mu0 + one),
-        label_c2=float(data.n_classes * hyper.mu0 + one),
+        one=one,
+        label_c2=float(hyper.mu0_per_class(data.n_classes).sum()) + one,
         prior_odds=float(hyper.alpha / (1.0 - hyper.alpha)),
         tau=float(hyper.tau),
         sigma3=float(hyper.sigma3),
@@ -111,8 +111,13 @@ def tables_of(data: Data, model: Model) -> Tables:
         padded(data.x_parents, width, PARENT_MISSING),
         np.ascontiguousarray(data.y_parents, np.int64),
         feature,
-        np.broadcast_to(np.asarray(hyper.mu, float), (data.n_classes,)).copy(),
+        label_weights(data, model),
     )
+
+
+def label_weights(data: Data, model: Model) -> NDArray[np.float64]:
+    """(2, M): the weight of a vote for each class, and the base votes."""
+    return np.stack([model.hyper.mu_per_class(data.n_classes), model.hyper.mu0_per_class(data.n_classes)])
 
 
 def padded_width(n_features: int) -> int:
@@ -166,9 +171,9 @@ def blank_work(c: Constants, t: Tables) -> Work:
         bits=np.zeros((n_parents, -(-c.n_features // 64)), np.uint64),
         kappa=np.zeros(n_parents),
         votes=np.zeros((5, width)),
-        class_votes=np.zeros(len(t.mu)),
+        class_votes=np.zeros(t.mu.shape[1]),
         by_weight=np.ones((2, width, n_counts if c.kind == 2 else 1)),
-        label_factor=np.ones((len(t.mu), n_counts)),
+        label_factor=np.ones((t.mu.shape[1], n_counts)),
         poly=np.zeros(square),
         prefix=np.zeros(square),
         candidate=np.zeros(N_CANDIDATES),

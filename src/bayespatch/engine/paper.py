@@ -68,7 +68,8 @@ class PaperEngine(Engine):
         self._label_weight = np.where((data.y == bp.HIDDEN)[:, None], 0.0, mu[data.y_parents])
         self._own_label_weight = self._label_weight * (data.y[:, None] == data.y_parents)
         self._c1, self._c2 = bp.feature_constants(data, model)
-        self._label_c1, self._label_c2 = bp.label_constants(data, model)
+        label_c1, self._label_c2 = bp.label_constants(data, model)
+        self._label_c1 = label_c1[np.maximum(data.y, 0)]  # (N,) of the case's own class; not read where it is hidden
 
     @classmethod
     def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
@@ -298,6 +299,6 @@ class PaperEngine(Engine):
         self, counts: _Counts, i: int | slice, b: int, kappa: NDArray[np.float64] | float, w: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """(...) the change of log p(x_i) + log p(y_i) when parent b votes with weight kappa on features and class."""
-        own = np.log1p(kappa * self._own_label_weight[i, b] / (self._label_c1 + counts.own[i]))
+        own = np.log1p(kappa * self._own_label_weight[i, b] / (self._label_c1[i] + counts.own[i]))
         all_ = np.log1p(kappa * self._label_weight[i, b] / (self._label_c2 + counts.all[i]))
         return self._log_ratio_features(counts, i, b, kappa, w).sum(axis=-1) + own - all_

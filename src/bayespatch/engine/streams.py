@@ -37,6 +37,16 @@ def key_of(parent_key, number):
     return mixed(mixed(parent_key + GOLDEN) ^ (np.uint64(number) + MIX1))
 
 
+def subkey(key: np.uint64, number: int) -> np.uint64:
+    """`key_of` for Python, to which Numba returns a plain int."""
+    return np.uint64(key_of(key, np.uint64(number)))
+
+
+def chain_key(seed: int, chain: int) -> np.uint64:
+    """The key of a chain."""
+    return subkey(subkey(np.uint64(0), seed), chain)
+
+
 @compiled
 def open_stream(rng, key):
     """Set `rng` to the beginning of the stream named by `key`."""

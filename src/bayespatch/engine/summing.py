@@ -19,6 +19,8 @@ from bayespatch.engine.streams import compiled, inlined, open_stream, uniform
 from bayespatch.engine.votes import (
     C2,
     CASE_MISSING,
+    MU,
+    MU0,
     OFF,
     ON,
     ONE,
@@ -167,7 +169,7 @@ def fill_settings(
     steps[0, 0, :label] = feature[C2]
     steps[1, 0, :label] = c.c1
     steps[0, 0, label] = c.label_c2
-    steps[1, 0, label] = c.label_c1
+    steps[1, 0, label] = c.one + (mu[MU0, y[i]] if y[i] >= 0 else 0.0)
     total = feature[C2, j]
     agree = c.c1
     for s in range(n):
@@ -179,7 +181,7 @@ def fill_settings(
             if r < m and is_on(bits, s, j):
                 k -= 1.0
             cast_steps(c, x, x_parents, feature, steps, bits, i, b, s, row, k)
-            vote = mu[y_parents[b]]
+            vote = mu[MU, y_parents[b]]
             agreeing = vote if y_parents[b] == y[i] else 0.0
             steps[0, row, label] = vote
             steps[1, row, label] = agreeing

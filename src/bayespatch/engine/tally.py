@@ -20,7 +20,6 @@ class Tally:
         self.constants = layout.constants_of(data, model)
         self.tables = layout.tables_of(data, model)
         self.work = layout.blank_work(self.constants, self.tables)
-        self.mu0 = float(model.hyper.mu0)
 
     def add_neighbors(self, neighbors: Neighbors, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32]) -> None:
         """Add z (N, S) and z*w (N, S, P); where w_sum has no features, z alone."""
@@ -32,7 +31,7 @@ class Tally:
     ) -> None:
         """Add kappa and the shares of the votes, both (N, S)."""
         t = self.tables
-        cases.add_kappa(self.constants, t.y_parents, t.mu, self.mu0, neighbors, kappa_sum, share_sum)
+        cases.add_kappa(self.constants, t.y_parents, t.mu, neighbors, kappa_sum, share_sum)
 
     def add_votes_beside(
         self, neighbors: Neighbors, votes: NDArray[np.float64], votes_sum: NDArray[np.float32]

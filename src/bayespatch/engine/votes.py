@@ -23,6 +23,7 @@ ONE = np.uint64(1)
 
 
 WINDOW, C2 = 0, 1  # rows of `feature` (2, F)
+MU, MU0 = 0, 1  # rows of `mu` (2, M)
 AGREE, TOTAL, R_AGREE, R_DIFFER, BOUND = 0, 1, 2, 3, 4  # rows of `votes` (5, F)
 DIFFERS, AGREES = 0, 1  # rows of `by_weight` (2, F, P+1)
 ON, OFF, VOTE_ON, VOTE_OFF = 0, 1, 2, 3  # rows of `importance` (4, S, F)
@@ -35,7 +36,7 @@ class Constants(NamedTuple):
     n_features: int  # P
     c1: float
     lam: float
-    label_c1: float
+    one: float  # added to the votes above and below the line where the likelihood is the paper's, else 0
     label_c2: float
     prior_odds: float  # alpha / (1 - alpha)
     tau: float
@@ -117,18 +118,18 @@ def label_ratio(c, mu, class_votes, y, m, k):
     """H(k): the factor by which a vote of weight k for class m changes the likelihood of label y."""
     if y < 0:
         return 1.0
-    mine = c.label_c1 + mu[y] * class_votes[y]
+    mine = c.one + mu[MU0, y] + mu[MU, y] * class_votes[y]
     every = c.label_c2
-    for other in range(mu.shape[0]):
-        every += mu[other] * class_votes[other]
-    vote = mu[m] * k
+    for other in range(mu.shape[1]):
+        every += mu[MU, other] * class_votes[other]
+    vote = mu[MU, m] * k
     return (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
 
 
 @compiled
 def refresh_labels(c, mu, class_votes, label_factor, y):
     """Recompute H(1) for every class, and in Model II H(k) for every k. Model III asks for H as it needs it."""
-    for m in range(mu.shape[0]):
+    for m in range(mu.shape[1]):
         if c.kind == 1:
             label_factor[m, 1] = label_ratio(c, mu, class_votes, y, m, 1.0)
         elif c.kind == 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -16,33 +17,39 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayespatch.check import check_choice, check_count, check_flag, check_model
+from bayespatch.calibrate import Calibration
+from bayespatch.check import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
 from bayespatch.checkpoint import check_folder
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.explaining import Explaining
+from bayespatch.estimator.snapshot import read_at_once
+from bayespatch.explain.guards import ranges, warn_out_of_range
+from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
+from bayespatch.metropolis import Shape
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
 from bayespatch.parents import choose_parents
-from bayespatch.posterior import Posterior
+from bayespatch.posterior import Posterior, Settings
 from bayespatch.predict import (
+    MAX_PASSES,
     Detail,
     Neighborhood,
+    PrecisionWarning,
     Prediction,
     UnseenValueWarning,
     predict_batches,
     review_cases,
     sample_together,
 )
-from bayespatch.progress import progress_meter
-from bayespatch.sample import ENGINES, available_cores, sample
+from bayespatch.progress import Report, progress_meter
+from bayespatch.sample import ENGINES, available_cores, chosen_engine, run_chains
 from bayespatch.storage import Storable
-from bayespatch.tune import Tuning, n_steps, tune
+from bayespatch.tune import Tuning, base_rates, constants, tune
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
-# Parameters that go by the same name in `Schema.learn` and in `sample`
+# Parameters that go by the same name in `Schema.learn`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
-_RUN = ("model", "likelihood", "supervised", "chains", "draws", "warmup", "thin", "progress", "checkpoint")
 
 
 class _Table(NamedTuple):
@@ -63,6 +70,13 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     parents: str | int | ArrayLike
     n_parents: int | float | None
     hyper: str | Hyperparameters
+    importances: str
+    second_opinion: Any
+    error: float
+    chains: int
+    draws: int
+    warmup: int
+    thin: int
     missing: str
     transductive: bool
     engine: str
@@ -77,6 +91,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     hyper_: Hyperparameters
     tuning_: Tuning | None
 
+    save = read_at_once(Storable.save)
+
+    @read_at_once
     def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
         """The past cases that matter most to each row, how strongly, and through which features.
 
@@ -104,8 +121,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """
         check_is_fitted(self)
         top = check_count("top", top, at_least=1)
-        companies = (part.company for part in self._predictions(X, y, detail=True))
-        return Neighborhood.joined([Neighborhood.of(company, self.parents_, top) for company in companies if company])
+        parts = (part.neighbors for part in self._predictions(X, y, detail=True))
+        return Neighborhood.joined([Neighborhood.of(part, self.parents_, top) for part in parts if part])
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -127,9 +144,20 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             check_flag(name, getattr(self, name))
         for name, at_least in {"chains": 1, "draws": 1, "warmup": 0, "thin": 1}.items():
             check_count(name, getattr(self, name), at_least=at_least)
+        if self.transductive:
+            check_sweeps(self.warmup, self.draws, self.thin)
         check_choice("engine", self.engine, ("auto", *ENGINES))
         if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
             raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
+        check_choice("importances", self.importances, ("predictive", "joint"))
+        if self.importances == "predictive" and not self.supervised:
+            raise ValueError(
+                "supervised=False leaves no outcomes from which importances='predictive' could be learned; pass "
+                "importances='joint'"
+            )
+        if self.importances == "predictive" and self.engine == "paper":
+            raise ValueError("engine='paper' samples the paper's joint posterior; pass importances='joint' with it")
+        check_error(self.error)
         progress_meter(self.progress)
         if self.checkpoint is not None:
             check_folder(self.checkpoint)
@@ -158,7 +186,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """As joblib counts, -1 is all cores and -2 all but one; but None is all, too."""
         if self.n_jobs is None:
             return available_cores()
-        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-(2**31))
+        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-MOST_THREADS, at_most=MOST_THREADS)
         if n_jobs == 0:
             raise ValueError("n_jobs=0 leaves nobody to do the work; pass a number of threads, or -1 for all cores")
         return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
@@ -181,71 +209,118 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """
         n_threads = self._n_threads()
         tables = self._coded(X, y, n_classes, seed, outcomes)
-        given = self.hyper if isinstance(self.hyper, Hyperparameters) else Hyperparameters()
-        if class_weight is not None and not np.all(class_weight == 1.0):
+        base = base_rates(y, n_classes, class_weight)
+        model = Model(cast(Kind, self.model), cast(Likelihood, self.likelihood))
+        given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
+        if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
-        tuning = self._tuned(tables, given, seed) if self.hyper == "auto" else None
-        hyper = given if tuning is None else tuning.hyper
-        schema, encoded, parents, cases, past = tables[next(iter(tables)) if tuning is None else tuning.coding]
-        x = encoded.x
+        with progress_meter(self.progress)(len(tables)) as report:
+            pasts = {name: table.past for name, table in tables.items()}
+            tuning, density, shape = self._tuned(pasts, model, base, class_weight, given, report)
+        schema, encoded, parents, cases, past = tables[tuning.coding]
+        model = replace(model, hyper=tuning.hyper)
+        predictive = None
+        if density is not None and shape is not None:
+            n_draws = self.draws * self.thin
+            with progress_meter(self.progress)(MAX_STEPS * (self.warmup + n_draws)) as report:
+                predictive = draw_importances(
+                    density,
+                    shape,
+                    chains=self.chains,
+                    warmup=self.warmup,
+                    draws=n_draws,
+                    seed=seed,
+                    n_threads=n_threads,
+                    report=lambda done: report(done, "importances"),
+                )
         begin = self._beginning(schema, parents)
-        posterior = sample(
-            past.x,
-            past.y,
-            past.x_parents,
-            past.y_parents,
-            n_values=schema.n_values,
-            n_classes=n_classes,
-            hyper=hyper,
-            exclude_self=bool(past.own_parent.max() >= 0),
-            windows=schema.windows,
-            missing="ignore" if self.missing == "ignore" else "error",
-            engine=self.engine,
-            # Where chains begin must not depend on the random numbers that they will draw.
-            seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
+        posterior = run_chains(
+            past if self.supervised else past._replace(y=np.full_like(past.y, HIDDEN)),
+            check_model(model.kind, model.likelihood, model.hyper, n_classes, past.x.shape[1]),
+            Settings(
+                engine=chosen_engine(self.engine, past),
+                chains=self.chains,
+                draws=self.draws,
+                warmup=self.warmup,
+                thin=self.thin,
+                # Where chains begin must not depend on the random numbers that they will draw.
+                seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
+                supervised=self.supervised,
+                exclude_self=bool(past.own_parent.max() >= 0),
+                missing="ignore" if self.missing == "ignore" else "error",
+            ),
             n_threads=n_threads,
+            progress=self.progress,
             begin=begin,
-            **{name: getattr(self, name) for name in _RUN},
+            predictive=predictive,
+            checkpoint=self.checkpoint,
         )
+        everyone = _past(encoded.x, y, parents, np.arange(len(encoded.x)), schema, n_classes)
         return {
             "schema_": schema,
             "posterior_": posterior,
-            "hyper_": hyper,
-            "tuning_": tuning,
+            "hyper_": model.hyper,
+            "tuning_": None if given is not None else tuning,
             "parents_": parents,
             "cases_": cases,
-            "x_": x,
+            "salt_": secrets.token_bytes(32),
+            "x_": encoded.x,
             "y_": y,
             "values_": encoded.values,
-            "ids_": None if encoded.ids == tuple(map(str, range(len(x)))) else encoded.ids,
+            "ids_": None if encoded.ids == tuple(map(str, range(len(encoded.x)))) else encoded.ids,
             # All rows, the parents as well: what was chosen to be a parent need not be like the rest.
-            **self._look_back(
-                posterior, _past(x, y, parents, np.arange(len(x)), schema, n_classes), parents, outcomes, n_threads
-            ),
+            **self._leave_one_out(posterior, everyone, parents, base, class_weight, outcomes, n_threads),
+            **self._opinion(X, y, schema, encoded, n_classes, class_weight, outcomes),
         }
 
-    def _tuned(self, tables: dict[str, _Table], given: Hyperparameters, seed: int) -> Tuning:
-        """A coding and constants that suit the table."""
-        with progress_meter(self.progress)(n_steps(len(tables))) as report:
-            return tune(
-                {name: table.past for name, table in tables.items()},
-                Model(cast(Kind, self.model), cast(Likelihood, self.likelihood), given),
-                by_outcome=self.supervised,
-                seed=seed,
-                n_threads=self._n_threads(),
-                report=lambda done: report(done, "tuning"),
-            )
+    def _tuned(
+        self,
+        pasts: dict[str, Data],
+        model: Model,
+        base: NDArray[np.float64],
+        class_weight: NDArray[np.float64] | None,
+        given: Hyperparameters | None,
+        report: Report,
+    ) -> tuple[Tuning, LeaveOneOut | None, Shape | None]:
+        """A coding and constants that suit the table, and the density of the importances where they are predictive."""
+        if self.importances == "joint":
+            name = next(iter(pasts))
+            hyper = constants(pasts[name], base) if given is None else given
+            return Tuning(name, hyper, ()), None, None
+        if given is None:
+            return tune(pasts, model, base, class_weight, lambda done: report(done, "tuning"))
+        (name,) = pasts
+        density = LeaveOneOut(pasts[name], replace(model, hyper=given), base, class_weight)
+        return Tuning(name, given, ()), density, density.shape()
 
-    def _look_back(
+    def _leave_one_out(
         self,
         posterior: Posterior,
         past: Data,
         parents: NDArray[np.int64],
+        base: NDArray[np.float64],
+        class_weight: NDArray[np.float64] | None,
         outcomes: NDArray[np.float64] | None,
         n_threads: int,
     ) -> dict[str, Any]:
-        """What the model makes of the training table: fitted attributes."""
-        return {"review_": review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())}
+        """What the past cases say of each other, and how votes are to be read: fitted attributes."""
+        review = review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())
+        known = past.y[review.rows]
+        weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
+        return {"review_": review, "calibration_": Calibration.learn(review.votes, known, base, weights)}
+
+    @abstractmethod
+    def _opinion(
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        schema: Schema,
+        encoded: EncodedTable,
+        n_classes: int,
+        class_weight: NDArray[np.float64] | None,
+        outcomes: NDArray[np.float64] | None,
+    ) -> dict[str, Any]:
+        """The second opinion, learned from the training table: a fitted attribute."""
 
     def _coded(
         self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
@@ -256,7 +331,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         if isinstance(self.bins, str) and self.bins == "auto":
             wishes["bins"] = "quantile"
             if self.windows is None:
-                codings = CODINGS if self.hyper == "auto" else {"quantile bins": {}}
+                tried = self.hyper == "auto" and self.importances == "predictive"
+                codings = CODINGS if tried else {"quantile bins": {}}
         tables: dict[str, _Table] = {}
         for name, coding in codings.items():
             schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
@@ -279,9 +355,31 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         return None
 
     def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
-        """Predictions of the rows, batch by batch."""
+        """Predictions of the rows, batch by batch, each as exactly as `error` asks for, or as the limit allows."""
         posterior, new, _ = self._cases_of(X, y)
-        return predict_batches(posterior, new, detail=detail, n_threads=self._n_threads(), engine=self._predicting())
+        precedents = 1.0 if self.pool_ is None else max(1.0 - self.pool_.weight, 0.01)
+        worst, n_short = 0.0, 0
+        for part in predict_batches(
+            posterior,
+            new,
+            detail=detail,
+            calibration=self.calibration_,
+            # The second opinion has no Monte Carlo error, and takes its share of the probability.
+            error=self.error / precedents,
+            n_threads=self._n_threads(),
+            engine=self._predicting(),
+        ):
+            errors = precedents * self.calibration_.error(part.votes_by_batch)
+            worst, n_short = max(worst, float(errors.max(initial=0.0))), n_short + int((errors > self.error).sum())
+            yield part
+        if n_short:
+            warnings.warn(
+                f"{n_short} of {len(new.x)} probabilities have a Monte Carlo standard error above error={self.error}, "
+                f"up to {worst:.3f}, with all stored draws used {MAX_PASSES} times; fit with more draws than "
+                f"{self.draws}, or pass a larger error",
+                PrecisionWarning,
+                stacklevel=4,
+            )
 
     def _predicting(self) -> str:
         """The engine for new cases: the paper's own sampler only knows how to sample all together."""
@@ -299,6 +397,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 UnseenValueWarning,
                 stacklevel=5,
             )
+        warn_out_of_range(self.schema_, encoded.values, ranges(self.schema_, self.values_), stacklevel=4)
         n = len(encoded.x)
         past = self._past()
         known = np.full(n, HIDDEN) if y is None else self._codes_of(y, n)
@@ -328,6 +427,13 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def check_error(error: object) -> float:
+    """A Monte Carlo standard error of a probability."""
+    if isinstance(error, bool) or not isinstance(error, int | float | np.number) or not 0.0 < float(error) < 1.0:
+        raise ValueError(f"error={error!r} is not a standard error of a probability; pass a number such as 0.01")
+    return float(error)
 
 
 def _past(

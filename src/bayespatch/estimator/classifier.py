@@ -11,12 +11,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_flag
+from bayespatch.check import check_class_weights, check_classes, check_finite, check_flag, refuse_masked
+from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import check_abstain
+from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.model import Hyperparameters
+from bayespatch.pool import Pool
+from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion
 
 
 class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
@@ -35,7 +40,18 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
-        The constants of the model; "auto" learns them from the training data alone (`bayespatch.tune`).
+        The constants of the model; "auto" takes those of `bayespatch.tune`, which suit the size of the table.
+    importances : {"predictive", "joint"}
+        Where the features' importances come from: "predictive", a posterior of their own, shrinkage prior times
+        leave-one-out predictive likelihood (`bayespatch.importances`), given which all else is sampled; "joint", the
+        paper's posterior of features and labels together, as `bayespatch.sample` gives it.
+    second_opinion : "auto", None or classifier
+        An additive score beside the precedents, with which they are pooled (`bayespatch.pool`): "auto", a regularised
+        logistic regression on the table's own columns (`bayespatch.second_opinion`); None, precedents alone; or an
+        unfitted scikit-learn classifier, which is cloned and fitted on the table as it is.
+    error : float
+        Monte Carlo standard error of a predicted probability that is good enough: votes are drawn until it is reached,
+        or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     class_weight : dict, "balanced" or None
         Weight of a vote for each class, and of its cases in the calibration.
     calibrate : bool
@@ -44,15 +60,17 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     bins, n_bins, windows, categorical, max_levels
         How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
         compared, in quantile bins or in windows, unless `windows` says so.
-    missing : {"category", "ignore", "error"}
-        What becomes of missing values.
+    missing : {"ignore", "category", "error"}
+        What becomes of missing values: nothing is compared there; a value like any other, on which cases may agree (as
+        in the paper); or a refusal.
     transductive : bool
         True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
         prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
     engine : str
         "auto" or the name of an engine.
     chains, draws, warmup, thin : int
-        Length of the run.
+        Chains, draws that are kept of each (of all importances, for predictions), sweeps before the first, and sweeps
+        for each.
     n_jobs : int, optional
         Threads; None and -1: all cores that this process may use. Results do not depend on it.
     random_state : int, RandomState or None
@@ -90,6 +108,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         The votes on past cases as if they were new, by all others (leave-one-out).
     calibration_ : Calibration
         How votes are read as probabilities.
+    opinion_ : AdditiveScore, UserOpinion, LinearOpinion or None
+        The second opinion.
+    pool_ : Pool or None
+        How both opinions are pooled; its `log_loss` says how each did on the training cases.
     values_, ids_ : array of shape (n, P), and tuple of n texts or None
         The training table's own values (numbers instead of bins) and the names of its rows (a data frame's index):
         what explanations show.
@@ -122,6 +144,9 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         parents: str | int | ArrayLike = "all",
         n_parents: int | float | None = None,
         hyper: str | Hyperparameters = "auto",
+        importances: str = "predictive",
+        second_opinion: Any = "auto",
+        error: float = 0.01,
         class_weight: dict[Any, float] | str | None = None,
         calibrate: bool = True,
         bins: Any = "auto",
@@ -129,12 +154,12 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         windows: Any = None,
         categorical: Any = (),
         max_levels: int = 10,
-        missing: str = "category",
+        missing: str = "ignore",
         transductive: bool = False,
         engine: str = "auto",
         chains: int = 4,
-        draws: int = 250,
-        warmup: int = 250,
+        draws: int = 100,
+        warmup: int = 20,
         thin: int = 1,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -148,6 +173,9 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         self.parents = parents
         self.n_parents = n_parents
         self.hyper = hyper
+        self.importances = importances
+        self.second_opinion = second_opinion
+        self.error = error
         self.class_weight = class_weight
         self.calibrate = calibrate
         self.bins = bins
@@ -180,11 +208,17 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         settings: dict[str, Any] = {
             "parents": "random",
             "hyper": Hyperparameters.paper(),
+            "importances": "joint",
+            "second_opinion": None,
             "calibrate": False,
+            "draws": 250,
+            "warmup": 250,
+            "missing": "category",
             **parameters,
         }
         return cls(model=model, n_parents=n_parents, **settings)
 
+    @built_aside
     def fit(self, X: Any, y: ArrayLike) -> PatchworkClassifier:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
@@ -210,23 +244,33 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         """
         self._check_parameters()
         check_flag("calibrate", self.calibrate)
+        if self.second_opinion is not None and not (
+            isinstance(self.second_opinion, str) and self.second_opinion == "auto"
+        ):
+            check_user_opinion(self.second_opinion)
         self._check_table(X, y)
         classes, codes = _read_classes(y)
         weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        check_class_weights(weights, classes)
         seed = int(check_random_state(self.random_state).randint(2**31))
         learned = self._learn(X, codes, len(classes), seed, class_weight=weights)
-        review, known = learned["review_"], codes[learned["review_"].rows]
-        learned["calibration_"] = (
-            Calibration.learn(review.votes, known, weights[known]) if self.calibrate else Calibration.none(len(classes))
-        )
+        if not self.calibrate:
+            learned["calibration_"] = Calibration.none(len(classes))
+        learned["pool_"] = None
+        if learned["opinion_"] is not None:
+            review = learned["review_"]
+            known = codes[review.rows]
+            precedents = learned["calibration_"].apply(review.votes)
+            learned["pool_"] = Pool.learn(learned["opinion_"].loo[review.rows], precedents, known, weights[known])
         self.classes_ = classes
         self.class_names_, self.target_ = _read_names(y, classes)
         for name, value in learned.items():
             setattr(self, name, value)
         return self
 
+    @read_at_once
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class: the mean share of the neighbors' votes, calibrated.
+        """Probability of each class: the neighbors' votes, calibrated, and pooled with the second opinion.
 
         Returns
         -------
@@ -242,9 +286,46 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         >>> bool(p[0, 0] > 0.8), bool(p[1, 0] < 0.2)
         (True, True)
         """
-        votes = self.predict_votes(X)
-        return self.calibration_.apply(votes)
+        votes = np.concatenate([part.mean_votes() for part in self._predictions(X)])
+        return check_finite("the probability", self._pooled(X, votes))
 
+    def _pooled(self, X: Any, votes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of the rows, (n, M), from the votes on them and the second opinion."""
+        precedents = self.calibration_.apply(votes)
+        if self.pool_ is None:
+            return precedents
+        return self.pool_.combine(self._opinion_on(X), precedents)
+
+    def _opinion_on(self, X: Any) -> NDArray[np.float64]:
+        """What the second opinion says of the rows, (n, M)."""
+        own = self.schema_.encode(X).values if isinstance(self.opinion_, AdditiveScore) else X
+        return np.asarray(self.opinion_.predict_proba(own))
+
+    @read_at_once
+    def predict_opinions(self, X: Any) -> dict[str, NDArray[np.float64]]:
+        """What each opinion says alone, beside the pool of both.
+
+        Returns
+        -------
+        dict of arrays of shape (n, M)
+            "precedents", the calibrated votes; "additive", the second opinion; "pool", what `predict_proba` says.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, random_state=0).fit(X, y)
+        >>> sorted(clf.predict_opinions([["yes", 60]]))
+        ['additive', 'pool', 'precedents']
+        """
+        check_is_fitted(self)
+        if self.pool_ is None:
+            raise ValueError("the model has no second opinion; fit it with second_opinion='auto'")
+        votes = np.concatenate([part.mean_votes() for part in self._predictions(X)])
+        precedents, additive = self.calibration_.apply(votes), self._opinion_on(X)
+        return {"precedents": precedents, "additive": additive, "pool": self.pool_.combine(additive, precedents)}
+
+    @read_at_once
     def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
         """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
 
@@ -274,15 +355,19 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         quantile = check_abstain(abstain)
         parts = list(self._predictions(X))
         votes = np.concatenate([part.mean_votes() for part in parts])
-        classes: NDArray[Any] = self.classes_[self.calibration_.apply(votes).argmax(axis=1)]
+        classes: NDArray[Any] = self.classes_[self._pooled(X, votes).argmax(axis=1)]
         if quantile is None:
             return classes
         classes = classes.astype(object)
         classes[self._percentiles(parts) <= quantile] = None
         return classes
 
+    @read_at_once
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
-        """Credible intervals of the class probabilities: what so few voters leave open (`Calibration.interval`).
+        """Credible intervals of the class probabilities.
+
+        They say what so few voters (`Calibration.interval`) and so few rows for the second opinion leave open, and span
+        both where they differ (`Pool.interval`).
 
         Returns
         -------
@@ -300,15 +385,18 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         """
         if isinstance(level, str) or not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
-        parts = self._predictions(X, detail="shares")
-        return np.concatenate(
-            [
-                self.calibration_.interval(part.mean_votes(), part.company.share, level)
-                for part in parts
-                if part.company is not None
-            ]
-        )
+        parts = list(self._predictions(X, detail="shares"))
+        votes = np.concatenate([part.mean_votes() for part in parts])
+        shares = np.concatenate([part.neighbors.share for part in parts if part.neighbors is not None])
+        ends = self.calibration_.interval(votes, shares, level)
+        if self.pool_ is None:
+            return ends
+        additive = None
+        if isinstance(self.opinion_, AdditiveScore):
+            additive = self.opinion_.predict_interval(self.schema_.encode(X).values, level)
+        return self.pool_.interval(self._opinion_on(X), additive, self.calibration_.apply(votes), ends, level)
 
+    @read_at_once
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
         """Share of the neighbors' votes for each class, before calibration.
 
@@ -326,6 +414,24 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         True
         """
         return np.concatenate([part.mean_votes() for part in self._predictions(X)])
+
+    def _opinion(
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        schema: Schema,
+        encoded: EncodedTable,
+        n_classes: int,
+        class_weight: NDArray[np.float64] | None,
+        outcomes: NDArray[np.float64] | None,
+    ) -> dict[str, Any]:
+        if self.second_opinion is None or n_classes < 2:
+            return {"opinion_": None}
+        if isinstance(self.second_opinion, str):
+            return {"opinion_": AdditiveScore.learn(schema, encoded.values, y, n_classes, class_weight)}
+        # The user's own model is told the classes by their codes, which sort as the classes do.
+        codes = np.arange(n_classes)
+        return {"opinion_": UserOpinion.learn(self.second_opinion, X, y, codes, encoded.values)}
 
     def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         known: NDArray[Any] = column_or_1d(y)
@@ -349,10 +455,11 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
 
 def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The classes in order, and the place among them of the class of each case."""
+    refuse_masked("y", y)
     labels = column_or_1d(y, warn=True)
     check_classification_targets(labels)
     encoder = LabelEncoder()
-    return encoder.fit(labels).classes_, encoder.transform(labels).astype(np.int64)
+    return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 
 
 def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:

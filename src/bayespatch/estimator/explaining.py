@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -15,14 +15,18 @@ from bayespatch.calibrate import Calibration
 from bayespatch.check import check_count, check_flag
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema, changed_row, describe_values, read_row
-from bayespatch.estimator.overview import look_over
-from bayespatch.explain import Explanation, Past, WhatIf, explain_cases
-from bayespatch.explain.build import Told
+from bayespatch.estimator.snapshot import read_at_once
+from bayespatch.explain import Cases, Explanation, Past, SecondOpinion, WhatIf, explain_cases
 from bayespatch.explain.overview import Overview
-from bayespatch.model import HIDDEN, Data
+from bayespatch.explain.summarize import summarize
+from bayespatch.model import HIDDEN, Data, Hyperparameters
+from bayespatch.pool import Pool
 from bayespatch.posterior import Posterior
-from bayespatch.predict import Prediction, Review, without_parent
+from bayespatch.predict import Prediction, Review
+from bayespatch.second_opinion import AdditiveScore
+from bayespatch.tune import Tuning
 
+ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 
@@ -39,18 +43,34 @@ class Explaining(ABC):
     ids_: tuple[str, ...] | None
     review_: Review
     calibration_: Calibration
+    hyper: str | Hyperparameters
+    hyper_: Hyperparameters
+    tuning_: Tuning | None
+    get_params: Callable[..., dict[str, Any]]
     class_names_: tuple[str, ...]
     target_: str
+    error: float
+    pool_: Pool | None
+    opinion_: Any  # AdditiveScore, AdditiveMean, or a classifier of the user's own
 
     @property
     @abstractmethod
     def diagnostics_(self) -> Diagnostics:
         """Whether the chains have mixed."""
 
+    @read_at_once
     def explain(
-        self, row: Any, y: Any = None, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+        self,
+        row: Any,
+        y: Any = None,
+        top: int = 4,
+        *,
+        level: float = 0.9,
+        quantile: float = QUANTILE,
+        exclude_self: bool = True,
+        error: float = ERROR,
     ) -> Explanation:
-        """The patchwork of one case: which past cases speak on it, through what, and how far to trust the prediction.
+        """The patchwork of one case: which past cases vote on it, through what, and how far to trust the prediction.
 
         Parameters
         ----------
@@ -59,11 +79,16 @@ class Explaining(ABC):
         y : optional
             Its outcome, where it is known: then it counts in finding the neighbors (type III of the paper).
         top : int
-            How many neighbors to name; beside them the strongest dissenting ones, half as many.
+            How many single neighbors to name; beside them the strongest contradicting ones, half as many.
         level : float
             Of the credible intervals.
         quantile : float
-            A case that resembles the past less than all but this share of the past cases has no adequate precedent.
+            A case that is less familiar than all but this share of the past cases has no adequate precedent.
+        exclude_self : bool
+            Whether a case that is a past case (all values equal, and its name where it has one) is left out of its own
+            neighbors; the explanation says so.
+        error : float
+            Monte Carlo standard error of the probability that is good enough.
 
         Returns
         -------
@@ -79,12 +104,25 @@ class Explaining(ABC):
         """
         check_is_fitted(self)
         table = read_row(row, self.schema_)
-        return next(self._explanations(table, None if y is None else [y], top, level, quantile))
+        wishes = self._wishes(top, level, quantile, error)
+        return next(
+            self._explanations(table, None if y is None else [y], wishes, check_flag("exclude_self", exclude_self))
+        )
 
+    @read_at_once
     def explain_all(
-        self, X: Any, y: ArrayLike | None = None, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        top: int = 4,
+        *,
+        level: float = 0.9,
+        quantile: float = QUANTILE,
+        exclude_self: bool = True,
+        reliance: bool = True,
+        error: float | None = None,
     ) -> list[Explanation]:
-        """`explain` for many cases at once, each looked at once.
+        """`explain` for many cases at once.
 
         Parameters
         ----------
@@ -92,8 +130,13 @@ class Explaining(ABC):
             The cases.
         y : sequence, optional
             Their outcomes, where they are known.
-        top, level, quantile
+        top, level, quantile, exclude_self
             As in `explain`.
+        reliance : bool
+            Whether to find out what would be predicted without each neighbor and crowd; False takes a tenth of the
+            time.
+        error : float, optional
+            As in `explain`; None: as exactly as `predict_proba` is asked to be.
 
         Returns
         -------
@@ -107,12 +150,22 @@ class Explaining(ABC):
         >>> [why.predicted for why in clf.explain_all([["yes", 60], ["no", 41]])]
         ['sick', 'well']
         """
-        return list(self._explanations(X, y, top, level, quantile))
+        wishes = self._wishes(top, level, quantile, error)
+        wishes["reliance"] = check_flag("reliance", reliance)
+        return list(self._explanations(X, y, wishes, check_flag("exclude_self", exclude_self)))
 
+    @read_at_once
     def explain_past(
-        self, row: int, known: bool = True, top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+        self,
+        row: int,
+        known: bool = True,
+        top: int = 4,
+        *,
+        level: float = 0.9,
+        quantile: float = QUANTILE,
+        error: float = ERROR,
     ) -> Explanation:
-        """`explain` for a case of the training table, on which all others speak but not itself.
+        """`explain` for a case of the training table, on which all others vote but not itself.
 
         Parameters
         ----------
@@ -120,7 +173,7 @@ class Explaining(ABC):
             Its row, from 0.
         known : bool
             Whether its outcome counts in finding the neighbors (type III of the paper).
-        top, level, quantile
+        top, level, quantile, error
             As in `explain`.
 
         Returns
@@ -140,23 +193,51 @@ class Explaining(ABC):
         row = check_count("row", row, at_least=0)
         if row >= len(self.x_):
             raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {len(self.x_) - 1}")
-        wishes = self._wishes(top, level, quantile)
-        posterior, past = self.posterior_, self._past()
-        own = np.flatnonzero(self.parents_ == row)
-        parents = self.parents_
-        if own.size:
-            posterior, past = without_parent(posterior, past, int(own[0]))
-            parents = np.delete(parents, own)
+        if not self.may_be_shown(row):
+            raise ValueError(
+                f"row={row} is not among the parents, and only these may be shown; pass one of parents_, or fit with "
+                f"this row among the parents"
+            )
+        wishes = self._wishes(top, level, quantile, error)
+        past = self._told_past(self.parents_)
         codes = self.y_[[row]] if check_flag("known", known) else np.array([HIDDEN])
-        case = past._replace(x=self.x_[[row]], y=codes, own_parent=np.array([-1]))
-        values = [describe_values(self.schema_, self.values_[row])]
-        told_past = self._told_past(parents)
-        unseen = np.zeros((1, self.x_.shape[1]), dtype=np.bool_)
-        told = Told([told_past.named(row)], values, unseen, [told_past.outcomes[row]])
-        return next(explain_cases(posterior, case, told, told_past, **wishes))
+        case = self._past()._replace(x=self.x_[[row]], y=codes, own_parent=np.array([-1]))
+        words = Cases(
+            ids=[past.named(row)],
+            texts=[describe_values(self.schema_, self.values_[row])],
+            values=self.values_[[row]],
+            unseen=np.zeros((1, self.x_.shape[1]), dtype=np.bool_),
+            outcomes=[past.outcomes[row]],
+        )
+        second = self._second_opinion_of_past(np.array([row]))
+        return next(explain_cases(self.posterior_, case, words, past, same=np.array([row]), second=second, **wishes))
 
+    def may_be_shown(self, row: int) -> bool:
+        """Whether a row of the training table may appear in anything that is shown: only the parents may.
+
+        This is the one rule; explanations, reports and pictures of past cases all obey it.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(parents=[0, 1, 2, 3], draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> clf.may_be_shown(3), clf.may_be_shown(4)
+        (True, False)
+        """
+        check_is_fitted(self)
+        return self._told_past(self.parents_).may_be_shown(row)
+
+    @read_at_once
     def what_if(
-        self, row: Any, changes: Mapping[str, Any], top: int = 4, *, level: float = 0.9, quantile: float = QUANTILE
+        self,
+        row: Any,
+        changes: Mapping[str, Any],
+        top: int = 4,
+        *,
+        level: float = 0.9,
+        quantile: float = QUANTILE,
+        error: float = ERROR,
     ) -> WhatIf:
         """What the model would say if some values of a case were others.
 
@@ -166,7 +247,7 @@ class Explaining(ABC):
             The case, as in `explain`.
         changes : dict
             The other values, by feature.
-        top, level, quantile
+        top, level, quantile, error
             As in `explain`.
 
         Returns
@@ -185,14 +266,18 @@ class Explaining(ABC):
         check_is_fitted(self)
         table = read_row(row, self.schema_)
         other = changed_row(table, changes, self.schema_)
-        before, after = (next(self._explanations(t, None, top, level, quantile)) for t in (table, other))
+        wishes = self._wishes(top, level, quantile, error)
+        # A past case that is changed is still itself: it votes in neither explanation.
+        same = self._told_past(self.parents_).rows_of(self._words_of(table, self.schema_.encode(table), None))
+        before, after = (next(self._explanations(t, None, wishes, same=same)) for t in (table, other))
         return WhatIf(before, after)
 
+    @read_at_once
     def overview(self, *, quantile: float = QUANTILE) -> Overview:
-        """The model as a whole: what matters, which past cases speak most, how good predictions are, and for whom.
+        """The model as a whole: what matters, which past cases vote most, how good predictions are, and for whom.
 
-        Each past case is judged by the others, as if it were new; other methods' rankings of the features stand beside
-        the model's own. It takes some seconds.
+        Each past case is predicted from the others (leave-one-out); other methods' rankings of the features stand
+        beside the model's own. It takes some seconds.
 
         Parameters
         ----------
@@ -212,15 +297,16 @@ class Explaining(ABC):
         ['AUC', 'Brier score', 'accuracy', 'log loss']
         """
         check_is_fitted(self)
-        return look_over(self, self._told_past(self.parents_), _check_share("quantile", quantile))
+        return summarize(self, self._told_past(self.parents_), _check_share("quantile", quantile))
 
+    @read_at_once
     def report(self, path: str | PathLike[str]) -> None:
         """Write a page about the model: data, settings, how good it is and for whom, intended use and limits.
 
         Parameters
         ----------
         path : path
-            Of the HTML file, which needs nothing else: no network, no scripts.
+            Of the HTML file, which needs nothing else: no network, and nothing from elsewhere.
 
         Examples
         --------
@@ -238,37 +324,78 @@ class Explaining(ABC):
         model_report(self, path)
 
     def _explanations(
-        self, X: Any, y: ArrayLike | None, top: int, level: float, quantile: float
+        self,
+        X: Any,
+        y: ArrayLike | None,
+        wishes: dict[str, Any],
+        exclude_self: bool = True,
+        same: NDArray[np.int64] | None = None,
     ) -> Iterator[Explanation]:
-        wishes = self._wishes(top, level, quantile)
         posterior, new, encoded = self._cases_of(X, y)
-        outcomes = None if y is None else self._outcomes_of(new.y, y)
-        told = Told(encoded.ids, self.schema_.describe_rows(X), encoded.unseen, outcomes)
-        return explain_cases(posterior, new, told, self._told_past(self.parents_), **wishes)
+        words = self._words_of(X, encoded, None if y is None else self._outcomes_of(new.y, y))
+        past = self._told_past(self.parents_)
+        if same is None and exclude_self:
+            same = past.rows_of(words)
+        return explain_cases(
+            posterior, new, words, past, same=same, second=self._second_opinion(X, wishes["level"]), **wishes
+        )
 
-    def _wishes(self, top: int, level: float, quantile: float) -> dict[str, Any]:
+    def _words_of(self, X: Any, encoded: EncodedTable, outcomes: Sequence[str] | None) -> Cases:
+        """Cases in the user's words."""
+        return Cases(encoded.ids, self.schema_.describe_rows(X), encoded.values, encoded.unseen, outcomes)
+
+    def _second_opinion(self, X: Any, level: float) -> SecondOpinion | None:
+        """The second opinion on new cases, where the estimator has one."""
+        if self.pool_ is None:
+            return None
+        if not isinstance(self.opinion_, AdditiveScore):
+            return SecondOpinion(self.opinion_.predict_proba(X), self.pool_)
+        values = self.schema_.encode(X).values
+        return SecondOpinion(
+            self.opinion_.predict_proba(values),
+            self.pool_,
+            self.opinion_.predict_interval(values, level),
+            self.opinion_.points(values)[:, :, -1],
+            base=self.opinion_.base,
+        )
+
+    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:
+        """The second opinion on rows of the training table, each as if it had not been learned from."""
+        if self.pool_ is None:
+            return None
+        # Its probabilities without the row are kept; interval and points are those of a model that knows it.
+        return SecondOpinion(self.opinion_.loo[rows], self.pool_)
+
+    def _wishes(self, top: int, level: float, quantile: float, error: float | None) -> dict[str, Any]:
         """How cases are to be explained, checked: what `explain_cases` takes by name."""
         check_count("top", top, at_least=1)
         _check_share("level", level)
         _check_share("quantile", quantile)
         wishes = {"top": top, "level": level, "quantile": quantile}
+        wishes["error"] = _check_share("error", self.error if error is None else error)
         return {**wishes, "n_threads": self._n_threads(), "engine": self._predicting()}
 
     def _told_past(self, parents: NDArray[np.int64]) -> Past:
-        """The past in the user's words."""
-        # How usual a case is, is said beside those that the model has learned from; parents may have been chosen for
-        # being unlike the rest, and only where none but parents was reviewed is it they that count.
+        """The past cases in the user's words."""
+        # How usual a case is, is judged by the cases that the model has learned from: parents may have been chosen for
+        # being unlike the rest, and count only where there is nobody else.
         learned = np.isin(self.review_.rows, self.cases_)
         return Past(
             schema=self.schema_,
+            x=self.x_,
             values=self.values_,
+            y=self.y_,
             ids=self.ids_,
             outcomes=self._outcomes(),
             parents=parents,
             classes=self.class_names_,
+            counts=np.bincount(self.y_[self.cases_], minlength=len(self.class_names_)),
             target=self.target_,
             calibration=self.calibration_,
             familiarity=self.review_.familiarity[learned if learned.any() else slice(None)],
+            rows=self.review_.rows,
+            votes=self.review_.votes,
+            probabilities=self._review_probabilities(),
             about={
                 "model": self.posterior_.model.kind,
                 "past_cases": len(self.cases_),
@@ -277,8 +404,15 @@ class Explaining(ABC):
             },
         )
 
+    def _review_probabilities(self) -> NDArray[np.float64]:
+        """Probabilities of the past cases, each predicted from all others, (R, M)."""
+        precedents = self.calibration_.apply(self.review_.votes)
+        if self.pool_ is None:
+            return precedents
+        return self.pool_.combine(self.opinion_.loo[self.review_.rows], precedents)
+
     def _outcomes(self) -> Sequence[str]:
-        """What became of each row of the training table."""
+        """The outcome of each row of the training table."""
         return self._outcomes_of(self.y_, None)
 
     def _outcomes_of(self, codes: NDArray[np.int64], y: Any) -> Sequence[str]:
@@ -286,7 +420,7 @@ class Explaining(ABC):
         return [self.class_names_[code] for code in codes.tolist()]
 
     def _percentiles(self, parts: Sequence[Prediction]) -> NDArray[np.float64]:
-        """How usual cases are among the past."""
+        """How usual cases are among the past cases."""
         past = self._told_past(self.parents_)
         return past.percentile(np.concatenate([part.familiarity for part in parts]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_count
+from bayespatch.check import LARGEST_OUTCOME, check_choice, check_count, check_finite, refuse_masked
 from bayespatch.dressing import (
     Dressing,
     OutcomeGroups,
@@ -21,13 +21,20 @@ from bayespatch.dressing import (
     class_weights,
     vote_weights,
 )
+from bayespatch.encode import EncodedTable, Schema
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Patchwork
-from bayespatch.explain import Past
+from bayespatch.estimator.snapshot import built_aside, read_at_once
+from bayespatch.explain import Past, SecondOpinion
 from bayespatch.model import Data, Hyperparameters
+from bayespatch.pool import Pool
 from bayespatch.posterior import Posterior
 from bayespatch.predict import Review, cases_to_review, predict_batches
+from bayespatch.second_opinion import AdditiveMean
+
+_HALVINGS = 50  # of the range of a quantile
+_RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is asked for
 
 
 class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
@@ -51,19 +58,30 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
-        The constants of the model; "auto" learns them from the training data alone (`bayespatch.tune`).
+        The constants of the model; "auto" takes those of `bayespatch.tune`, which suit the size of the table.
+    importances : {"predictive", "joint"}
+        Where the features' importances come from: "predictive", a posterior of their own, shrinkage prior times
+        leave-one-out predictive likelihood (`bayespatch.importances`), given which all else is sampled; "joint", the
+        paper's posterior of features and labels together, as `bayespatch.sample` gives it.
+    second_opinion : "auto" or None
+        An additive mean beside the precedents, with whose distribution theirs is pooled; None: precedents alone.
+    error : float
+        Monte Carlo standard error of a predicted probability that is good enough: votes are drawn until it is reached,
+        or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     bins, n_bins, windows, categorical, max_levels
         How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
         compared, in quantile bins or in windows, unless `windows` says so.
-    missing : {"category", "ignore", "error"}
-        What becomes of missing values.
+    missing : {"ignore", "category", "error"}
+        What becomes of missing values: nothing is compared there; a value like any other, on which cases may agree (as
+        in the paper); or a refusal.
     transductive : bool
         True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
         prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
     engine : str
         "auto" or the name of an engine.
     chains, draws, warmup, thin : int
-        Length of the run.
+        Chains, draws that are kept of each (of all importances, for predictions), sweeps before the first, and sweeps
+        for each.
     n_jobs : int, optional
         Threads; None and -1: all cores that this process may use. Results do not depend on it.
     random_state : int, RandomState or None
@@ -123,17 +141,20 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         parents: str | int | ArrayLike = "all",
         n_parents: int | float | None = None,
         hyper: str | Hyperparameters = "auto",
+        importances: str = "predictive",
+        second_opinion: Any = "auto",
+        error: float = 0.01,
         bins: Any = "auto",
         n_bins: int = 4,
         windows: Any = None,
         categorical: Any = (),
         max_levels: int = 10,
-        missing: str = "category",
+        missing: str = "ignore",
         transductive: bool = False,
         engine: str = "auto",
         chains: int = 4,
-        draws: int = 250,
-        warmup: int = 250,
+        draws: int = 100,
+        warmup: int = 20,
         thin: int = 1,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -148,6 +169,9 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.parents = parents
         self.n_parents = n_parents
         self.hyper = hyper
+        self.importances = importances
+        self.second_opinion = second_opinion
+        self.error = error
         self.bins = bins
         self.n_bins = n_bins
         self.windows = windows
@@ -166,6 +190,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.progress = progress
         self.checkpoint = checkpoint
 
+    @built_aside
     def fit(self, X: Any, y: ArrayLike) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
@@ -190,12 +215,19 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         (20, 4)
         """
         self._check_parameters()
+        if self.second_opinion is not None:
+            check_choice("second_opinion", self.second_opinion, ("auto",))
         n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
         self._check_table(X, y)
         outcomes = _read_outcomes(y)
         edges = np.asarray(learn_edges(outcomes, Cut("quantile", n_bins)))
         seed = int(check_random_state(self.random_state).randint(2**31))
         learned = self._learn(X, _classes_of(outcomes, edges), len(edges) + 1, seed, outcomes=outcomes)
+        density, opinion = learned.pop("density"), learned["opinion_"]
+        learned["pool_"] = None
+        if opinion is not None:
+            rows = learned["review_"].rows
+            learned["pool_"] = Pool.learn_densities(opinion.density(opinion.loo[rows], outcomes[rows]), density)
         self.outcomes_, self.edges_ = outcomes, edges
         self.class_names_ = tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1))
         self.target_ = str(getattr(y, "name", None) or "")
@@ -203,6 +235,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             setattr(self, name, value)
         return self
 
+    @read_at_once
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The mean of the outcome.
 
@@ -218,8 +251,14 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         >>> bool(regressor.predict([["yes", 60]])[0] > 4)
         True
         """
-        return self._read(X, lambda weights, outcomes: self.dressing_.mean(weights, outcomes))
+        precedents = np.concatenate(
+            [self.dressing_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)]
+        )
+        if self.pool_ is not None:
+            precedents = self.pool_.combine(self.opinion_.predict(self.schema_.encode(X).values), precedents)
+        return check_finite("the prediction", precedents)
 
+    @read_at_once
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
         """Quantiles of the outcome.
 
@@ -244,8 +283,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         True
         """
         asked = _read_levels(levels)
-        return self._read(X, lambda weights, outcomes: self.dressing_.quantiles(weights, outcomes, asked))
+        weights = np.concatenate(list(self._weights_of(X)))
+        found = self._quantiles(weights, self.parents_, self.schema_.encode(X).values, asked)
+        return check_finite("the prediction", found)
 
+    @read_at_once
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Intervals in which the outcome lies with the probability `level`, and on either side with the same.
 
@@ -267,27 +309,48 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
         return self.predict_quantiles(X, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
-    def _read(
-        self, X: Any, read: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
-        """What `read` makes of the weights of the parents' outcomes, batch by batch."""
-        parts = []
+    def _weights_of(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """The weights of the parents' outcomes in rows of a table, batch by batch."""
         for part in self._predictions(X, detail="shares"):
-            assert part.company is not None
-            weights = self._weights(part.company.share, self.parents_)
-            parts.append(read(weights, self.outcomes_[self.parents_]))
-        return np.concatenate(parts)
+            assert part.neighbors is not None
+            yield self._weights(part.neighbors.share, self.parents_)
+
+    def _quantiles(
+        self,
+        weights: NDArray[np.float64],
+        parents: NDArray[np.int64],
+        values: NDArray[np.float64],
+        levels: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Quantiles of the pooled distribution, (n, L): the mixture of the two opinions', found by halving."""
+        outcomes = self.outcomes_[parents]
+        precedents = self.dressing_.quantiles(weights, outcomes, levels)
+        if self.pool_ is None:
+            return precedents
+        additive = self.opinion_.predict_quantiles(values, levels)
+        low, high = np.minimum(precedents, additive), np.maximum(precedents, additive)
+        for k, level in enumerate(levels.tolist()):
+            for _ in range(_HALVINGS):
+                middle = 0.5 * (low[:, k] + high[:, k])
+                below = self.pool_.combine(
+                    self.opinion_.below(values, middle), self.dressing_.below(weights, outcomes, middle)
+                )
+                low[:, k] = np.where(below < level, middle, low[:, k])
+                high[:, k] = np.where(below < level, high[:, k], middle)
+        return 0.5 * (low + high)
 
     def _weights(self, share: NDArray[np.float32], parents: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weights of the parents' outcomes, (n, S)."""
         weights = vote_weights(share, np.full(len(share), -1))
         return calibrated_weights(weights, self.y_[parents], self.calibration_)
 
-    def _look_back(
+    def _leave_one_out(
         self,
         posterior: Posterior,
         past: Data,
         parents: NDArray[np.int64],
+        base: NDArray[np.float64],
+        class_weight: NDArray[np.float64] | None,
         outcomes: NDArray[np.float64] | None,
         n_threads: int,
     ) -> dict[str, Any]:
@@ -295,22 +358,70 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         chosen, hidden = cases_to_review(past)
         groups = OutcomeGroups.of(outcomes[parents], past.y_parents)
         votes, familiarity, weights, done = [], [], [], 0
-        seen = predict_batches(posterior, hidden, detail="shares", n_threads=n_threads, engine=self._predicting())
+        seen = predict_batches(
+            posterior, hidden, detail="shares", max_passes=1, n_threads=n_threads, engine=self._predicting()
+        )
         for part in seen:
-            assert part.company is not None
-            share = part.company.share
+            assert part.neighbors is not None
+            share = part.neighbors.share
             weights.append(groups.sums(vote_weights(share, hidden.own_parent[done : done + len(share)])))
             votes.append(part.mean_votes())
             familiarity.append(part.familiarity)
             done += len(share)
         plain = np.concatenate(weights)
-        calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen])
+        calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen], base)
         calibrated = calibrated_weights(plain, groups.classes, calibration)
+        known = outcomes[chosen]
+        dressing = Dressing.learn(calibrated, groups.outcomes, known)
+        # What the others' votes made of each outcome that came: the probability of a small range around it.
+        half = max(_RANGE * float(outcomes.std()), np.finfo(np.float64).tiny)
+        ends = [dressing.below(calibrated, groups.outcomes, known + side) for side in (-half, half)]
         return {
             "review_": Review(chosen, np.concatenate(votes), np.concatenate(familiarity)),
             "calibration_": calibration,
-            "dressing_": Dressing.learn(calibrated, groups.outcomes, outcomes[chosen]),
+            "dressing_": dressing,
+            "density": (ends[1] - ends[0]) / (2.0 * half),
         }
+
+    def _opinion(
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        schema: Schema,
+        encoded: EncodedTable,
+        n_classes: int,
+        class_weight: NDArray[np.float64] | None,
+        outcomes: NDArray[np.float64] | None,
+    ) -> dict[str, Any]:
+        assert outcomes is not None
+        if self.second_opinion is None:
+            return {"opinion_": None}
+        return {"opinion_": AdditiveMean.learn(schema, encoded.values, outcomes)}
+
+    def _second_opinion(self, X: Any, level: float) -> SecondOpinion | None:
+        return None if self.pool_ is None else self._opinion_of_values(self.schema_.encode(X).values)
+
+    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:
+        return None if self.pool_ is None else self._opinion_of_values(self.values_[rows])
+
+    def _opinion_of_values(self, values: NDArray[np.float64]) -> SecondOpinion:
+        """The additive mean as probabilities of the ranges, and the pooled number."""
+        assert self.pool_ is not None
+        ends = [self.opinion_.below(values, np.full(len(values), edge)) for edge in self.edges_.tolist()]
+        below = np.column_stack([np.zeros(len(values)), *ends, np.ones(len(values))])
+        pool, tails = self.pool_, lambda level: np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+
+        def number(share: NDArray[np.float32], level: float, row: int) -> NDArray[np.float64]:
+            weights = self._weights(share, self.parents_)
+            mean = pool.combine(
+                self.opinion_.predict(values[[row]]), self.dressing_.mean(weights, self.outcomes_[self.parents_])
+            )
+            return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], tails(level))[0])
+
+        return SecondOpinion(np.diff(below, axis=1), pool, number=number)
+
+    def _review_probabilities(self) -> NDArray[np.float64]:
+        return self.calibration_.apply(self.review_.votes)
 
     def _n_classes(self) -> int:
         return len(self.edges_) + 1
@@ -338,7 +449,10 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
 def _read_outcomes(y: ArrayLike) -> NDArray[np.float64]:
     """Finite numbers, one after the other."""
+    refuse_masked("y", y)
     numbers = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    if np.abs(numbers).max(initial=0.0) > LARGEST_OUTCOME:
+        raise ValueError(f"y has outcomes beyond {LARGEST_OUTCOME:g}; pass them in a larger unit")
     return np.asarray(numbers)
 
 

@@ -1,24 +1,45 @@
 """Why: the patchwork of a case, and what the model as a whole has learned, as plain data.
 
 ``parts`` is the data, ``words`` says it in sentences that every rendering shares, ``text`` and ``notebook`` render it,
-``explanation`` is all of this together, ``build`` makes it from a posterior, ``what_if`` compares two, ``overview``
-looks at the whole model.
+and ``explanation`` is all of this together. ``build`` makes it from a posterior: ``ballot`` has the votes as arrays,
+``exemplars`` groups the voters, ``evidence`` says what counts, ``like_this`` what votes are worth, ``guards`` what to
+be careful with. ``what_if`` compares two explanations; ``overview`` is a whole model, and ``summarize`` makes it.
 """
 
-from bayespatch.explain.build import Past, explain_cases
+from bayespatch.explain.build import Cases, Past, SecondOpinion, explain_cases
 from bayespatch.explain.explanation import Explanation
-from bayespatch.explain.parts import MARKED, Feature, Neighbor, Patch, Precedent, Stability
+from bayespatch.explain.guards import OutOfRangeWarning, warn_out_of_range
+from bayespatch.explain.parts import (
+    Exemplar,
+    Feature,
+    Guard,
+    LikeThis,
+    Member,
+    Neighbor,
+    Opinions,
+    Patch,
+    Precedent,
+    Stability,
+)
 from bayespatch.explain.what_if import WhatIf
 
 __all__ = [
-    "MARKED",
+    "Cases",
+    "Exemplar",
     "Explanation",
     "Feature",
+    "Guard",
+    "LikeThis",
+    "Member",
     "Neighbor",
+    "Opinions",
+    "OutOfRangeWarning",
     "Past",
     "Patch",
     "Precedent",
+    "SecondOpinion",
     "Stability",
     "WhatIf",
     "explain_cases",
+    "warn_out_of_range",
 ]

@@ -1,22 +1,53 @@
-"""From a posterior and the past to explanations of cases."""
+"""From a posterior and the past cases to explanations of cases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import Schema, describe_values
+from bayespatch.explain import guards
+from bayespatch.explain.ballot import Ballot, ballot_of, votes_without
+from bayespatch.explain.evidence import (
+    agreement,
+    close_range,
+    comparison,
+    log_factors,
+    mark,
+    votes_without_values,
+    weights,
+)
+from bayespatch.explain.exemplars import Crowds, group_voters
 from bayespatch.explain.explanation import Explanation
-from bayespatch.explain.parts import Feature, Neighbor, Patch, Precedent, Stability
+from bayespatch.explain.like_this import like_this
+from bayespatch.explain.parts import (
+    Distances,
+    Exemplar,
+    Feature,
+    Guard,
+    Member,
+    Neighbor,
+    Opinions,
+    Patch,
+    Precedent,
+    Stability,
+    Tally,
+)
+from bayespatch.explain.subgroups import Subgroups
+from bayespatch.metrics import accuracy
 from bayespatch.model import HIDDEN, Data
+from bayespatch.pool import Pool, disagreement
 from bayespatch.posterior import Posterior
-from bayespatch.predict import Prediction, predict_batches, predict_cases
+from bayespatch.predict import predict_batches, predict_cases
+
+INTERVAL = (0.05, 0.95)  # of the importances' draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,21 +57,27 @@ class Past:
     Attributes
     ----------
     schema : Schema
-    values : array of shape (n, P)
-        The training table, as `EncodedTable.values`.
+    x, values : arrays of shape (n, P)
+        The training table as codes, and as `EncodedTable.values`.
+    y : int array of shape (n,)
+        Its classes.
     ids : sequence of n texts, or None
         What its rows are called; None: their numbers.
     outcomes : sequence of n texts
-        What became of them.
+        Their outcomes.
     parents : int array of shape (S,)
         Which rows are parents.
     classes : tuple of M texts
         What the classes are called.
+    counts : int array of shape (M,)
+        How many past cases each has.
     target : str
         What the outcome is called.
     calibration : Calibration
-    familiarity : array of shape (R,)
-        Of past cases as if they were new.
+    familiarity : array
+        Of past cases, each predicted from the others.
+    rows, votes, probabilities : arrays of shape (R,), (R, M) and (R, M)
+        Past cases that were predicted from all others (leave-one-out), the votes on them, and their probabilities.
     about : dict
         The model.
     read_number : function, optional
@@ -49,14 +86,20 @@ class Past:
     """
 
     schema: Schema
+    x: NDArray[np.float64]
     values: NDArray[np.float64]
+    y: NDArray[np.int64]
     ids: Sequence[str] | None
     outcomes: Sequence[str]
     parents: NDArray[np.int64]
     classes: tuple[str, ...]
+    counts: NDArray[np.int64]
     target: str
     calibration: Calibration
     familiarity: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    votes: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
     about: dict[str, Any]
     read_number: Callable[[NDArray[np.float32], float], NDArray[np.float64]] | None = None
 
@@ -73,26 +116,144 @@ class Past:
         """What a row of the training table is called."""
         return str(row) if self.ids is None else self.ids[row]
 
+    def may_be_shown(self, row: int) -> bool:
+        """Whether a row of the training table may be named or shown: only the parents may."""
+        return bool(np.isin(row, self.parents))
+
+    @cached_property
+    def ranges(self) -> NDArray[np.float64]:
+        """Smallest and largest number of each column, (P, 2)."""
+        return guards.ranges(self.schema, self.values)
+
+    @cached_property
+    def subgroups(self) -> Subgroups:
+        """Subgroups of the past cases that were predicted from all others."""
+        flagged = np.zeros(len(self.rows), dtype=np.bool_)
+        x, values, y = self.x[self.rows], self.values[self.rows], self.y[self.rows]
+        return Subgroups.learn(self.schema, x, values, self.probabilities, y, self.classes, flagged)
+
+    @cached_property
+    def accuracy(self) -> float:
+        """Share of the past cases that were predicted rightly from all others."""
+        return accuracy(self.probabilities, self.y[self.rows])
+
+    def rows_of(self, cases: Cases) -> NDArray[np.int64]:
+        """Which row of the training table each case is itself, (n,); -1: none."""
+        found = [self.is_past_case(values, cases.named(row)) for row, values in enumerate(cases.values)]
+        return np.array(found, dtype=np.int64)
+
+    def is_past_case(self, values: NDArray[np.float64], id: str | None) -> int:
+        """The row of the training table that a case, (P,), is: all values are equal, and its name too; -1: none.
+
+        A case without a name is taken for the one past case that has the same values; where several have, it may be
+        anybody.
+        """
+        same = np.all((self.values == values) | (np.isnan(self.values) & np.isnan(values)), axis=1)
+        rows = np.flatnonzero(same).tolist()
+        if id is None:
+            return rows[0] if len(rows) == 1 else -1
+        return next((row for row in rows if self.named(row) == id), -1)
+
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Cases as the user has told them: what they are called, their values, their outcomes where known."""
+class Cases:
+    """Cases in the user's words.
+
+    Attributes
+    ----------
+    ids : sequence of n texts, or None
+        What they are called.
+    texts : sequence of n dicts
+        Their values, {feature: text}.
+    values : array of shape (n, P)
+        As `EncodedTable.values`.
+    unseen : bool array of shape (n, P)
+        Where no past case can have the value.
+    outcomes : sequence of n texts, or None
+        Their outcomes, where known.
+    """
 
     ids: Sequence[str] | None
-    values: Sequence[dict[str, str]]
-    unseen: NDArray[np.bool_]  # (n, P)
+    texts: Sequence[dict[str, str]]
+    values: NDArray[np.float64]
+    unseen: NDArray[np.bool_]
     outcomes: Sequence[str] | None = None
+
+    def named(self, row: int) -> str | None:
+        """What a case is called."""
+        return None if self.ids is None else self.ids[row]
+
+
+class SecondOpinion(NamedTuple):
+    """An additive score on the same cases, to be pooled with the votes.
+
+    Attributes
+    ----------
+    probabilities : array of shape (n, M)
+        What it says of each case.
+    pool : Pool
+        How both opinions become one.
+    interval : array of shape (n, M, 2), or None
+        Of its probabilities; None where it has none.
+    points : array of shape (n, P), or None
+        Percentage points that each feature adds to the probability of the last class, from the base rate.
+    number : function, optional
+        Where the outcome is a number: from shares of the votes of the parents, (1, S), a level and the row of the case
+        to the pooled mean, lower and upper end, (3,).
+    base : array of shape (M,), or None
+        Base rates of the classes, from which the points count.
+    """
+
+    probabilities: NDArray[np.float64]
+    pool: Pool
+    interval: NDArray[np.float64] | None = None
+    points: NDArray[np.float64] | None = None
+    number: Callable[[NDArray[np.float32], float, int], NDArray[np.float64]] | None = None
+    base: NDArray[np.float64] | None = None
+
+
+class _Reading(NamedTuple):
+    """Votes into probabilities: calibrated, and pooled with the second opinion where there is one."""
+
+    calibration: Calibration
+    second: SecondOpinion | None
+
+    def of(self, votes: NDArray[np.float64], row: int) -> NDArray[np.float64]:
+        """Probabilities, (k, M), of votes on one case, (k, M)."""
+        return self.pooled(self.calibration.apply(votes), row)
+
+    def pooled(self, precedents: NDArray[np.float64], row: int) -> NDArray[np.float64]:
+        if self.second is None:
+            return precedents
+        other = np.broadcast_to(self.second.probabilities[row], precedents.shape)
+        return self.second.pool.combine(other, precedents)
+
+    def interval(
+        self, votes: NDArray[np.float64], share: NDArray[np.float64], level: float, row: int
+    ) -> NDArray[np.float64]:
+        """Intervals of the probabilities of one case, (M, 2)."""
+        ends = self.calibration.interval(votes[None], share[None], level)[0]
+        if self.second is None:
+            return ends
+        second = self.second
+        other = None if second.interval is None else second.interval[[row]]
+        p = self.calibration.apply(votes)[None]
+        return second.pool.interval(second.probabilities[[row]], other, p, ends[None], level)[0]
 
 
 def explain_cases(
     posterior: Posterior,
     cases: Data,
-    told: Told,
+    words: Cases,
     past: Past,
     *,
     top: int = 4,
     level: float = 0.9,
     quantile: float = 0.05,
+    second: SecondOpinion | None = None,
+    same: NDArray[np.int64] | None = None,
+    reliance: bool = True,
+    error: float = 0.005,
     n_threads: int = 1,
     engine: str = "auto",
 ) -> Iterator[Explanation]:
@@ -101,145 +262,224 @@ def explain_cases(
     Parameters
     ----------
     posterior : Posterior
-        Under which they are looked at.
+        Under which they are predicted.
     cases : Data
-        The coded cases, their outcomes hidden, or known and counted, and the parents. None of them may be a parent
-        (`own_parent` is -1): taking a past case away uses that place.
-    told : Told
+        The coded cases, their outcomes hidden, or known and counted, and the parents. A case that is a parent itself
+        (`own_parent`) is not among its own neighbors.
+    words : Cases
         The same cases in the user's words.
     past : Past
-        The past in the user's words.
+        The past cases in the user's words.
     top : int
-        How many neighbors to name; half as many dissenting ones are named beside them.
+        How many single neighbors to name; half as many contradicting ones are named beside them.
     level : float
         Of the credible intervals.
     quantile : float
         Cases that are less familiar than all but this share of the past cases have no adequate precedent.
+    second : SecondOpinion, optional
+        On the same cases.
+    same : int array of shape (n,), optional
+        Which row of the training table each case is itself, -1: none. It is left out of its own neighbors, with a
+        warning.
+    reliance : bool
+        Whether to find out what would be predicted without each neighbor and crowd, which takes most of the time.
+    error : float
+        Monte Carlo standard error of the probability that is good enough.
     n_threads : int
         Threads.
     engine : {"cpu", "cuda", "auto"}
         As in `predict_batches`.
     """
-    run: dict[str, Any] = {"n_threads": n_threads, "engine": engine}
+    of_precedents = error if second is None else error / max(1.0 - second.pool.weight, 0.01)
+    run: dict[str, Any] = {
+        "calibration": past.calibration,
+        "error": of_precedents,
+        "n_threads": n_threads,
+        "engine": engine,
+    }
+    if same is None:
+        same = np.full(len(cases.x), -1)
+    place = {row: b for b, row in enumerate(past.parents.tolist())}
+    own = np.array([place.get(row, -1) for row in same.tolist()], dtype=np.int64)
+    cases = cases._replace(own_parent=np.where(own >= 0, own, cases.own_parent))
+    importance = posterior.q_tilde.mean(axis=(0, 1), dtype=np.float64)
+    q = posterior.q.reshape(-1, posterior.q.shape[2])
+    ends = np.quantile(q, INTERVAL, axis=0)
+    reading = _Reading(past.calibration, second)
     first = 0
     for seen in predict_batches(posterior, cases, detail=True, **run):
         rows = np.arange(first, first + len(seen.familiarity))
         first += len(rows)
-        hidden = _part(cases, rows)
-        # What would be said without knowing the outcome; the neighbors are those found with it.
-        plain = seen
-        if np.any(cases.y[rows] != HIDDEN):
-            plain = predict_cases(posterior, hidden, detail=True, **run)
-        votes = plain.mean_votes()
-        probabilities = past.calibration.apply(votes)
-        percentiles = past.percentile(plain.familiarity)
-        chosen = [
-            _chosen(influence, cases.y_parents, best, top)
-            for influence, best in zip(_influence(seen), probabilities.argmax(axis=1).tolist(), strict=True)
+        batch = cases._replace(x=cases.x[rows], y=cases.y[rows], own_parent=cases.own_parent[rows])
+        ballot = plain = ballot_of(seen, posterior.n_chains)
+        # What would be said without knowing the outcome; single neighbors are those found with it.
+        if np.any(batch.y != HIDDEN):
+            hidden = batch._replace(y=np.full(len(rows), HIDDEN))
+            plain = ballot_of(predict_cases(posterior, hidden, detail=True, **run), posterior.n_chains)
+        parts = [
+            _One(
+                posterior,
+                batch,
+                words,
+                past,
+                reading,
+                importance,
+                q.mean(axis=0),
+                ends,
+                ballot,
+                plain,
+                i,
+                row,
+                top,
+                level,
+            )
+            for i, row in enumerate(rows.tolist())
         ]
-        without = _without(posterior, hidden, plain, chosen, past.calibration, run)
-        for i, row in enumerate(rows.tolist()):
+        without = _without(posterior, batch, parts, run) if reliance else [{} for _ in parts]
+        percentiles = past.percentile(plain.familiarity)
+        for i, one in enumerate(parts):
             precedent = Precedent(bool(percentiles[i] > quantile), float(percentiles[i]), quantile)
-            one = _One(posterior, cases, told, past, seen, plain, i, row, votes[i], probabilities[i], without[i], level)
-            yield one.explanation(*chosen[i], precedent)
-
-
-def _part(cases: Data, rows: NDArray[np.int64], own_parent: NDArray[np.int64] | None = None) -> Data:
-    """Some of the cases, their outcomes hidden, each without one of the parents, or with all of them."""
-    without = np.full(len(rows), -1) if own_parent is None else own_parent
-    return cases._replace(x=cases.x[rows], y=np.full(len(rows), HIDDEN), own_parent=without)
-
-
-def _influence(seen: Prediction) -> NDArray[np.float32]:
-    assert seen.company is not None
-    return seen.company.influence
-
-
-def _chosen(
-    influence: NDArray[np.float32], y_parents: NDArray[np.int64], best: int, top: int
-) -> tuple[list[int], list[int]]:
-    """The most influential parents, and the most influential of those that speak for another class than the best."""
-    order = np.argsort(-influence, kind="stable")
-    order = order[influence[order] > 0]
-    other = order[y_parents[order] != best]
-    return order[:top].tolist(), other[: max(1, top // 2)].tolist()
+            yield one.explanation(without[i], precedent, int(same[one.row]))
 
 
 def _without(
-    posterior: Posterior,
-    hidden: Data,
-    plain: Prediction,
-    chosen: Sequence[tuple[list[int], list[int]]],
-    calibration: Calibration,
-    run: dict[str, Any],
-) -> list[dict[int, NDArray[np.float64]]]:
-    """Class probabilities of each case without each of its chosen parents, by parent.
-
-    Such a parent is given the place of the case's own: it is never a neighbor, and nothing else changes. These are the
-    votes given that it is no neighbor, of which the draws of `plain` without it are draws as well: both together,
-    beside the draws with it, tell its effect far more precisely than the difference of two runs.
-    """
-    pairs = [(i, b) for i, (neighbors, other) in enumerate(chosen) for b in dict.fromkeys([*neighbors, *other])]
-    found: list[dict[int, NDArray[np.float64]]] = [{} for _ in chosen]
-    if not pairs:
+    posterior: Posterior, batch: Data, parts: Sequence[_One], run: dict[str, Any]
+) -> list[dict[int | str, NDArray[np.float64]]]:
+    """Votes on each case without each of its neighbors (by parent) and without each crowd (by "crowd k")."""
+    wanted: list[tuple[int, int | str, NDArray[np.int64]]] = []
+    for i, one in enumerate(parts):
+        singles = dict.fromkeys([*one.neighbors, *one.contradicting])
+        wanted += [(i, b, np.array([b])) for b in singles]
+        wanted += [(i, f"crowd {k}", members) for k, members in enumerate(one.crowds.members)]
+    found: list[dict[int | str, NDArray[np.float64]]] = [{} for _ in parts]
+    if not wanted:
         return found
-    assert plain.company is not None
-    cases, parents = np.array(pairs).T
-    votes = plain.mean_votes()[cases]
-    apart = predict_cases(posterior, _part(hidden, cases, parents), **run).mean_votes()
-    p = plain.company.probability[cases, parents].astype(np.float64)[:, None]
-    beside = plain.company.votes_beside[cases, parents].astype(np.float64)
-    without = (votes - beside + apart) / (2.0 - p)  # 1 - p of these draws have no such neighbor, and all of the others
-    effect = beside - p * without  # p * (votes with it - votes without it)
-    for (i, b), probabilities in zip(pairs, calibration.apply(votes - effect), strict=True):
-        found[i][b] = probabilities
+    of = np.array([i for i, _, _ in wanted])
+    excluded = np.zeros((len(wanted), len(batch.x_parents)), dtype=np.bool_)
+    for k, (_, _, members) in enumerate(wanted):
+        excluded[k, members] = True
+    each = batch._replace(x=batch.x[of], y=batch.y[of], own_parent=batch.own_parent[of])
+    for (i, who, _), votes in zip(wanted, votes_without(posterior, each, excluded, run), strict=True):
+        found[i][who] = votes
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class _One:
-    """One case among those of a batch, on its way to becoming an `Explanation`."""
+    """One case of a batch, on its way to becoming an `Explanation`."""
 
     posterior: Posterior
     cases: Data
-    told: Told
+    words: Cases
     past: Past
-    seen: Prediction
-    plain: Prediction
+    reading: _Reading
+    parent_importance: NDArray[np.float64]  # (S, P)
+    importance: NDArray[np.float64]  # (P,)
+    importance_ends: NDArray[np.float64]  # (2, P)
+    ballot: Ballot
+    plain: Ballot
     i: int  # in the batch
     row: int  # among all cases
-    votes: NDArray[np.float64]
-    probabilities: NDArray[np.float64]
-    without: dict[int, NDArray[np.float64]]
+    top: int
     level: float
 
-    def explanation(self, neighbors: list[int], dissenting: list[int], precedent: Precedent) -> Explanation:
-        past, company = self.past, self.seen.company
-        assert company is not None
-        assert self.plain.company is not None
-        ends = past.calibration.interval(self.votes[None], self.plain.company.share[[self.i]], self.level)[0]
-        share = company.share[self.i].astype(np.float64)
-        known = None if self.cases.y[self.row] == HIDDEN else self.told.outcomes
-        named = [self.neighbor(b) for b in neighbors]
+    @cached_property
+    def probabilities(self) -> NDArray[np.float64]:
+        return self.reading.of(self.plain.votes[[self.i]], self.row)[0]
+
+    @property
+    def best(self) -> int:
+        return int(self.probabilities.argmax())
+
+    @cached_property
+    def crowds(self) -> Crowds:
+        c = self.cases
+        return group_voters(self.plain.share[self.i], c.x_parents, c.y_parents, c.windows, self.importance)
+
+    @cached_property
+    def _ranked(self) -> NDArray[np.int64]:
+        influence = self.ballot.influence[self.i]
+        order = np.argsort(-influence, kind="stable")
+        return order[influence[order] > 0]
+
+    @property
+    def neighbors(self) -> list[int]:
+        """The most influential parents."""
+        return self._ranked[: self.top].tolist()
+
+    @property
+    def contradicting(self) -> list[int]:
+        """The most influential of another class than the predicted one."""
+        other = self._ranked[self.cases.y_parents[self._ranked] != self.best]
+        return other[: max(1, self.top // 2)].tolist()
+
+    @cached_property
+    def agrees(self) -> NDArray[np.bool_]:
+        return agreement(self.cases.x[self.i], self.cases)
+
+    @cached_property
+    def log_f(self) -> NDArray[np.float64]:
+        c = self.cases
+        return log_factors(c.x[self.i], self.agrees, c, self.posterior.model, self.parent_importance)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        return weights(self.log_f)
+
+    @cached_property
+    def worth(self) -> NDArray[np.float64]:
+        """By how much the probability of the last class is higher because of each value, (P,)."""
+        plain, i = self.plain, self.i
+        votes = votes_without_values(
+            self.log_f, plain.share[i], self.cases.y_parents, plain.votes[i], float(plain.probability[i].sum())
+        )
+        return np.asarray(self.probabilities[-1] - self.reading.of(votes, self.row)[:, -1])
+
+    @cached_property
+    def beyond(self) -> NDArray[np.float64]:
+        """By how much its numbers lie outside the past cases', (P,)."""
+        return guards.outside(self.words.values[[self.row]], self.past.ranges)[0]
+
+    def explanation(
+        self, without: dict[int | str, NDArray[np.float64]], precedent: Precedent, same: int
+    ) -> Explanation:
+        past, votes, share = self.past, self.plain.votes[self.i], self.plain.share[self.i]
+        ends = self.reading.interval(votes, share, self.level, self.row)
+        known = None if self.cases.y[self.i] == HIDDEN else self.words.outcomes
+        named = [self.neighbor(b, without.get(b)) for b in self.neighbors]
         by_index = {neighbor.index: neighbor for neighbor in named}
-        others = [by_index.get(int(past.parents[b])) or self.neighbor(b) for b in dissenting]
+        others = [by_index.get(int(past.parents[b])) or self.neighbor(b, without.get(b)) for b in self.contradicting]
+        exemplars = tuple(self.exemplar(k, without.get(f"crowd {k}")) for k in range(len(self.crowds.exemplars)))
+        features = tuple(self.feature(j, [*named, *others], exemplars) for j in range(len(past.schema.columns)))
+        reviewed = past.rows != same
         return Explanation(
-            id=None if self.told.ids is None else self.told.ids[self.row],
-            values=dict(self.told.values[self.row]),
+            id=self.words.named(self.row),
+            values=dict(self.words.texts[self.row]),
             outcome=None if known is None else known[self.row],
             target=past.target,
-            predicted=past.classes[int(self.probabilities.argmax())],
+            predicted=past.classes[self.best],
             probabilities=self.by_class(self.probabilities),
-            intervals={name: (float(a), float(b)) for name, a, b in zip(past.classes, *ends.T, strict=True)},
-            votes=self.by_class(self.votes),
+            intervals=self.ends_by_class(ends),
+            votes=self.by_class(votes),
+            error=self.error(),
             level=self.level,
+            like_this=like_this(
+                float(votes[self.best]),
+                past.votes[reviewed, self.best],
+                past.y[past.rows[reviewed]] == self.best,
+                past.classes[self.best],
+            ),
+            opinions=self.opinions(),
             precedent=precedent,
+            guards=tuple(self.guards(features, precedent, same)),
+            exemplars=exemplars,
+            tally=self.tally(),
+            distances=Distances(self.crowds.differing, self.crowds.usual),
             neighbors=tuple(named),
-            dissenting=tuple(others),
-            features=tuple(self.feature(j, [*named, *others]) for j in range(len(past.schema.columns))),
-            stability=self.stability(len(neighbors)),
-            vote_share_others=float(max(0.0, share.sum() - share[neighbors].sum())),
-            vote_share_base=float(max(0.0, 1.0 - share.sum())),
+            contradicting=tuple(others),
+            features=features,
+            stability=self.stability(len(self.neighbors)),
+            reliance_class=past.classes[-1],
             about=dict(past.about),
             **self.number(),
         )
@@ -248,62 +488,175 @@ class _One:
         """The outcome itself, where it is a number."""
         if self.past.read_number is None:
             return {}
-        assert self.plain.company is not None
-        mean, low, high = self.past.read_number(self.plain.company.share[[self.i]], self.level)[0].tolist()
+        share = self.plain.share[[self.i]].astype(np.float32)
+        second = self.reading.second
+        if second is not None and second.number is not None:
+            mean, low, high = second.number(share, self.level, self.row).tolist()
+        else:
+            mean, low, high = self.past.read_number(share, self.level)[0].tolist()
         return {"mean": mean, "interval": (low, high)}
 
     def by_class(self, numbers: NDArray[np.float64]) -> dict[str, float]:
         return dict(zip(self.past.classes, numbers.tolist(), strict=True))
 
-    def neighbor(self, b: int) -> Neighbor:
-        past, company = self.past, self.seen.company
-        assert company is not None
-        row = int(past.parents[b])
-        probability = float(company.probability[self.i, b])
-        matters = np.minimum(company.features[self.i, b] / max(probability, 1e-12), 1.0)
-        with np.errstate(invalid="ignore"):
-            agrees = np.abs(self.cases.x_parents[b] - self.cases.x[self.row]) <= self.cases.windows
-        texts = describe_values(past.schema, past.values[row])
-        patches = zip(texts.items(), agrees.tolist(), matters.tolist(), strict=True)
-        best = int(self.probabilities.argmax())
+    def error(self) -> float | None:
+        """Monte Carlo standard error of the probability, the largest over the classes."""
+        batches = self.plain.batches[self.i]
+        if len(batches) < 2:
+            return None
+        each = self.reading.of(batches, self.row)
+        return float((each.std(axis=0, ddof=1) / np.sqrt(len(each))).max())
+
+    def opinions(self) -> Opinions | None:
+        second = self.reading.second
+        if second is None:
+            return None
+        precedents = self.past.calibration.apply(self.plain.votes[self.i])
+        additive = second.probabilities[self.row]
+        points = None
+        if second.points is not None:
+            points = tuple(zip(self.past.schema.names, second.points[self.row].tolist(), strict=True))
+        return Opinions(
+            precedents=self.by_class(precedents),
+            additive=self.by_class(additive),
+            weight=second.pool.weight,
+            disagreement=float(disagreement(additive, precedents)),
+            points=points,
+            base=None if second.base is None or points is None else self.by_class(second.base),
+            intervals={
+                "precedents": self.ends_by_class(
+                    self.past.calibration.interval(self.plain.votes[[self.i]], self.plain.share[[self.i]], self.level)[
+                        0
+                    ]
+                ),
+                "additive": None if second.interval is None else self.ends_by_class(second.interval[self.row]),
+            },
+        )
+
+    def ends_by_class(self, ends: NDArray[np.float64]) -> dict[str, tuple[float, float]]:
+        return {name: (float(a), float(b)) for name, a, b in zip(self.past.classes, *ends.T, strict=True)}
+
+    def guards(self, features: Sequence[Feature], precedent: Precedent, same: int) -> Iterator[Guard]:
+        past, numbers = self.past, self.words.values[self.row]
+        far = [column.name for column, by in zip(past.schema.columns, self.beyond.tolist(), strict=True) if by]
+        yield from guards.guard_numbers(past.schema, numbers, past.ranges)
+        yield from guards.guard_unseen(features, far)
+        if same >= 0 and past.may_be_shown(same):
+            yield guards.guard_itself(past.named(same), self.words.named(self.row))
+        yield from guards.guard_combination(precedent, features)
+        mine = list(past.subgroups.of_case(self.cases.x[self.i], numbers))
+        yield from guards.guard_subgroups(mine, past.accuracy)
+        if past.read_number is None:
+            yield from guards.guard_rare(dict(zip(past.classes, past.counts.tolist(), strict=True)))
+
+    def tally(self) -> dict[str, Tally]:
+        """The votes for each class, by who casts them."""
+        share, y = self.plain.share[self.i], self.cases.y_parents
+        found = {}
+        for m, name in enumerate(self.past.classes):
+            mine = float(share[y == m].sum())
+            groups = zip(self.crowds.exemplars, self.crowds.shares.tolist(), strict=True)
+            shown = sum(cast for b, cast in groups if y[b] == m)
+            vote = float(self.plain.votes[self.i, m])
+            found[name] = Tally(shown, max(0.0, mine - shown), max(0.0, vote - mine))
+        return found
+
+    def patches(self, b: int, matters: NDArray[np.float64]) -> dict[str, Patch]:
+        """The values of a parent beside the case's."""
+        past = self.past
+        texts = describe_values(past.schema, past.values[past.parents[b]])
+        marked = mark(self.weights[b], self.worth, self.agrees[b])
+        own = self.words.texts[self.row]
+        return {
+            name: Patch(
+                value=text,
+                agrees=bool(self.agrees[b, j]),
+                matters=float(matters[j]),
+                comparison=comparison(bool(self.agrees[b, j]), own[name], text),
+                weight=float(self.weights[b, j]),
+                marked=bool(marked[j]) and own[name] != "missing" and not self.beyond[j],
+            )
+            for j, (name, text) in enumerate(texts.items())
+        }
+
+    def reliance(self, votes: NDArray[np.float64] | None) -> float | None:
+        """Change of the probability of the last class from votes without somebody to the votes as they are."""
+        if votes is None:
+            return None
+        return float(self.probabilities[-1] - self.reading.of(votes[None], self.row)[0, -1])
+
+    def neighbor(self, b: int, without: NDArray[np.float64] | None) -> Neighbor:
+        past, row = self.past, int(self.past.parents[b])
+        probability = float(self.ballot.probability[self.i, b])
+        matters = np.minimum(self.ballot.features[self.i, b] / max(probability, 1e-12), 1.0)
         return Neighbor(
             index=row,
             id=past.named(row),
             outcome=past.outcomes[row],
+            label=past.classes[int(self.cases.y_parents[b])],
             probability=probability,
-            influence=float(company.influence[self.i, b]),
-            vote_share=float(company.share[self.i, b]),
-            reliance=float(self.probabilities[best] - self.without[b][best]),
-            dissents=bool(self.cases.y_parents[b] != best),
-            features={name: Patch(text, agree, p) for (name, text), agree, p in patches},
+            influence=float(self.ballot.influence[self.i, b]),
+            vote_share=float(self.ballot.share[self.i, b]),
+            reliance=self.reliance(without),
+            supports=bool(self.cases.y_parents[b] == self.best),
+            features=self.patches(b, matters),
         )
 
-    def feature(self, j: int, neighbors: Sequence[Neighbor]) -> Feature:
-        assert self.seen.company is not None
-        column = self.past.schema.columns[j]
-        speaking = {
-            neighbor.index: neighbor.influence * neighbor.features[column.name].matters
-            for neighbor in neighbors
-            if neighbor.features[column.name].marked
-        }
+    def exemplar(self, k: int, without: NDArray[np.float64] | None) -> Exemplar:
+        past, crowds, share = self.past, self.crowds, self.plain.share[self.i]
+        b, members, alike = int(crowds.exemplars[k]), crowds.members[k], crowds.alike[k]
+        row = int(past.parents[b])
+        votes = share[members] / share[members].sum()
+        probability = np.maximum(self.plain.probability[self.i, members], 1e-12)[:, None]
+        matters = votes @ np.minimum(self.plain.features[self.i, members] / probability, 1.0)
+        rows = past.parents[members].tolist()
+        crowd = zip(rows, share[members].tolist(), alike.tolist(), strict=True)
+        return Exemplar(
+            index=row,
+            id=past.named(row),
+            outcome=past.outcomes[row],
+            label=past.classes[int(self.cases.y_parents[b])],
+            stands_for=len(members),
+            vote_share=float(crowds.shares[k]),
+            reliance=self.reliance(without),
+            supports=bool(self.cases.y_parents[b] == self.best),
+            alike=float(votes @ alike),
+            members=tuple(Member(r, past.named(r), past.outcomes[r], cast, like) for r, cast, like in crowd),
+            features=self.patches(b, matters),
+        )
+
+    def feature(self, j: int, neighbors: Sequence[Neighbor], exemplars: Sequence[Exemplar]) -> Feature:
+        column, share = self.past.schema.columns[j], self.plain.share[self.i]
         return Feature(
             name=column.name,
-            value=self.told.values[self.row][column.name],
-            importance=float(self.posterior.q[:, :, j].mean()),
-            explained=float(self.seen.company.explained[self.i, j]),
-            neighbors=tuple(sorted(speaking, key=lambda index: -speaking[index])),
-            unseen=bool(self.told.unseen[self.row, j]),
+            value=self.words.texts[self.row][column.name],
+            importance=float(self.importance[j]),
+            importance_interval=(float(self.importance_ends[0, j]), float(self.importance_ends[1, j])),
+            explained=float(self.plain.explained[self.i, j]),
+            weight=float(share @ self.weights[:, j] / max(float(share.sum()), 1e-12)),
+            worth=float(self.worth[j]),
+            neighbors=_speaking(column.name, {n.index: (n.features, n.vote_share) for n in neighbors}),
+            exemplars=_speaking(column.name, {e.index: (e.features, e.vote_share) for e in exemplars}),
+            close=close_range(column, float(self.cases.x[self.i, j]), float(self.words.values[self.row, j])),
+            unseen=bool(self.words.unseen[self.row, j]),
             description=column.description,
         )
 
     def stability(self, top: int) -> Stability:
         """Do the chains name the same past cases, and say the same?"""
-        assert self.seen.company is not None
-        by_chain = self.seen.company.by_chain[self.i]
+        by_chain = self.ballot.share_by_chain[self.i]
         tops = [set(np.argsort(-influence, kind="stable")[:top].tolist()) for influence in by_chain]
         shared = [len(one & other) / max(1, top) for one, other in combinations(tops, 2)]
-        n_chains = len(by_chain)
-        votes = self.plain.votes[:, self.i].reshape(n_chains, -1, len(self.past.classes)).mean(axis=1)
-        each = self.past.calibration.apply(votes)
+        each = self.reading.of(self.plain.by_chain[self.i], self.row)
         ends = zip(self.past.classes, each.min(axis=0).tolist(), each.max(axis=0).tolist(), strict=True)
         return Stability(float(np.mean(shared)) if shared else None, {name: (a, b) for name, a, b in ends})
+
+
+def _speaking(name: str, shown: dict[int, tuple[dict[str, Patch], float]]) -> tuple[int, ...]:
+    """Who agrees with the case in a feature, those through whom it counts most first."""
+    counts = {
+        index: patches[name].weight * share
+        for index, (patches, share) in shown.items()
+        if patches[name].agrees and patches[name].comparison != "missing"
+    }
+    return tuple(sorted(counts, key=lambda index: -counts[index]))

@@ -6,13 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bayespatch.explain.notebook import as_html
-from bayespatch.explain.parts import Findings
+from bayespatch.explain.parts import Exemplar, Findings, Neighbor, Opinions
 from bayespatch.explain.text import as_text
 
 
 @dataclass(frozen=True)
 class Explanation(Findings):
     """The patchwork of one case. Made by `PatchworkClassifier.explain`.
+
+    Everything that shows it (text, notebook, page, picture) renders `to_dict`.
 
     Attributes
     ----------
@@ -21,32 +23,45 @@ class Explanation(Findings):
     values : dict
         The case in the user's own values, {feature: text}.
     outcome : str or None
-        What became of the case, where that was known and counted in finding the neighbors (type III of the paper). The
-        prediction is what would have been said without knowing it.
+        The case's outcome, where it was known and counted in finding the neighbors (type III of the paper). The
+        prediction and the exemplars are those without knowing it.
     target : str
         What the outcome is called; may be empty.
     predicted : str
         The most probable class.
     probabilities, votes : dict
-        Calibrated probability, and plain share of the votes, of each class.
+        Probability of each class, calibrated and pooled with the second opinion where there is one; and the plain share
+        of the votes.
     intervals : dict
         Credible interval of each probability, (low, high), of this `level`.
+    error : float or None
+        Monte Carlo standard error of the probability, largest over the classes.
+    like_this : LikeThis or None
+        What votes like these were worth for past cases.
+    opinions : Opinions or None
+        What the votes and the second opinion say, each for itself.
     precedent : Precedent
-    neighbors : tuple of Neighbor
-        The most influential past cases, the strongest first.
-    dissenting : tuple of Neighbor
-        The most influential past cases with another outcome than the predicted one; they may be among `neighbors`.
+    guards : tuple of Guard
+        Reasons for care.
+    exemplars : tuple of Exemplar
+        Past cases that stand for the voters, those with most votes first.
+    tally : dict
+        {class: Tally}: who casts the votes for it.
+    distances : Distances
+        How well the exemplars stand for the voters.
+    neighbors, contradicting : tuples of Neighbor
+        The most influential single past cases, and those among all of another class than the predicted one; these may
+        be among `neighbors`.
     features : tuple of Feature
         In the order of the table.
     stability : Stability
-    vote_share_others, vote_share_base : float
-        Shares of the votes of the past cases that are not among `neighbors`, and of the base rates. With those of the
-        neighbors they sum to 1.
+    reliance_class : str
+        The class to which all reliances refer: the last one, whatever is predicted.
     mean, interval : float and pair of floats, or None
         Where the outcome is a number: its mean, and the interval in which it lies with the probability `level`. Classes
         are then ranges of outcomes.
     about : dict
-        The model that says so: "model", "past_cases", "parents", "converged", "package".
+        The model that says so: "model", "past_cases", "parents", "converged".
 
     Examples
     --------
@@ -54,12 +69,18 @@ class Explanation(Findings):
     >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
     >>> y = ["sick", "sick", "well", "well"] * 5
     >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
-    >>> why = clf.explain(["yes", 60], top=2)
-    >>> why.predicted, [neighbor.outcome for neighbor in why.neighbors]
-    ('sick', ['sick', 'sick'])
-    >>> sorted(why.to_dict())
-    ['about', 'case', 'dissenting', 'features', 'neighbors', 'precedent', 'prediction', 'stability', 'vote_shares']
+    >>> why = clf.explain(["yes", 60])
+    >>> why.predicted, why.exemplars[0].outcome
+    ('sick', 'sick')
+    >>> list(why.to_dict())[:5]
+    ['case', 'prediction', 'opinions', 'precedent', 'exemplars']
     """
+
+    @property
+    def shown(self) -> tuple[Neighbor, ...]:
+        """The neighbors, and after them the contradicting ones that are not among them."""
+        there = {neighbor.index for neighbor in self.neighbors}
+        return (*self.neighbors, *(other for other in self.contradicting if other.index not in there))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON.
@@ -72,26 +93,50 @@ class Explanation(Findings):
         >>> clf.explain(["yes", 60]).to_dict()["prediction"]["class"]
         'sick'
         """
+        by_whom = [asdict(part) for part in self.tally.values()]
+        shares = {name: sum(part[name] for part in by_whom) for name in ("exemplars", "others", "base_rates")}
+        like = self.like_this
         return {
-            "case": {"id": self.id, "values": dict(self.values), "outcome": self.outcome, "target": self.target},
+            "case": {
+                "id": self.id,
+                "values": dict(self.values),
+                "warnings": [guard.text for guard in self.guards],
+                "warning_kinds": [guard.kind for guard in self.guards],
+                "outcome": self.outcome,
+                "target": self.target,
+            },
             "prediction": {
                 "class": self.predicted,
                 "probabilities": dict(self.probabilities),
                 "intervals": {name: list(ends) for name, ends in self.intervals.items()},
                 "votes": dict(self.votes),
+                "error": self.error,
+                "like_this": None
+                if like is None
+                else {"class": like.label, "low": like.low, "high": like.high, "n": like.n, "n_class": like.n_class},
                 "level": self.level,
                 "mean": self.mean,
                 "interval": None if self.interval is None else list(self.interval),
             },
+            "opinions": None if self.opinions is None else _opinions(self.opinions),
             "precedent": asdict(self.precedent),
+            "exemplars": [{**asdict(part), "members": [asdict(m) for m in part.members]} for part in self.exemplars],
+            "base_rates": shares["base_rates"],
+            "vote_shares": shares,
+            "distances": asdict(self.distances),
+            "tally": {name: asdict(part) for name, part in self.tally.items()},
             "neighbors": [asdict(neighbor) for neighbor in self.neighbors],
-            "dissenting": [asdict(neighbor) for neighbor in self.dissenting],
-            "vote_shares": {
-                "neighbors": sum(neighbor.vote_share for neighbor in self.neighbors),
-                "other_past_cases": self.vote_share_others,
-                "base_rates": self.vote_share_base,
-            },
-            "features": [{**asdict(feature), "neighbors": list(feature.neighbors)} for feature in self.features],
+            "contradicting": [asdict(neighbor) for neighbor in self.contradicting],
+            "reliance_class": self.reliance_class,
+            "features": [
+                {
+                    **asdict(feature),
+                    "importance_interval": list(feature.importance_interval),
+                    "neighbors": list(feature.neighbors),
+                    "exemplars": list(feature.exemplars),
+                }
+                for feature in self.features
+            ],
             "stability": {
                 "overlap": self.stability.overlap,
                 "probabilities": {name: list(ends) for name, ends in self.stability.probabilities.items()},
@@ -100,7 +145,7 @@ class Explanation(Findings):
         }
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame with a row for each neighbor and feature: both values, do they agree, does it matter.
+        """A pandas DataFrame with a row for each past case shown and feature; `shown` is "exemplar" or "neighbor".
 
         Examples
         --------
@@ -108,24 +153,31 @@ class Explanation(Findings):
         >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
         >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> table = clf.explain(["yes", 60], top=2).to_frame()
-        >>> table[["outcome", "feature", "case_value"]].iloc[0].tolist()
-        ['sick', 'x0', 'yes']
+        >>> table[["shown", "outcome", "feature", "case_value"]].iloc[0].tolist()
+        ['exemplar', 'sick', 'x0', 'yes']
         """
         try:
             import pandas
         except ImportError as error:
             raise ImportError("to_frame() needs pandas: pip install pandas") from error
-        numbers = ("index", "id", "outcome", "probability", "influence", "vote_share", "reliance", "dissents")
+        numbers = (
+            *("index", "id", "outcome", "stands_for", "probability", "influence", "vote_share", "reliance", "supports"),
+        )
+        kinds: list[tuple[str, Exemplar | Neighbor]] = [
+            *(("exemplar", part) for part in self.exemplars),
+            *(("neighbor", part) for part in self.shown),
+        ]
         rows = [
             {
-                **{name: getattr(neighbor, name) for name in numbers},
+                "shown": kind,
+                **{name: getattr(part, name, None) for name in numbers},
                 "feature": feature.name,
                 "case_value": feature.value,
-                **asdict(neighbor.features[feature.name]),
+                **asdict(part.features[feature.name]),
                 "importance": feature.importance,
                 "explained": feature.explained,
             }
-            for neighbor in self.shown
+            for kind, part in kinds
             for feature in self.features
         ]
         return pandas.DataFrame(rows)
@@ -136,7 +188,7 @@ class Explanation(Findings):
         Parameters
         ----------
         width : int
-            Columns of the terminal; neighbors that do not fit beside each other go below.
+            Columns of the terminal; exemplars that do not fit beside each other go below.
 
         Examples
         --------
@@ -146,10 +198,19 @@ class Explanation(Findings):
         >>> "sick" in clf.explain(["yes", 60]).to_text(width=80)
         True
         """
-        return as_text(self, width)
+        return as_text(self.to_dict(), width)
 
     def __str__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return as_html(self.to_dict())
+
+
+def _opinions(both: Opinions) -> dict[str, Any]:
+    points = None if both.points is None else [{"feature": name, "points": number} for name, number in both.points]
+    intervals = {
+        name: None if ends is None else {label: list(pair) for label, pair in ends.items()}
+        for name, ends in both.intervals.items()
+    }
+    return {**asdict(both), "points": points, "intervals": intervals}

@@ -7,20 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
-CONFIDENCE = 0.95  # of the intervals of rates
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """Past cases that were given about the same probability: its mean, and how often the class occurred."""
-
-    n: int
-    predicted: float
-    observed: float
-    low: float  # interval of `observed`, Wilson's
-    high: float
+from bayespatch.explain.subgroups import Subgroup
+from bayespatch.metrics import CalibrationBin, Threshold
 
 
 @dataclass(frozen=True)
@@ -55,7 +44,7 @@ class FeatureSummary:
 
 @dataclass(frozen=True)
 class Performance:
-    """How good predictions are: each past case, as if it were new, judged by the others.
+    """How good predictions are: each past case, as if it were new, predicted from the others.
 
     Attributes
     ----------
@@ -65,8 +54,9 @@ class Performance:
         Accuracy, AUC, log loss and Brier score, and their 95 % bootstrap intervals; AUC is None with one class.
     reference : dict
         Log loss and Brier score of always stating how common the classes are; accuracy of the most common one.
-    curves : dict
-        {class: tuple of CalibrationBin}
+    curves, thresholds, roc : dict
+        Of each class: calibration (tuple of CalibrationBin), what calling it above a probability does (tuple of
+        Threshold), and its ROC curve (points of 1 - specificity and sensitivity).
     """
 
     n: int
@@ -74,20 +64,8 @@ class Performance:
     intervals: dict[str, tuple[float, float] | None]
     reference: dict[str, float]
     curves: dict[str, tuple[CalibrationBin, ...]]
-
-
-@dataclass(frozen=True)
-class Subgroup:
-    """Past cases that share a value: how many, how good predictions are for them, stated and actual rate of a class."""
-
-    feature: str
-    value: str
-    n: int
-    accuracy: float
-    auc: float | None
-    stated: float
-    actual: float
-    flagged: float  # share without adequate precedent
+    thresholds: dict[str, tuple[Threshold, ...]]
+    roc: dict[str, tuple[tuple[float, float], ...]]
 
 
 @dataclass(frozen=True)
@@ -113,7 +91,7 @@ class PastCase:
 
 @dataclass(frozen=True)
 class Overview:
-    """A fitted model, looked at as a whole. Made by `PatchworkClassifier.overview`.
+    """A fitted model as a whole. Made by `PatchworkClassifier.overview`.
 
     Attributes
     ----------
@@ -132,7 +110,7 @@ class Overview:
     focus : str
         The class whose rates and curves are shown where one must do: the last one.
     influential, unusual : tuple of PastCase
-        The past cases that speak on most others, and those that resemble the others least.
+        The past cases that are neighbors of most others, and those least like the others.
     n_without_precedent : int
         How many of the reviewed past cases would be flagged.
     calibration : dict
@@ -182,23 +160,6 @@ class Overview:
 def most_influential(z_mean: NDArray[np.float32], top: int) -> NDArray[np.int64]:
     """The parents that are neighbors of the most cases, in that order."""
     return np.argsort(-z_mean.sum(axis=0, dtype=np.float64), kind="stable")[:top]
-
-
-def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int) -> tuple[CalibrationBin, ...]:
-    """Cases in the order of their stated probability, in bins of about the same number of cases.
-
-    Examples
-    --------
-    >>> calibration_curve(np.array([.1, .1, .9, .9]), np.array([False, False, True, True]), 2)[1].observed
-    1.0
-    """
-    order = np.argsort(p, kind="stable")
-    bins = []
-    for rows in np.array_split(order, min(n_bins, len(p))):
-        n, count = len(rows), int(hit[rows].sum())
-        ends = binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
-        bins.append(CalibrationBin(n, float(p[rows].mean()), count / n, float(ends.low), float(ends.high)))
-    return tuple(bins)
 
 
 def _listed(data: Any) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-MARKED = 0.5  # a value stands out where it agrees and matters with at least this probability
+Comparison = Literal["same", "close", "different", "missing"]
+GuardKind = Literal["range", "unseen", "itself", "combination", "subgroup", "rare"]
 
 
 @dataclass(frozen=True)
@@ -17,25 +18,31 @@ class Patch:
     value : str
         The past case's value, in the user's own words.
     agrees : bool
-        Whether it is the same as the case's: equal, in the same bin, or within the window.
+        Whether the model takes it for the case's: equal, in the same bin, or within the window.
     matters : float
         Probability that this feature of this past case matters to the case, given that they are neighbors (the paper's
-        w; it prints such values in bold).
+        w). Of an exemplar: the mean over its crowd, by votes.
+    comparison : {"same", "close", "different", "missing"}
+        "same": equal values. "close": other numbers that agree within the window or bin. "missing": in both.
+    weight : float
+        How much this value counts, beyond what is usual: by how much the logarithm of the probability of being a
+        neighbor is higher for it than for an average past case through this feature alone.
+    marked : bool
+        Whether it stands out: it agrees, and is one of the few values through which this past case counts most for this
+        prediction (`evidence.mark`).
     """
 
     value: str
     agrees: bool
     matters: float
-
-    @property
-    def marked(self) -> bool:
-        """Whether the value stands out: it agrees, and more probably than not it matters."""
-        return self.agrees and self.matters >= MARKED
+    comparison: Comparison
+    weight: float
+    marked: bool
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A past case that speaks on this one.
+    """A single past case that votes on this one.
 
     Attributes
     ----------
@@ -43,19 +50,19 @@ class Neighbor:
         Its row of the training table.
     id : str
         What that row is called: its index in a data frame, else its number.
-    outcome : str
-        What became of it.
+    outcome, label : str
+        Its outcome, and the class of it: the same but where the outcome is a number.
     probability : float
         Probability of being a neighbor.
     influence : float
         Mean weight of its vote, kappa: the paper's degree of influence, by which neighbors are ranked.
     vote_share : float
         Its mean share in all that is voted for the classes.
-    reliance : float
-        Probability of the predicted class with this past case minus that without it, all else as it is: 0.04 means
-        that the prediction would be 4 points less sure had this past case not been there.
-    dissents : bool
-        Whether it speaks for another class than the predicted one.
+    reliance : float or None
+        Probability of `Explanation.reliance_class` with this past case minus that without it, all else as it is: 0.04
+        means that it raises this probability by 4 points. None where it was not asked for.
+    supports : bool
+        Whether its class is the predicted one.
     features : dict
         Its values, {feature: Patch}.
     """
@@ -63,11 +70,67 @@ class Neighbor:
     index: int
     id: str
     outcome: str
+    label: str
     probability: float
     influence: float
     vote_share: float
-    reliance: float
-    dissents: bool
+    reliance: float | None
+    supports: bool
+    features: dict[str, Patch]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A past case in the crowd of an exemplar.
+
+    Attributes
+    ----------
+    index, id, outcome
+        Which, and its outcome.
+    vote_share : float
+        Its share of all votes.
+    alike : float
+        How much of the features' importance lies in those in which it agrees with its exemplar.
+    """
+
+    index: int
+    id: str
+    outcome: str
+    vote_share: float
+    alike: float
+
+
+@dataclass(frozen=True)
+class Exemplar:
+    """A past case that stands for a crowd of voters with the same class.
+
+    Attributes
+    ----------
+    index, id, outcome, label, supports, features
+        As of a `Neighbor`.
+    stands_for : int
+        How many past cases are in its crowd, itself among them.
+    vote_share : float
+        Share of all votes that the crowd casts.
+    reliance : float or None
+        Probability of `Explanation.reliance_class` with the crowd minus that without all of it; None where it was not
+        asked for.
+    alike : float
+        How much its crowd is like it: mean of `Member.alike` by votes.
+    members : tuple of Member
+        Its crowd, those with most votes first.
+    """
+
+    index: int
+    id: str
+    outcome: str
+    label: str
+    stands_for: int
+    vote_share: float
+    reliance: float | None
+    supports: bool
+    alike: float
+    members: tuple[Member, ...]
     features: dict[str, Patch]
 
 
@@ -81,10 +144,20 @@ class Feature:
         The feature, and the case's own value.
     importance : float
         Posterior mean of the feature's importance over all cases (q).
+    importance_interval : pair of floats
+        5 % and 95 % of its posterior draws.
     explained : float
-        Mean probability of this value given the neighbors: how well the past explains it.
-    neighbors : tuple of int
-        Which of the neighbors shown have the same value and matter through it (their `index`), the strongest first.
+        Mean probability of this value given the neighbors: how well the past cases explain it.
+    weight : float
+        How much this feature selects the voters: mean of `Patch.weight` over all voters, by votes.
+    worth : float
+        By how much the probability of `Explanation.reliance_class` is higher because this value is known, about: the
+        votes without it are approximated (`evidence.votes_without_values`).
+    neighbors, exemplars : tuples of int
+        Which of the neighbors and of the exemplars shown agree in it (their `index`), those through whom it speaks most
+        first.
+    close : str or None
+        Which numbers count as close to the case's; None where only equal values agree.
     unseen : bool
         Whether no past case can have this value.
     description : str
@@ -94,22 +167,27 @@ class Feature:
     name: str
     value: str
     importance: float
+    importance_interval: tuple[float, float]
     explained: float
+    weight: float
+    worth: float
     neighbors: tuple[int, ...]
+    exemplars: tuple[int, ...]
+    close: str | None = None
     unseen: bool = False
     description: str = ""
 
 
 @dataclass(frozen=True)
 class Precedent:
-    """Whether a case is like the past at all.
+    """Whether a case is like the past cases at all.
 
     Attributes
     ----------
     adequate : bool
         False where `percentile` is not above `quantile`: there is no adequate precedent.
     percentile : float
-        Share of the past cases, each looked at as if it were new, that their neighbors explain no better than this one.
+        Share of the past cases, each predicted from the others, that their neighbors explain no better than this one.
     quantile : float
         The share below which a case counts as without precedent.
     """
@@ -121,7 +199,7 @@ class Precedent:
 
 @dataclass(frozen=True)
 class Stability:
-    """How far the chains, which know nothing of each other, agree on this case.
+    """How far the chains, which are independent, agree on this case.
 
     Attributes
     ----------
@@ -137,6 +215,101 @@ class Stability:
 
 
 @dataclass(frozen=True)
+class LikeThis:
+    """Past cases with votes like these, and what they had: how votes become a probability, by evidence.
+
+    Attributes
+    ----------
+    label : str
+        The class whose share of the votes is compared: the predicted one.
+    low, high : float
+        From which to which share of the votes for it.
+    n : int
+        Past cases, each predicted from the others, with such votes.
+    n_class : int
+        How many of them had the class.
+    """
+
+    label: str
+    low: float
+    high: float
+    n: int
+    n_class: int
+
+
+@dataclass(frozen=True)
+class Opinions:
+    """Two opinions and how they are pooled: what similar past cases had, and what the risk factors add up to.
+
+    Attributes
+    ----------
+    precedents, additive : dict
+        Probability of each class by the votes of past cases, and by the additive score.
+    weight : float
+        Of the additive score in the pool.
+    disagreement : float
+        Largest difference of the two over the classes.
+    points : tuple of pairs of str and float, or None
+        Percentage points that each feature adds to the probability of the last class by the additive score; from the
+        base rate they add up to it. None where the second opinion cannot say.
+    base : dict or None
+        The base rate of each class, where there are points.
+    intervals : dict
+        Credible intervals of both opinions, {"precedents": {class: (low, high)}, "additive": the same or None}.
+    """
+
+    precedents: dict[str, float]
+    additive: dict[str, float]
+    weight: float
+    disagreement: float
+    points: tuple[tuple[str, float], ...] | None = None
+    base: dict[str, float] | None = None
+    intervals: dict[str, dict[str, tuple[float, float]] | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A reason for care.
+
+    Attributes
+    ----------
+    kind : {"range", "unseen", "itself", "combination", "subgroup", "rare"}
+        A number beyond the past cases'; a value that none of them has; the case is one of them; a combination of values
+        that is unlike them; a subgroup in which predictions were worse; a class with few past cases.
+    text : str
+        In words.
+    """
+
+    kind: GuardKind
+    text: str
+
+
+@dataclass(frozen=True)
+class Distances:
+    """How well the exemplars stand for the voters.
+
+    Attributes
+    ----------
+    to_exemplar : float
+        Mean share of what counts in which voters differ from their exemplar, by votes.
+    between_voters : float
+        The same of two voters drawn at random by their votes.
+    """
+
+    to_exemplar: float
+    between_voters: float
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The votes for one class, by who casts them; the three sum to its votes."""
+
+    exemplars: float
+    others: float
+    base_rates: float
+
+
+@dataclass(frozen=True)
 class Findings:
     """Everything that is found out about a case; `Explanation`, which can show it, says what the attributes are."""
 
@@ -148,20 +321,20 @@ class Findings:
     probabilities: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     votes: dict[str, float]
+    error: float | None
     level: float
+    like_this: LikeThis | None
+    opinions: Opinions | None
     precedent: Precedent
+    guards: tuple[Guard, ...]
+    exemplars: tuple[Exemplar, ...]
+    tally: dict[str, Tally]
+    distances: Distances
     neighbors: tuple[Neighbor, ...]
-    dissenting: tuple[Neighbor, ...]
+    contradicting: tuple[Neighbor, ...]
     features: tuple[Feature, ...]
     stability: Stability
-    vote_share_others: float
-    vote_share_base: float
+    reliance_class: str
     about: dict[str, Any] = field(default_factory=dict)
     mean: float | None = None
     interval: tuple[float, float] | None = None
-
-    @property
-    def shown(self) -> tuple[Neighbor, ...]:
-        """The neighbors, and after them the dissenting ones that are not among them."""
-        there = {neighbor.index for neighbor in self.neighbors}
-        return (*self.neighbors, *(other for other in self.dissenting if other.index not in there))

@@ -2,105 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import shorten, wrap
+from typing import Any
 
 from bayespatch.explain import words
-from bayespatch.explain.parts import Findings, Neighbor
 
 _NARROWEST = 60
-_OWN, _CELL, _LEAST = 18, 24, 12  # the widest value of the case, the widest and the narrowest cell of a neighbor
-_SIDE_BY_SIDE = 4  # neighbors, where they fit
-_LABELS = 9  # "influence"
+_OWN, _CELL, _LEAST = 18, 24, 12  # the widest value of the case, the widest and the narrowest cell of an exemplar
+_LABELS = 10  # "stands for"
 _COLUMNS = (
-    "import.: importance of the feature for all cases; expl.: probability of the case's value given the past; "
-    "votes: share of all votes; reliance: points that the probability would lose without this past case"
+    "importance: of the feature for all cases, with its 90% interval; expl.: probability of the case's value given its "
+    "neighbors; stands for: past cases in the exemplar's crowd; votes: their share of all votes; worth and reliance: "
+    "points that the value (about) and the crowd add to the probability of"
 )
 
+Data = Mapping[str, Any]
 
-def as_text(why: Findings, width: int) -> str:
-    """The whole explanation; neighbors that do not fit into the width go below the others."""
+
+def as_text(why: Data, width: int) -> str:
+    """The whole explanation; exemplars that do not fit into the width go below the others."""
     if width < _NARROWEST:
         raise ValueError(f"width={width} is too narrow for a table; pass at least {_NARROWEST}")
-    lines = [words.title(why), *_wrapped(words.prediction(why), width)]
-    if not why.precedent.adequate:
-        lines += ["", *_boxed(_wrapped(words.precedent(why), width - 4))]
-    lines += ["", *_classes(why), "", "The past cases that speak on it, the most influential first"]
-    shown = why.shown
-    if not shown:
-        lines.append("  none")
-    own = min(_OWN, max([4, *(len(feature.value) for feature in why.features)]))
-    name = max([_LABELS, *(len(feature.name) for feature in why.features)])
-    room = width - name - own - 18
-    longest = max([_LEAST, *(len(text) + 2 for neighbor in shown for text in _texts(neighbor))])
-    cell = max(_LEAST, min(room // max(1, min(_SIDE_BY_SIDE, len(shown))) - 1, longest, _CELL))
+    lines = [words.title(why), *wrap(words.headline(why), width), *wrap(words.prediction(why), width)]
+    if not why["precedent"]["adequate"]:
+        lines += ["", *_boxed(wrap(words.precedent(why), width - 4))]
+    for warning in why["case"]["warnings"]:
+        lines += wrap(f"! {warning}", width, subsequent_indent="  ")
+    for text in (words.opinions(why), words.strongest_points(why)):
+        lines += ["", *wrap(text, width)] if text else []
+    lines += ["", *_classes(why, width), "", *wrap(words.votes(why), width)]
+    lines += ["", *wrap("Exemplars: past cases that stand for those who vote, the most votes first", width)]
+    shown = why["exemplars"]
+    lines += ["", *_exemplars(why, shown, width)] if shown else ["  none"]
+    notes = [words.vote_shares(why), words.what_counts(why), *words.caveats(why)]
+    return "\n".join([*lines, "", *(line for note in notes for line in wrap(note, width, subsequent_indent="  "))])
+
+
+def _exemplars(why: Data, shown: Sequence[Data], width: int) -> list[str]:
+    """All exemplars beside the case, in as many tables as they need, and what the marks mean."""
+    features = why["features"]
+    own = min(_OWN, max([4, *(len(feature["value"]) for feature in features)]))
+    name = min(width - own - 42, max([_LABELS, *(len(feature["name"]) for feature in features)]))
+    room = width - name - own - 30
+    longest = max([_LEAST, *(len(patch["value"]) + 3 for part in shown for patch in part["features"].values())])
+    cell = max(_LEAST, min(room // min(4, len(shown)) - 1, longest, _CELL))
     per_row = max(1, room // (cell + 1))
+    lines = []
     for first in range(0, len(shown), per_row):
-        lines += ["", *_table(why, shown[first : first + per_row], name, own, cell)]
-    lines += ["", *(f"  {words.MARKS[state]} {meaning}" for state, meaning in words.LEGEND.items())]
-    lines += [f"  {line}" for line in _wrapped(_COLUMNS, width - 2)]
-    notes = [words.vote_shares(why), words.reliance(why), words.stability(why)]
-    if why.precedent.adequate:
-        notes.insert(0, words.precedent(why))
-    notes += [note] if (note := words.unseen(why)) else []
-    return "\n".join([*lines, "", *(line for note in notes for line in _wrapped(note, width))])
+        lines += [*_table(why, shown[first : first + per_row], name, own, cell), ""]
+    for mark, meaning in words.legend().items():
+        lines += wrap(f"{mark} {meaning}", width, initial_indent="  ", subsequent_indent="    ")
+    return [*lines, *wrap(f"{_COLUMNS} {why['reliance_class']}", width, initial_indent="  ", subsequent_indent="  ")]
 
 
-def _classes(why: Findings) -> list[str]:
-    """One line per class: probability, interval, votes."""
-    longest = max(map(len, why.probabilities))
-    head = f"  {'':<{longest}}  probability  {why.level:.0%} interval   votes"
-    rows = [
-        f"  {name:<{longest}}  {words.percent(p):>11}  {words.interval(why.intervals[name]):>12}"
-        f"  {words.percent(why.votes[name]):>6}"
-        for name, p in why.probabilities.items()
-    ]
-    return [head, *rows]
+def _classes(why: Data, width: int) -> list[str]:
+    """One line per class: probability, interval, votes, and, where there is room, who casts them."""
+    said = why["prediction"]
+    longest = min(width - 42, max(map(len, said["probabilities"])))
+    lines = [f"  {'':<{longest}}  probability  {said['level']:.0%} interval  votes"]
+    by_whom = [" = exemplars + others + base rates"]
+    for name, p in said["probabilities"].items():
+        by = why["tally"][name]
+        lines.append(
+            f"  {_cut(name, longest):<{longest}}  {words.percent(p):>11}  {words.interval(said['intervals'][name]):>12}"
+            f"  {words.percent(said['votes'][name]):>5}"
+        )
+        by_whom.append(
+            f" = {words.percent(by['exemplars']):>9} + {words.percent(by['others']):>6} + "
+            f"{words.percent(by['base_rates']):>10}"
+        )
+    if len(lines[0]) + len(by_whom[0]) > width:
+        return lines
+    return [line + more for line, more in zip(lines, by_whom, strict=True)]
 
 
-def _table(why: Findings, neighbors: Sequence[Neighbor], name: int, own: int, cell: int) -> list[str]:
-    """The neighbors side by side: who they are, and feature by feature what they have in common with the case."""
+def _table(why: Data, exemplars: Sequence[Data], name: int, own: int, cell: int) -> list[str]:
+    """Exemplars side by side: who they are, and feature by feature what they have in common with the case."""
 
-    def line(label: str, cells: Sequence[str], value: str = "", importance: str = "", explained: str = "") -> str:
-        left = f"  {label:<{name}}  {_cut(value, own):<{own}} {importance:>7} {explained:>5}"
+    def line(label: str, cells: Sequence[str], value: str = "", numbers: Sequence[str] = ("", "", "")) -> str:
+        left = (
+            f"  {_cut(label, name):<{name}}  {_cut(value, own):<{own}} {numbers[0]:>13} {numbers[1]:>5} {numbers[2]:>5}"
+        )
         return f"{left} {' '.join(f'{_cut(text, cell):<{cell}}' for text in cells)}".rstrip()
 
-    outcomes = [_wrapped(n.outcome, cell) for n in neighbors]
-    lines = [line("", [f"#{n.id}" for n in neighbors])]
+    outcomes = [wrap(part["outcome"], cell) or [""] for part in exemplars]
+    lines = [line("", [f"#{part['id']}" for part in exemplars])]
     for k in range(max(map(len, outcomes))):
         lines.append(line("" if k else "outcome", [part[k] if k < len(part) else "" for part in outcomes]))
     lines += [
-        line("speaks", [words.stance(n) for n in neighbors]),
-        line("neighbor", [words.percent(n.probability) for n in neighbors]),
-        line("influence", [f"{n.influence:.2f}" for n in neighbors]),
-        line("votes", [words.percent(n.vote_share) for n in neighbors]),
-        line("reliance", [words.points(n.reliance) for n in neighbors]),
-        line("feature", [], "case", "import.", "expl."),
+        line("", [words.stance(part) for part in exemplars]),
+        line("stands for", [str(part["stands_for"]) for part in exemplars]),
+        line("votes", [words.percent(part["vote_share"]) for part in exemplars]),
+        line("reliance", [words.points(part["reliance"]) for part in exemplars]),
+        line("feature", [], "case", ("importance", "expl.", "worth")),
     ]
-    for feature in why.features:
-        patches = [n.features[feature.name] for n in neighbors]
-        cells = [f"{words.MARKS[words.state(patch)]} {patch.value}" for patch in patches]
-        numbers = f"{feature.importance:.2f}", words.percent(feature.explained)
-        lines.append(line(feature.name, cells, feature.value, *numbers))
+    for feature in why["features"]:
+        patches = [part["features"][feature["name"]] for part in exemplars]
+        cells = [f"{words.marks(patch):<2} {patch['value']}" for patch in patches]
+        low, high = feature["importance_interval"]
+        numbers = (
+            f"{feature['importance']:.2f} {low:.2f}-{high:.2f}".replace("0.", "."),
+            words.percent(feature["explained"]),
+            words.points(feature["worth"]),
+        )
+        lines.append(line(feature["name"], cells, feature["value"], numbers))
     return lines
 
 
-def _texts(neighbor: Neighbor) -> list[str]:
-    return [patch.value for patch in neighbor.features.values()]
-
-
 def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    lines, line = [], ""
-    for word in text.split():
-        if line and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    return [*lines, line]
+    if len(text) <= width:
+        return text
+    return f"{text[: width - 1]}…" if " " not in text[:width] else shorten(text, width, placeholder="…")
 
 
 def _boxed(lines: list[str]) -> list[str]:

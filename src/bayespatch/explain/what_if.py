@@ -35,10 +35,10 @@ class WhatIf:
         return {name: after[name] - p for name, p in self.before.probabilities.items()}
 
     @property
-    def neighbors(self) -> dict[str, list[int]]:
-        """Which neighbors stay, leave and come (rows of the training table)."""
-        before = [neighbor.index for neighbor in self.before.neighbors]
-        after = [neighbor.index for neighbor in self.after.neighbors]
+    def exemplars(self) -> dict[str, list[int]]:
+        """Which exemplars stay, leave and come (rows of the training table)."""
+        before = [part.index for part in self.before.exemplars]
+        after = [part.index for part in self.after.exemplars]
         return {
             "stay": [index for index in before if index in after],
             "leave": [index for index in before if index not in after],
@@ -52,7 +52,8 @@ class WhatIf:
             "after": self.after.to_dict(),
             "changes": {name: list(values) for name, values in self.changes.items()},
             "shift": self.shift,
-            "neighbors": self.neighbors,
+            "exemplars": self.exemplars,
+            "sentences": self.sentences(),
         }
 
     def sentences(self) -> list[str]:
@@ -68,12 +69,21 @@ class WhatIf:
             f"({words.points(self.shift[name])} points)."
             for name, p in before.probabilities.items()
         ]
-        ids = {neighbor.index: neighbor.id for neighbor in (*before.neighbors, *after.neighbors)}
-        moves = self.neighbors
-        listed = {how: ", ".join(ids[index] for index in indices) or "none" for how, indices in moves.items()}
-        said.append(f"Neighbors that stay: {listed['stay']}; leave: {listed['leave']}; come: {listed['come']}.")
-        said += [f"{when}: {words.precedent(why)}" for when, why in (("Before", before), ("After", after))]
-        return said
+        if before.opinions is not None and after.opinions is not None:
+            name = before.reliance_class
+            pairs = (("past cases", "precedents"), ("risk factors", "additive"))
+            each = (
+                f"by {who} {words.percent(getattr(before.opinions, how)[name])} before, "
+                f"{words.percent(getattr(after.opinions, how)[name])} after"
+                for who, how in pairs
+            )
+            said.append(f"Opinions on {name}: {'; '.join(each)}.")
+        ids = {part.index: part.id for part in (*before.exemplars, *after.exemplars)}
+        listed = {how: ", ".join(f"#{ids[i]}" for i in indices) or "none" for how, indices in self.exemplars.items()}
+        said.append(f"Exemplars that stay: {listed['stay']}; leave: {listed['leave']}; come: {listed['come']}.")
+        said += [f"{when}: {words.precedent(why.to_dict())}" for when, why in (("Before", before), ("After", after))]
+        new = [guard.text for guard in after.guards if guard not in before.guards]
+        return [*said, *(f"Warning after the change: {text}" for text in new)]
 
     def to_text(self, width: int = 120) -> str:
         """What changed, and the explanation of the changed case."""

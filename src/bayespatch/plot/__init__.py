@@ -1,4 +1,4 @@
-"""Pictures of a case and of a model (matplotlib); every function returns the Axes that it has drawn into.
+"""Pictures of a case and of a model (matplotlib); every function returns the Figure that it has drawn.
 
 Colors are those of Okabe and Ito, which color-blind readers can tell apart, and nothing is said by color alone.
 
@@ -7,10 +7,19 @@ Examples
 >>> from bayespatch import PatchworkClassifier, plot
 >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
 >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
->>> axes = plot.patchwork(clf.explain(["yes", 60]))
+>>> figure = plot.patchwork(clf.explain(["yes", 60]))
 """
 
-from bayespatch.plot.model import calibration, diagnostics, importance, parents, probabilities
+from bayespatch.plot.model import calibration, decision_curve, diagnostics, importance, parents, probabilities, roc
 from bayespatch.plot.patchwork import patchwork
 
-__all__ = ["calibration", "diagnostics", "importance", "parents", "patchwork", "probabilities"]
+__all__ = [
+    "calibration",
+    "decision_curve",
+    "diagnostics",
+    "importance",
+    "parents",
+    "patchwork",
+    "probabilities",
+    "roc",
+]

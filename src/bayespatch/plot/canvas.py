@@ -1,11 +1,13 @@
-"""What all pictures share: matplotlib where it is installed, colors, shortened texts."""
+"""What all pictures share: figures of matplotlib where it is installed, colors, texts that stay texts."""
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # M. Okabe, K. Ito: Color universal design (2008)
 BLUE, ORANGE, VERMILLION, SKY, GREEN, PURPLE = "#0072B2", "#E69F00", "#D55E00", "#56B4E9", "#009E73", "#CC79A7"
@@ -14,22 +16,34 @@ SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "^", "s", "D", "v", "P")
 
 
-def pyplot() -> Any:
-    """matplotlib.pyplot, or a word on how to get it."""
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of this size in inches, which pyplot does not know: nobody has to close it."""
     try:
-        from matplotlib import pyplot
+        from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError('pictures need matplotlib: pip install "bayespatch[plot]"') from error
-    return pyplot
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
     """The axes given, or new ones in a figure of this size in inches."""
     if ax is not None:
         return ax
-    _, new = pyplot().subplots(figsize=(width, height), layout="constrained")
-    found: Axes = new
-    return found
+    return new_figure(width, height).add_subplot()
+
+
+def finished(*axes: Axes) -> Figure:
+    """The figure of the axes, in which every text is taken as it is: ``$`` begins no formula."""
+    from matplotlib.text import Text
+
+    for ax in axes:
+        for text in ax.findobj(Text):
+            text.set_parse_math(False)
+        for axis in (ax.xaxis, ax.yaxis):
+            for label in axis.get_ticklabels():
+                label.set_parse_math(False)
+    figure: Any = axes[0].get_figure(root=True)
+    return figure
 
 
 def plain_frame(ax: Axes) -> None:
@@ -37,6 +51,6 @@ def plain_frame(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def shortened(text: str, length: int) -> str:
-    """At most so many letters."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+def wrapped(text: str, length: int, most: int = 3) -> str:
+    """A text in lines of whole words, the last one shortened where there would be more than `most`."""
+    return "\n".join(wrap(text, length, max_lines=most, placeholder="…") or [""])

@@ -1,13 +1,15 @@
-"""Pictures of a fitted model: what matters, who speaks, how good it is, and whether to believe the sampler."""
+"""Pictures of a fitted model: what matters, who votes, how good it is, and whether the sampler has mixed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bayespatch import metrics
 from bayespatch.diagnostics import MAX_RHAT
-from bayespatch.explain.overview import calibration_curve, most_influential
+from bayespatch.explain.overview import most_influential
 from bayespatch.plot.canvas import (
     BLUE,
     INK,
@@ -18,18 +20,20 @@ from bayespatch.plot.canvas import (
     SKY,
     VERMILLION,
     axes_of,
+    finished,
+    new_figure,
     plain_frame,
-    pyplot,
-    shortened,
+    wrapped,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _ROW = 0.27  # inches for a feature
 
 
-def importance(model: Any, ax: Axes | None = None) -> Axes:
+def importance(model: Any, ax: Axes | None = None) -> Figure:
     """Posterior of each feature's importance: the paper's box plots, the most important on top.
 
     Boxes hold the middle half of the draws, whiskers 90 % of them, the dot is their mean.
@@ -41,7 +45,7 @@ def importance(model: Any, ax: Axes | None = None) -> Axes:
 
     Returns
     -------
-    Axes
+    Figure
     """
     draws = model.posterior_.q.reshape(-1, model.posterior_.q.shape[2])
     order = np.argsort(draws.mean(axis=0), kind="stable")
@@ -59,16 +63,16 @@ def importance(model: Any, ax: Axes | None = None) -> Axes:
         capprops={"linewidth": 0.8},
     )
     ax.plot(draws.mean(axis=0)[order], np.arange(1, len(order) + 1), "o", color=VERMILLION, markersize=3.5)
-    ax.set_yticks(np.arange(1, len(order) + 1), [shortened(model.schema_.names[j], 28) for j in order], fontsize=8)
+    ax.set_yticks(np.arange(1, len(order) + 1), [wrapped(model.schema_.names[j], 34, 2) for j in order], fontsize=8)
     ax.set(xlim=(0, 1), xlabel="importance (posterior: median and middle half; whiskers: 90%; dot: mean)")
     ax.grid(axis="x", color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)
     plain_frame(ax)
-    return ax
+    return finished(ax)
 
 
-def probabilities(model: Any, ax: Axes | None = None, *, of: int = -1) -> Axes:
-    """Probability of a class for the past cases as if they were new, by what became of them.
+def probabilities(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
+    """Probability of a class for the past cases, each predicted from all others, by their outcome.
 
     Parameters
     ----------
@@ -79,11 +83,10 @@ def probabilities(model: Any, ax: Axes | None = None, *, of: int = -1) -> Axes:
 
     Returns
     -------
-    Axes
+    Figure
     """
-    review = model.review_
-    known = model.y_[review.rows]
-    p = model.calibration_.apply(review.votes)[:, of]
+    known = model.y_[model.review_.rows]
+    p, _ = _predicted(model, of)
     names = model.class_names_
     ax = axes_of(ax, 6.0, 1.2 + 0.9 * len(names))
     rng = np.random.default_rng(0)  # jitter only
@@ -95,14 +98,14 @@ def probabilities(model: Any, ax: Axes | None = None, *, of: int = -1) -> Axes:
         ax.plot(mine, height, MARKERS[k % 6], color=SERIES[k % 6], markersize=3.5, alpha=0.6, markeredgewidth=0)
         ax.plot([np.median(mine)] * 2, [k - 0.34, k + 0.34], color=INK, linewidth=2)
         ax.text(1.02, k, f"n = {mine.size}\nmedian {np.median(mine):.0%}", fontsize=7.5, color=QUIET, va="center")
-    ax.set_yticks(np.arange(len(names)), [f"in truth:\n{shortened(name, 30)}" for name in names], fontsize=8)
+    ax.set_yticks(np.arange(len(names)), [f"known:\n{wrapped(name, 30)}" for name in names], fontsize=8)
     ax.set(xlim=(0, 1), ylim=(-0.6, len(names) - 0.4))
-    ax.set_xlabel(f"probability of {names[of]}\n(each past case judged by the others; line: median)", fontsize=8.5)
+    ax.set_xlabel(f"probability of {names[of]}\n(each past case predicted from all others; line: median)", fontsize=8.5)
     plain_frame(ax)
-    return ax
+    return finished(ax)
 
 
-def parents(model: Any, ax: Axes | None = None, *, top: int = 30) -> Axes:
+def parents(model: Any, ax: Axes | None = None, *, top: int = 30) -> Figure:
     """Importance of each feature of the most influential past cases: posterior mean of q-tilde.
 
     Parameters
@@ -114,25 +117,25 @@ def parents(model: Any, ax: Axes | None = None, *, top: int = 30) -> Axes:
 
     Returns
     -------
-    Axes
+    Figure
     """
     chosen = most_influential(model.posterior_.z_mean, top)
     mean = model.posterior_.q_tilde.mean(axis=(0, 1))[chosen]
-    names = [shortened(name, 28) for name in model.schema_.names]
+    names = [wrapped(name, 34, 2) for name in model.schema_.names]
     ax = axes_of(ax, 2.6 + 0.24 * len(chosen), 1.5 + _ROW * len(names))
-    image = ax.imshow(mean.T, aspect="auto", cmap="cividis", interpolation="nearest")
+    image = ax.imshow(mean.T, aspect="auto", cmap="cividis", interpolation="nearest", vmin=0.0, vmax=1.0)
     ids = model.ids_
     rows = model.parents_[chosen].tolist()
-    texts = [shortened(str(row) if ids is None else ids[row], 12) for row in rows]
+    texts = [wrapped(str(row) if ids is None else ids[row], 16, 1) for row in rows]
     ax.set_xticks(np.arange(len(texts)), texts, rotation=90, fontsize=7)
     ax.set_yticks(np.arange(len(names)), names, fontsize=8)
-    ax.set_xlabel("past cases, those that speak on most others first")
+    ax.set_xlabel("past cases, those that are neighbors of most others first")
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
     bar.set_label("importance of the feature of the past case", fontsize=8)
-    return ax
+    return finished(ax)
 
 
-def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int = 8) -> Axes:
+def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int = 8) -> Figure:
     """Calibration curve: how often a class occurred among past cases to which it was given a probability.
 
     Parameters
@@ -146,15 +149,15 @@ def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int
 
     Returns
     -------
-    Axes
+    Figure
     """
     review = model.review_
-    hit = model.y_[review.rows] == (of % len(model.class_names_))
+    p, hit = _predicted(model, of)
     ax = axes_of(ax, 4.6, 4.6)
     ax.plot([0, 1], [0, 1], linestyle="--", color=QUIET, linewidth=1, label="as stated")
-    kinds = {"calibrated": model.calibration_.apply(review.votes)[:, of], "plain votes": review.votes[:, of]}
+    kinds = {"probability": p, "share of the votes": review.votes[:, of]}
     for (label, p), color, marker in zip(kinds.items(), (BLUE, ORANGE), "os", strict=True):
-        curve = calibration_curve(p, hit, n_bins)
+        curve = metrics.calibration_curve(p, hit, n_bins)
         x, y = [part.predicted for part in curve], [part.observed for part in curve]
         errors = [[b.observed - b.low for b in curve], [b.high - b.observed for b in curve]]
         ax.errorbar(x, y, np.clip(errors, 0, None), fmt=marker, color=color, markersize=5, linewidth=1, label=label)
@@ -164,10 +167,76 @@ def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int
     ax.set_ylabel("how often it occurred (95% interval)", fontsize=9)
     ax.legend(frameon=False, fontsize=8, loc="upper left")
     plain_frame(ax)
-    return ax
+    return finished(ax)
 
 
-def diagnostics(model: Any, axes: Any = None) -> Any:
+def roc(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
+    """ROC curve of a class: which share of those with it is called, against which share of the others.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    ax : Axes, optional
+    of : int
+        Place of the class in `classes_`.
+
+    Returns
+    -------
+    Figure
+    """
+    p, hit = _predicted(model, of)
+    ax = axes_of(ax, 4.6, 4.6)
+    ax.plot([0, 1], [0, 1], linestyle="--", color=QUIET, linewidth=1, label="chance")
+    points = metrics.roc_points(p, hit)
+    if points:
+        x, y = zip(*points, strict=True)
+        area = np.trapezoid(y, x)
+        ax.plot(x, y, color=BLUE, linewidth=1.6, label=f"this model, area {area:.2f}", drawstyle="steps-post")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.set_xlabel("1 - specificity: share of the others that are called", fontsize=9)
+    ax.set_ylabel(f"sensitivity: share of {model.class_names_[of]} called", fontsize=9)
+    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    plain_frame(ax)
+    return finished(ax)
+
+
+def decision_curve(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
+    """Net benefit of calling a class above a probability, beside calling everybody and nobody (Vickers and Elkin 2006).
+
+    Parameters
+    ----------
+    model : fitted classifier
+    ax : Axes, optional
+    of : int
+        Place of the class in `classes_`.
+
+    Returns
+    -------
+    Figure
+    """
+    p, hit = _predicted(model, of)
+    thresholds = tuple(np.linspace(0.01, 0.99, 99).tolist())
+    rows = metrics.threshold_table(p, hit, thresholds)
+    ax = axes_of(ax, 5.6, 3.6)
+    ax.axhline(0, color=INK, linewidth=1, label="call nobody")
+    ax.plot(thresholds, [row.net_benefit_all for row in rows], color=ORANGE, linestyle="--", label="call everybody")
+    ax.plot(thresholds, [row.net_benefit for row in rows], color=BLUE, linewidth=1.6, label="this model")
+    most = float(hit.mean())
+    ax.set(xlim=(0, 1), ylim=(-0.15 * most, 1.08 * most))
+    ax.set_xlabel(f"probability of {model.class_names_[of]} above which it is called", fontsize=9)
+    ax.set_ylabel("net benefit per case", fontsize=9)
+    ax.legend(frameon=False, fontsize=8)
+    plain_frame(ax)
+    return finished(ax)
+
+
+def _predicted(model: Any, of: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Probability of a class for past cases, each predicted from all others, and whether they had it."""
+    review = model.review_
+    return model._review_probabilities()[:, of], model.y_[review.rows] == (of % len(model.class_names_))
+
+
+def diagnostics(model: Any, axes: Any = None) -> Figure:
     """Have the chains mixed? The trace of log_joint, and R-hat of everything that is watched.
 
     Parameters
@@ -177,12 +246,12 @@ def diagnostics(model: Any, axes: Any = None) -> Any:
 
     Returns
     -------
-    array of two Axes
+    Figure
     """
     posterior, table = model.posterior_, model.diagnostics_
     if axes is None:
         height = max(3.0, 1.2 + 0.2 * len(table.names))
-        _, axes = pyplot().subplots(1, 2, figsize=(9.5, height), layout="constrained", width_ratios=(3, 2))
+        axes = new_figure(9.5, height).subplots(1, 2, width_ratios=(3, 2))
     trace, rhat = axes
     for chain, draws in enumerate(posterior.log_joint):
         trace.plot(draws, color=SERIES[chain % 6], linewidth=0.8, label=f"chain {chain + 1}")
@@ -195,12 +264,12 @@ def diagnostics(model: Any, axes: Any = None) -> Any:
     rhat.plot(values[good], place[good], "o", color=BLUE, markersize=4, label=f"at most {MAX_RHAT}")
     rhat.plot(values[~good], place[~good], "^", color=VERMILLION, markersize=5, label="above: not mixed")
     rhat.axvline(MAX_RHAT, color=QUIET, linestyle="--", linewidth=1)
-    rhat.set_yticks(place, [shortened(name, 26) for name in names], fontsize=7.5)
+    rhat.set_yticks(place, [wrapped(name, 32, 2) for name in names], fontsize=7.5)
     rhat.set_xlabel("R-hat (agreement of the chains)")
     rhat.legend(frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=2)
     for ax in (trace, rhat):
         plain_frame(ax)
-    return np.array([trace, rhat], dtype=object)
+    return finished(trace, rhat)
 
 
 def _quantity(name: str, features: tuple[str, ...]) -> str:

@@ -1,130 +1,171 @@
-"""The patchwork of a case: the case, the past cases that speak on it, and the values that they have in common."""
+"""The patchwork of a case: the case, the exemplars that stand for its voters, and what they have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bayespatch.explain import Explanation, Neighbor, words
-from bayespatch.plot.canvas import BLUE, INK, ORANGE, PAPER, QUIET, SKY, VERMILLION, axes_of, shortened
+from bayespatch.explain import Explanation, words
+from bayespatch.plot.canvas import BLUE, INK, ORANGE, PAPER, QUIET, SKY, VERMILLION, axes_of, finished, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-_ROW, _NAME, _BAR, _CELL = 1.0, 2.3, 1.1, 2.2  # heights and widths, in units of a row
-_ALERT = 1.5  # height of the warning, where there is one
-_ID, _OUTCOME, _PROBABILITY, _INFLUENCE, _HEAD = 0.4, 1.5, 2.6, 3.35, 4.0  # above the values: where lines stand
-_INCH = 0.27  # of a row
-_LETTERS = 19  # in a cell
+_NAME, _BAR, _CELL = 2.9, 1.3, 2.3  # widths, in units of a row's height
+_LINE = 0.62  # height of a line of small text
+_INCH = 0.27  # of a unit
+_LETTERS, _NAME_LETTERS = 19, 24  # in a line of a cell, of a name
+_HEAD = 5.4  # height above the values: number, outcome in up to three lines, crowd, votes, reliance
+
+Data = Mapping[str, Any]
 
 
-def patchwork(explanation: Explanation, ax: Axes | None = None) -> Axes:
-    """Draw the patchwork of a case, as the paper does: its top neighbors, and their agreeing values that matter.
+def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure:
+    """Draw the patchwork of a case: its exemplars, and the values that they have in common with it.
 
-    A blue patch with a bold value and a full mark: the past case has the case's value there, and it matters. A pale one
-    with an open mark: the same value, which hardly matters. No patch: another value. Beside the features stands their
-    importance, above the past cases what became of them and how strongly they speak.
+    A filled patch with a bold value: it agrees with the case's, and is one of the few through which this past case
+    counts most. A pale one: the same value (=), or a number that counts as close (≈). No patch: a different value.
+    Beside the features stands their importance from 0 to 1, with a line from 5 to 95 % of its posterior; above the
+    exemplars their votes, as a bar on which the whole width of a cell is 100 % of the votes.
 
     Parameters
     ----------
-    explanation : Explanation
-        The case.
+    explanation : Explanation or dict
+        The case, or what its `to_dict` has returned.
     ax : Axes, optional
-        Where to draw; by default a new figure, as high as the number of features needs.
+        Where to draw; by default a new figure, as large as it needs to be.
 
     Returns
     -------
-    Axes
+    Figure
     """
-    why = explanation
-    shown = why.shown
-    top = 0.0 if why.precedent.adequate else _ALERT
+    why: Data = explanation.to_dict() if isinstance(explanation, Explanation) else explanation
+    shown = why["exemplars"]
+    heights = [_height(feature, shown) for feature in why["features"]]
     width = _NAME + _BAR + _CELL * (1 + max(len(shown), 3))  # the title and the legend need some room
-    height = top + _HEAD + _ROW * len(why.features) + 1.8
-    ax = axes_of(ax, 0.74 * width, _INCH * (height + 1.6))
+    notes = [*([] if why["precedent"]["adequate"] else [words.precedent(why)]), *why["case"]["warnings"]]
+    alerts = [wrapped(f"⚠ {note}", int(9.5 * width), 3) for note in notes]
+    top = sum(_LINE * (1 + text.count("\n")) + 0.5 for text in alerts)
+    below = [wrapped(text, int(9.5 * width), 4) for text in (words.votes(why), words.vote_shares(why))]
+    foot = sum(_LINE * (1 + text.count("\n")) + 0.2 for text in below) + 3.2
+    height = top + _HEAD + sum(heights) + foot
+    ax = axes_of(ax, 0.74 * width, _INCH * (height + 1.4))
     ax.set(xlim=(0, width), ylim=(height, 0))
     ax.axis("off")
-    ax.set_title(_title(why), loc="left", fontsize=10.5, weight="bold", color=INK, pad=8)
-    if not why.precedent.adequate:
-        box = {"facecolor": "white", "edgecolor": VERMILLION, "linewidth": 2, "boxstyle": "square,pad=0.4"}
-        said = f"⚠ {words.NO_PRECEDENT}: this case is unlike the past ones; do not rely on the prediction"
-        ax.text(0.1, 0.6, said, fontsize=9, weight="bold", color=INK, va="center", bbox=box)
-    _draw_case(ax, why, top)
-    for k, neighbor in enumerate(shown):
-        _draw_neighbor(ax, why, neighbor, _NAME + _BAR + _CELL * (1 + k), top)
+    ax.set_title(
+        f"{words.title(why)}   {words.headline(why)}",
+        loc="left",
+        fontsize=10.5,
+        weight="bold",
+        color=INK,
+        pad=8,
+        wrap=True,
+    )
+    y = 0.0
+    for text in alerts:
+        box = {"facecolor": "white", "edgecolor": VERMILLION, "linewidth": 1.2, "boxstyle": "square,pad=0.25"}
+        ax.text(0.15, y, text, fontsize=8, color=INK, va="top", bbox=box)
+        y += _LINE * (1 + text.count("\n")) + 0.5
+    _draw_case(ax, why, top, heights)
+    for k, part in enumerate(shown):
+        _draw_exemplar(ax, why, part, _NAME + _BAR + _CELL * (1 + k), top, heights)
     if not shown:
-        ax.text(_NAME + _BAR + _CELL + 0.2, top + _HEAD + 0.5, words.reliance(why), fontsize=9, color=INK, va="center")
-    _draw_legend(ax, height - 0.7)
-    return ax
+        ax.text(_NAME + _BAR + _CELL + 0.2, top + _HEAD, words.reliance(why), fontsize=9, color=INK, va="center")
+    y = top + _HEAD + sum(heights) + 0.5
+    for text in below:
+        ax.text(0, y, text, fontsize=8, color=INK, va="top", linespacing=1.2)
+        y += _LINE * (1 + text.count("\n")) + 0.2
+    _draw_legend(ax, y + 0.2, width)
+    return finished(ax)
 
 
-def _title(why: Explanation) -> str:
-    if why.interval is None:
-        p = words.percent(why.probabilities[why.predicted])
-        said, within = f"{words.answer(why)} {p}", words.interval(why.intervals[why.predicted])
-    else:
-        said, within = words.answer(why), "{:.4g} to {:.4g}".format(*why.interval)
-    known = f"   (known outcome: {why.outcome})" if why.outcome is not None else ""
-    return f"{words.title(why)}   {said}, {why.level:.0%} interval {within}{known}"
+def _height(feature: Data, shown: Sequence[Data]) -> float:
+    """Of a row: as many lines as its longest text needs."""
+    cells = [feature["value"], *(part["features"][feature["name"]]["value"] for part in shown)]
+    lines = [wrapped(feature["name"], _NAME_LETTERS), *(wrapped(text, _LETTERS - 3) for text in cells)]
+    return 0.4 + _LINE * (1 + max(text.count("\n") for text in lines))
 
 
-def _draw_case(ax: Axes, why: Explanation, top: float) -> None:
+def _draw_case(ax: Axes, why: Data, top: float, heights: Sequence[float]) -> None:
     """Names and importances of the features, and the values of the case."""
     x = _NAME + _BAR
-    labels = {"outcome": _OUTCOME, "P(neighbor)": _PROBABILITY, "influence": _INFLUENCE}
+    labels = {
+        "": 0.4,
+        "outcome": 1.4,
+        "stands for": 3.0,
+        "votes": 3.8,
+        f"reliance, points of\n{_short(why['reliance_class'])}": 4.7,
+    }
     for label, line in labels.items():
         ax.text(x + _CELL - 0.15, top + line, label, fontsize=7.5, color=QUIET, ha="right", va="center")
-    ax.text(x + 0.1, top + _ID, "the case", fontsize=9, weight="bold", color=INK, va="center")
-    ax.text(_NAME, top + _HEAD - 0.25, "importance", fontsize=6.5, color=QUIET, va="center")
-    for j, feature in enumerate(why.features):
-        y = top + _HEAD + _ROW * j
-        ax.text(_NAME - 0.15, y + 0.5, shortened(feature.name, 20), fontsize=8.5, color=INK, ha="right", va="center")
-        for length, color in ((1.0, "#dddddd"), (feature.importance, ORANGE)):
-            ax.add_patch(_bar(_NAME, y + 0.28, 0.7 * _BAR * length, 0.44, facecolor=color, edgecolor="none"))
-        ax.add_patch(_bar(x + 0.04, y + 0.06, _CELL - 0.08, 0.88, facecolor=PAPER, edgecolor=INK, linewidth=0.6))
-        ax.text(x + 0.14, y + 0.5, shortened(feature.value, _LETTERS), fontsize=8, color=INK, va="center")
+    ax.text(x + 0.1, top + 0.4, "the case", fontsize=9, weight="bold", color=INK, va="center")
+    ax.text(_NAME, top + _HEAD - 0.3, "importance\n0                    1", fontsize=6.5, color=QUIET, va="center")
+    y = top + _HEAD
+    for feature, height in zip(why["features"], heights, strict=True):
+        middle = y + height / 2
+        name = wrapped(feature["name"], _NAME_LETTERS)
+        ax.text(_NAME - 0.15, middle, name, fontsize=8.5, color=INK, ha="right", va="center", linespacing=1.0)
+        full = 0.85 * _BAR
+        for length, color in ((1.0, "#dddddd"), (feature["importance"], ORANGE)):
+            ax.add_patch(_box(_NAME, middle - 0.2, full * length, 0.4, facecolor=color, edgecolor="none"))
+        low, high = feature["importance_interval"]
+        ax.plot([_NAME + full * low, _NAME + full * high], [middle, middle], color=INK, linewidth=1)
+        ax.add_patch(
+            _box(x + 0.04, y + 0.05, _CELL - 0.08, height - 0.1, facecolor=PAPER, edgecolor=INK, linewidth=0.6)
+        )
+        text = wrapped(feature["value"], _LETTERS - 3)
+        ax.text(x + 0.14, middle, text, fontsize=8, color=INK, va="center", linespacing=1.0)
+        y += height
 
 
-def _draw_neighbor(ax: Axes, why: Explanation, neighbor: Neighbor, x: float, top: float) -> None:
-    """One past case: who it is, what became of it, and its values."""
-    stance, color = ("✗", VERMILLION) if neighbor.dissents else ("✓", BLUE)
-    ax.text(x + 0.1, top + _ID, f"#{shortened(neighbor.id, 14)}", fontsize=9, weight="bold", color=INK, va="center")
-    outcome = f"{stance} {_two_lines(neighbor.outcome)}"
-    ax.text(x + 0.1, top + _OUTCOME, outcome, fontsize=7.5, color=color, va="center", linespacing=1.15)
-    probability = words.percent(neighbor.probability)
-    ax.text(x + 0.1, top + _PROBABILITY, probability, fontsize=8, color=INK, va="center")
-    length = 0.55 * _CELL * neighbor.influence / max(other.influence for other in why.shown)
-    ax.add_patch(_bar(x + 0.1, top + _INFLUENCE - 0.2, length, 0.4, facecolor=color, edgecolor="none"))
-    influence = f"{neighbor.influence:.2f}"
-    ax.text(x + 0.2 + length, top + _INFLUENCE, influence, fontsize=7.5, color=INK, va="center")
-    for j, feature in enumerate(why.features):
-        y = top + _HEAD + _ROW * j
-        patch = neighbor.features[feature.name]
-        state = words.state(patch)
-        if state != "differs":
-            face, edge = (BLUE, BLUE) if state == "marked" else ("white", SKY)
-            ax.add_patch(_bar(x + 0.04, y + 0.06, _CELL - 0.08, 0.88, facecolor=face, edgecolor=edge))
-        text = f"{words.MARKS[state]} {shortened(patch.value, _LETTERS - 2)}"
-        ink = "white" if state == "marked" else INK if state == "agrees" else QUIET
-        weight = "bold" if state == "marked" else "normal"
-        ax.text(x + 0.14, y + 0.5, text, fontsize=7.5, color=ink, weight=weight, va="center")
+def _draw_exemplar(ax: Axes, why: Data, part: Data, x: float, top: float, heights: Sequence[float]) -> None:
+    """One exemplar: who it is, its outcome, whom it stands for, and its values."""
+    mark, color = ("✓", BLUE) if part["supports"] else ("✗", VERMILLION)
+    ax.text(x + 0.1, top + 0.4, f"#{wrapped(part['id'], 14, 1)}", fontsize=9, weight="bold", color=INK, va="center")
+    outcome = wrapped(f"{mark} {part['outcome']}", _LETTERS, 3)
+    ax.text(x + 0.1, top + 0.95, outcome, fontsize=7.5, color=color, va="top", linespacing=1.1)
+    ax.text(x + 0.1, top + 3.0, words.past_cases(part["stands_for"]), fontsize=7.5, color=INK, va="center")
+    full = _CELL - 0.2
+    for length, fill in ((1.0, "#dddddd"), (part["vote_share"], color)):
+        ax.add_patch(_box(x + 0.1, top + 3.95, full * length, 0.22, facecolor=fill, edgecolor="none"))
+    ax.text(x + 0.1, top + 3.65, words.percent(part["vote_share"]), fontsize=7.5, color=INK, va="center")
+    ax.text(x + 0.1, top + 4.7, words.points(part["reliance"]), fontsize=7.5, color=INK, va="center")
+    y = top + _HEAD
+    for feature, height in zip(why["features"], heights, strict=True):
+        patch = part["features"][feature["name"]]
+        agrees, marked = patch["comparison"] in ("same", "close"), patch["marked"]
+        if agrees:
+            face, edge = (BLUE, BLUE) if marked else ("white", SKY)
+            ax.add_patch(_box(x + 0.04, y + 0.05, _CELL - 0.08, height - 0.1, facecolor=face, edgecolor=edge))
+        ink = "white" if marked else INK if agrees else QUIET
+        weight = "bold" if marked else "normal"
+        middle = y + height / 2
+        ax.text(x + 0.12, middle, words.MARKS[patch["comparison"]], fontsize=7.5, color=ink, weight=weight, va="center")
+        text = wrapped(patch["value"], _LETTERS - 3)
+        ax.text(x + 0.36, middle, text, fontsize=7.5, color=ink, weight=weight, va="center", linespacing=1.0)
+        y += height
 
 
-def _draw_legend(ax: Axes, y: float) -> None:
-    words_of = [f"{words.MARKS[state]} {meaning}" for state, meaning in words.LEGEND.items()]
-    line = "     ".join(words_of)
-    ax.text(0, y, f"{line}\n✓ speaks for the prediction     ✗ speaks against it", fontsize=7.5, color=INK, va="center")
+def _draw_legend(ax: Axes, y: float, width: float) -> None:
+    """What shading, bold and marks mean."""
+    samples: list[tuple[dict[str, Any], str]] = [
+        ({"facecolor": BLUE, "edgecolor": BLUE}, f"filled, bold: agrees; {words.STANDS_OUT}"),
+        ({"facecolor": "white", "edgecolor": SKY}, f"= {words.LEGEND['same']}   ≈ {words.LEGEND['close']}"),
+        ({"facecolor": "none", "edgecolor": "none"}, f"– {words.LEGEND['different']}   · {words.LEGEND['missing']}"),
+    ]
+    for k, (style, text) in enumerate(samples):
+        ax.add_patch(_box(0.05, y + 0.8 * k, 0.5, 0.5, **style))
+        ax.text(0.75, y + 0.8 * k + 0.25, text, fontsize=7.5, color=INK, va="center")
+    said = "✓ supports the prediction   ✗ contradicts it\nbars: whole width is 100%; line: 5 to 95% of the posterior"
+    ax.text(width, y + 0.8, said, fontsize=7.5, color=INK, va="center", ha="right")
 
 
-def _two_lines(text: str) -> str:
-    """A long text on two lines."""
-    if len(text) <= _LETTERS - 2:
-        return text
-    room = text[: _LETTERS - 2]
-    first = room[: max(room.rfind(" "), room.rfind("-")) + 1] or room
-    return f"{first}\n    {shortened(text[len(first) :], _LETTERS - 2)}"
+def _short(text: str) -> str:
+    return wrapped(text, 24, 1)
 
 
-def _bar(x: float, y: float, width: float, height: float, **style: Any) -> Any:
+def _box(x: float, y: float, width: float, height: float, **style: Any) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((x, y), width, height, **style)

@@ -1,4 +1,4 @@
-"""Pages about a case and about a model: one HTML file each, which needs no network, no scripts and no other file.
+"""Pages about a case and about a model: one HTML file each, which needs no network and no other file.
 
 Examples
 --------
@@ -13,6 +13,6 @@ Examples
 ['case.html', 'model.html']
 """
 
-from bayespatch.report.pages import case_page, case_report, model_page, model_report
+from bayespatch.report.pages import case_body, case_page, case_report, model_page, model_report, script, style
 
-__all__ = ["case_page", "case_report", "model_page", "model_report"]
+__all__ = ["case_body", "case_page", "case_report", "model_page", "model_report", "script", "style"]

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b64encode
+from collections.abc import Mapping
 from datetime import date
+from importlib.resources import files
 from os import PathLike
 from typing import Any
 
-from bayespatch.container import check_writable, replacing
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.overview import Overview
+from bayespatch.files import check_writable, replacing
 
 Path = str | PathLike[str]
+Data = Mapping[str, Any]
 
 
-def case_report(explanation: Explanation, path: Path) -> None:
-    """Write the page about a case: printable on two pages, for a reader with or without colors, ears or a network.
+def case_report(explanation: Explanation | Data, path: Path) -> None:
+    """Write the page about a case: for a screen of any size, in the light or in the dark, or printed on two sheets.
 
     Parameters
     ----------
-    explanation : Explanation
-        From `clf.explain`.
+    explanation : Explanation or dict
+        From `clf.explain`, or what its `to_dict` has returned.
     path : path
         Of the HTML file.
     """
@@ -36,7 +41,7 @@ def model_report(model: Any, path: Path, *, intended_use: str = "") -> None:
     path : path
         Of the HTML file.
     intended_use : str, optional
-        For whom and for what the model is meant; without it, the page says that nobody has said so.
+        For whom and for what the model is meant; without it, the page says that it is not specified.
     """
     check_writable(path)
     if not isinstance(intended_use, str):
@@ -44,15 +49,60 @@ def model_report(model: Any, path: Path, *, intended_use: str = "") -> None:
     _write(path, model_page(model.overview(), intended_use=intended_use))
 
 
-def case_page(explanation: Explanation) -> str:
+def case_page(explanation: Explanation | Data) -> str:
     """The page about a case, as HTML."""
-    return str(_templates().get_template("case.html").render(why=explanation, today=date.today().isoformat()))
+    return _page("case.html", why=_data(explanation))
 
 
-def model_page(overview: Overview, *, intended_use: str = "") -> str:
+def case_body(explanation: Explanation | Data) -> str:
+    """What stands on the page about a case, without the page around it: for a page of one's own.
+
+    It has no style attributes and no scripts; `style` and `script` are what goes with it.
+    """
+    return str(_templates().get_template("case_body.html").render(why=_data(explanation), today=_today()))
+
+
+def model_page(overview: Overview | Data, *, intended_use: str = "") -> str:
     """The page about a model, as HTML."""
-    template = _templates().get_template("model.html")
-    return str(template.render(model=overview, intended_use=intended_use, today=date.today().isoformat()))
+    model = overview.to_dict() if isinstance(overview, Overview) else overview
+    return _page("model.html", model=model, intended_use=intended_use)
+
+
+def style() -> str:
+    """The style sheet of the pages."""
+    return _read("style.css")
+
+
+def script() -> str:
+    """The script of the pages: it orders and highlights, and everything can be read without it."""
+    return _read("page.js")
+
+
+def _data(explanation: Explanation | Data) -> Data:
+    return explanation.to_dict() if isinstance(explanation, Explanation) else explanation
+
+
+def _page(template: str, **content: Any) -> str:
+    """A page with its style and script inside; the browser runs this script and no other."""
+    from markupsafe import Markup
+
+    parts = {"style": style(), "script": script()}
+    hashes = {f"{name}_hash": Markup(_hash(text)) for name, text in parts.items()}
+    texts = {name: Markup(text) for name, text in parts.items()}
+    return str(_templates().get_template(template).render(today=_today(), **hashes, **texts, **content))
+
+
+def _hash(text: str) -> str:
+    """By which a content security policy knows an inline text."""
+    return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _read(name: str) -> str:
+    return files("bayespatch.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _today() -> str:
+    return date.today().isoformat()
 
 
 def _write(path: Path, page: str) -> None:

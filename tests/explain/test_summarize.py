@@ -52,6 +52,10 @@ def test_features_are_told_and_ranked(overview):
 def test_subgroups_add_up(overview):
     pain = [group for group in overview.subgroups if group.feature == "pain"]
     assert sum(group.n for group in pain) == 60
+    for group in pain:
+        assert sum(group.stated.values()) == pytest.approx(1)
+        assert sum(group.actual.values()) == pytest.approx(1)
+        assert group.accuracy_interval[0] <= group.accuracy <= group.accuracy_interval[1]
     accuracy = sum(group.n * group.accuracy for group in pain) / 60
     assert accuracy == pytest.approx(overview.performance.scores["accuracy"])
 
@@ -99,7 +103,12 @@ def test_three_classes():
         warnings.simplefilter("ignore")
         clf = PatchworkClassifier(**SHORT).fit(X, np.where(X["pulse"] > 80, 2, y))
     overview = clf.overview()
-    assert list(overview.performance.curves) == ["0", "1", "2"]
+    assert (
+        list(overview.performance.curves)
+        == ["0", "1", "2"]
+        == list(overview.performance.roc)
+        == list(overview.performance.thresholds)
+    )
     y = clf.y_[clf.review_.rows]
     expected = roc_auc_score(y, clf.calibration_.apply(clf.review_.votes), multi_class="ovr")
     assert overview.performance.scores["AUC"] == pytest.approx(expected)

@@ -1,0 +1,134 @@
+"""How well past cases predict each other where each has exactly one neighbor: a closed form, with its gradient.
+
+With one neighbor, parent b is it with probability proportional to ``prod_j f_bj``, ``f_bj = 1 - q_j + q_j R_j``, where
+R_j is the factor of a first neighbor's vote (``votes.py``): it has one value where the parent's value agrees with the
+case's, another where it differs, and is 1 where either is missing. So a product of P factors a pair says all, and
+
+    share_im = sum_b [y_b = m] heard_b prod_j f_bj / sum_b heard_b prod_j f_bj,       b not the case itself.
+
+Cases are counted apart and added up by the caller in their order, so nothing depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.engine.streams import compiled
+from bayespatch.engine.voting import vectorised
+
+DIFFERS, AGREES, UNKNOWN = 0, 1, 2
+
+
+class Pairs(NamedTuple):
+    """Past cases beside the parents that vote on them, parents ordered by class."""
+
+    codes: NDArray[np.uint8]  # (n, P, S) DIFFERS, AGREES or UNKNOWN
+    has_unknown: NDArray[np.bool_]  # (P,)
+    y: NDArray[np.int64]  # (n,)
+    own: NDArray[np.int64]  # (n,) which of the parents is the case itself, -1: none
+    start: NDArray[np.int64]  # (M + 1,) where the parents of each class begin
+    heard: NDArray[np.float64]  # (M,) weight of a vote for the class
+    base: NDArray[np.float64]  # (M,) base rates; they have LEAST of the votes
+    weight: NDArray[np.float64]  # (n,) of the case
+
+
+LEAST = 0.01  # share of the votes that goes to the base rates: no share is 0
+
+
+@vectorised
+def multiply_codes(codes, differs, unknown, has_unknown, weights):
+    """weights_b *= prod_j of the factors, relative to those of agreement."""
+    n_features, n_parents = codes.shape
+    one = np.float32(1.0)
+    for j in range(n_features):
+        d = differs[j]
+        if has_unknown[j]:
+            u = unknown[j]
+            for b in range(n_parents):
+                c = codes[j, b]
+                weights[b] *= one if c == 1 else (d if c == 0 else u)
+        else:
+            e = one - d
+            for b in range(n_parents):
+                weights[b] *= d + e * np.float32(codes[j, b])
+
+
+@vectorised
+def stretch(weights, first, last):
+    total = np.float32(0.0)
+    for b in range(first, last):
+        total += weights[b]
+    return float(total)
+
+
+@vectorised
+def add_by_code(codes, pulls, has_unknown, agree, unknown):
+    """Sums of `pulls` over the parents that agree and over those of whom that is not known, (P,) each."""
+    n_features, n_parents = codes.shape
+    zero = np.float32(0.0)
+    for j in range(n_features):
+        total = zero
+        for b in range(n_parents):
+            total += pulls[b] if codes[j, b] == 1 else zero
+        agree[j] = total
+        if has_unknown[j]:
+            total = zero
+            for b in range(n_parents):
+                total += pulls[b] if codes[j, b] == 2 else zero
+            unknown[j] = total
+        else:
+            unknown[j] = 0.0
+
+
+@compiled
+def predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull, slope_pull):
+    """For every case: log p(y_i), and how it changes with the weight of agreeing and unknown parents, and with slope.
+
+    ``log p(m) = slope log share_m + (1 - slope) log base_m + constant``. `differs` and `unknown` (P,), float32: factors
+    relative to that of agreement. The last four arguments, (n,), (n, P), (n, P) and (n,), are filled; the
+    second and third may be empty.
+    """
+    n_cases, _, n_parents = pairs.codes.shape
+    n_classes = len(pairs.heard)
+    weights = np.empty(n_parents, np.float32)
+    pulls = np.empty(n_parents, np.float32)
+    raw, share, p, pull = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    for i in range(n_cases):
+        for m in range(n_classes):
+            weights[pairs.start[m] : pairs.start[m + 1]] = pairs.heard[m]
+        multiply_codes(pairs.codes[i], differs, unknown, pairs.has_unknown, weights)
+        if pairs.own[i] >= 0:
+            weights[pairs.own[i]] = 0.0
+        total = 1e-37  # nobody resembles the case: the base rates
+        for m in range(n_classes):
+            raw[m] = stretch(weights, pairs.start[m], pairs.start[m + 1])
+            total += raw[m]
+        top = -math.inf
+        for m in range(n_classes):
+            raw[m] /= total
+            share[m] = (1.0 - LEAST) * raw[m] + LEAST * pairs.base[m]
+            p[m] = slope * math.log(share[m]) + (1.0 - slope) * math.log(pairs.base[m])
+            top = max(top, p[m])
+        norm = 0.0
+        for m in range(n_classes):
+            norm += math.exp(p[m] - top)
+        log_p[i] = p[pairs.y[i]] - top - math.log(norm)
+        if agree_pull.shape[0] == 0:
+            continue
+        mean_pull = 0.0
+        slope_pull[i] = 0.0
+        for m in range(n_classes):
+            p[m] = math.exp(p[m] - top) / norm
+            missing = (1.0 if m == pairs.y[i] else 0.0) - p[m]
+            pull[m] = slope * missing * (1.0 - LEAST) / share[m]
+            mean_pull += pull[m] * raw[m]
+            slope_pull[i] += missing * (math.log(share[m]) - math.log(pairs.base[m]))
+        for m in range(n_classes):
+            by = np.float32((pull[m] - mean_pull) / total)
+            for b in range(pairs.start[m], pairs.start[m + 1]):
+                pulls[b] = weights[b] * by
+        add_by_code(pairs.codes[i], pulls, pairs.has_unknown, agree_pull[i], unknown_pull[i])

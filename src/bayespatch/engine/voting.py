@@ -1,0 +1,391 @@
+"""Votes on new cases in Model I, given draws of q-tilde: the neighbors of one case at a time, with little noise.
+
+The blocked sweep of ``kernels.py`` asks every parent in turn whether it is a neighbor. Here the *neighbors* are asked
+in turn who should be in their place. With neighbor k taken out, let ``odds_b`` be the odds that parent b joins the
+others, w_b summed out (``kernels.py``). Two kinds of moves leave the posterior of the case invariant:
+
+- *replace*: neighbor k becomes parent b with probability ``odds_b / sum odds``, the conditional of z given the others
+  and given that exactly one more parent is a neighbor;
+- *birth and death*: with probability 1/2 each, a parent drawn in proportion to its odds joins with probability
+  ``min(1, sum odds / (n + 1))``, or one of the n neighbors, chosen evenly, leaves with probability
+  ``min(1, n / sum odds)``, sum odds taken without it. (Metropolis-Hastings: the ratio of the target, odds_b, cancels
+  against the proposal, odds_b / sum odds.)
+
+A replacement tells more than its outcome: the probabilities of *all* parents for the place of k. Votes are counted
+with these, each place given the others (Rao-Blackwell), so a draw is worth a dozen plain ones. All odds are products
+over features of single factors, computed for all parents at once in single precision, features apart, so that vector
+instructions apply; parents are ordered by class, so that the votes for a class are the sum of a stretch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bayespatch.engine.streams import compiled, inlined, key_of, open_stream, uniform
+from bayespatch.engine.votes import MU, MU0, ONE
+
+MAX_FEATURES = 64  # w of a neighbor is one word
+BIRTHS = 2  # births or deaths tried in a sweep
+
+# The compiler may reorder sums and products, and so use vector instructions.
+vectorised = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+
+
+class Voters(NamedTuple):
+    """The parents, ordered by class, and the constants of the model."""
+
+    x: NDArray[np.float64]  # (P, S) NaN where missing
+    start: NDArray[np.int64]  # (M + 1,) where the parents of each class begin
+    windows: NDArray[np.float64]  # (P,)
+    c1: float
+    c2: NDArray[np.float64]  # (P,)
+    lam: float
+    mu: NDArray[np.float64]  # (2, M) mu and mu0
+    label_c2: float
+    one: float
+    prior_odds: float
+
+
+class Draws(NamedTuple):
+    """Draws of the importances: C chains of D draws."""
+
+    q: NDArray[np.float64]  # (C, D, P)
+    q_tilde: NDArray[np.float32]  # (C, D, P, S) parents ordered by class; 0 where the parent's value is missing
+
+
+class Places(NamedTuple):
+    """The neighbors of n cases in C chains, so many as there are places at most."""
+
+    rng: NDArray[np.uint64]  # (n, C, 2)
+    n: NDArray[np.int32]  # (n, C)
+    parent: NDArray[np.int32]  # (n, C, K)
+    bits: NDArray[np.uint64]  # (n, C, K) w
+
+
+class Sums(NamedTuple):
+    """What is added up over the draws; details have size 0 where they are not wanted."""
+
+    votes: NDArray[np.float64]  # (n, C, B, M) shares of the votes for each class, by batch of draws
+    familiarity: NDArray[np.float64]  # (n, C) log likelihood of the case given its neighbors
+    n_neighbors: NDArray[np.float64]  # (n, C)
+    probability: NDArray[np.float64]  # (n, C, S) of being a neighbor
+    share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
+    features: NDArray[np.float64]  # (n, C, S, P) of being a neighbor to whom the feature matters
+    explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
+
+
+class Case(NamedTuple):
+    """Scratch memory for one case."""
+
+    agrees: NDArray[np.float32]  # (P, S) 1 where the values agree, else 0
+    observed: NDArray[np.bool_]  # (P,)
+    agree: NDArray[np.float64]  # (P,) votes for the case's own value
+    total: NDArray[np.float64]  # (P,) all votes on the feature
+    gain: NDArray[np.float32]  # (2, P) R_j - 1 of a parent that differs, or agrees
+    scale: NDArray[np.float32]  # (P,) 1 / (1 + q_j gain): keeps products inside single precision
+    available: NDArray[np.float32]  # (S,) 1 where the parent may become a neighbor, else 0
+    odds: NDArray[np.float32]  # (S,) up to a common factor
+    class_votes: NDArray[np.float64]  # (M,)
+    by_class: NDArray[np.float64]  # (M,) odds added up
+    lead: NDArray[np.float32]  # (M,) H of the label
+
+
+@compiled
+def blank_case(voters):
+    n_features, n_parents = voters.x.shape
+    n_classes = voters.mu.shape[1]
+    return Case(
+        np.zeros((n_features, n_parents), np.float32),
+        np.zeros(n_features, np.bool_),
+        np.zeros(n_features),
+        np.zeros(n_features),
+        np.zeros((2, n_features), np.float32),
+        np.ones(n_features, np.float32),
+        np.ones(n_parents, np.float32),
+        np.zeros(n_parents, np.float32),
+        np.zeros(n_classes),
+        np.zeros(n_classes),
+        np.ones(n_classes, np.float32),
+    )
+
+
+@vectorised
+def multiply_factors(q_tilde, agrees, gain, scale, odds):
+    """odds_b *= prod_j scale_j (1 + q~_bj gain_j): the inner loop of all predictions, four features at a time."""
+    n_features, n_parents = q_tilde.shape
+    one = np.float32(1.0)
+    whole = n_features - n_features % 4
+    for j in range(0, whole, 4):
+        d0, d1, d2, d3 = gain[0, j], gain[0, j + 1], gain[0, j + 2], gain[0, j + 3]
+        a0, a1, a2, a3 = gain[1, j] - d0, gain[1, j + 1] - d1, gain[1, j + 2] - d2, gain[1, j + 3] - d3
+        scaled = scale[j] * scale[j + 1] * scale[j + 2] * scale[j + 3]
+        for b in range(n_parents):
+            f0 = one + q_tilde[j, b] * (d0 + agrees[j, b] * a0)
+            f1 = one + q_tilde[j + 1, b] * (d1 + agrees[j + 1, b] * a1)
+            f2 = one + q_tilde[j + 2, b] * (d2 + agrees[j + 2, b] * a2)
+            f3 = one + q_tilde[j + 3, b] * (d3 + agrees[j + 3, b] * a3)
+            odds[b] *= scaled * (f0 * f1) * (f2 * f3)
+    for j in range(whole, n_features):
+        d = gain[0, j]
+        a = gain[1, j] - d
+        scaled = scale[j]
+        for b in range(n_parents):
+            odds[b] *= scaled * (one + q_tilde[j, b] * (d + agrees[j, b] * a))
+
+
+@vectorised
+def stretch_sum(odds, first, last):
+    total = np.float32(0.0)
+    for b in range(first, last):
+        total += odds[b]
+    return float(total)
+
+
+@compiled
+def weigh_parents(voters, case, q, q_tilde, y):
+    """Odds of every available parent to join, into `case.odds`, up to a factor; returns their sum with that factor."""
+    lam = voters.lam
+    log_scale = math.log(voters.prior_odds)
+    for j in range(len(q)):
+        if not case.observed[j]:
+            case.gain[:, j] = 0.0
+            case.scale[j] = 1.0
+            continue
+        a = voters.c1 + lam * case.agree[j]
+        t = voters.c2[j] + lam * case.total[j]
+        case.gain[0, j] = -lam / (t + lam)
+        case.gain[1, j] = (t - a) * lam / (a * (t + lam))
+        usual = 1.0 + q[j] * max(0.0, case.gain[1, j])
+        case.scale[j] = 1.0 / usual
+        log_scale += math.log(usual)
+    if y >= 0:
+        mine = voters.one + voters.mu[MU0, y] + voters.mu[MU, y] * case.class_votes[y]
+        every = voters.label_c2
+        for m in range(voters.mu.shape[1]):
+            every += voters.mu[MU, m] * case.class_votes[m]
+        for m in range(voters.mu.shape[1]):
+            vote = voters.mu[MU, m]
+            case.lead[m] = (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
+    for m in range(voters.mu.shape[1]):
+        for b in range(voters.start[m], voters.start[m + 1]):
+            case.odds[b] = case.available[b] * case.lead[m]
+    multiply_factors(q_tilde, case.agrees, case.gain, case.scale, case.odds)
+    total = 0.0
+    for m in range(voters.mu.shape[1]):
+        case.by_class[m] = stretch_sum(case.odds, voters.start[m], voters.start[m + 1])
+        total += case.by_class[m]
+    return total * math.exp(log_scale)
+
+
+@compiled
+def choose_parent(voters, case, rng):
+    """A parent in proportion to the odds: first its class, then the parent among those of the class."""
+    total = 0.0
+    for m in range(len(case.by_class)):
+        total += case.by_class[m]
+    u = uniform(rng) * total
+    chosen = -1
+    for m in range(len(case.by_class)):
+        if case.by_class[m] > 0.0:
+            chosen = m
+            if u < case.by_class[m]:
+                break
+            u -= case.by_class[m]
+    u = uniform(rng) * case.by_class[chosen]
+    last = -1
+    for b in range(voters.start[chosen], voters.start[chosen + 1]):
+        if case.odds[b] > 0.0:
+            last = b
+            u -= case.odds[b]
+            if u < 0.0:
+                break
+    return last
+
+
+@inlined
+def class_of(voters, b):
+    m = 0
+    while voters.start[m + 1] <= b:
+        m += 1
+    return m
+
+
+@compiled
+def take_place(voters, case, q_tilde, rng, b):
+    """Draw w of parent b, which becomes a neighbor, and count its votes; returns w."""
+    word = np.uint64(0)
+    for j in range(q_tilde.shape[0]):
+        on = q_tilde[j, b] * (1.0 + (case.gain[1, j] if case.agrees[j, b] > 0.0 else case.gain[0, j]))
+        if uniform(rng) * (1.0 - q_tilde[j, b] + on) < on:
+            word |= ONE << np.uint64(j)
+    cast_votes(voters, case, b, word, 1.0)
+    case.available[b] = 0.0
+    return word
+
+
+@compiled
+def cast_votes(voters, case, b, word, k):
+    """Add the votes of parent b; k = -1 takes them away."""
+    for j in range(len(case.agree)):
+        if (word >> np.uint64(j)) & ONE:
+            case.total[j] += k
+            case.agree[j] += k * case.agrees[j, b]
+    case.class_votes[class_of(voters, b)] += k
+
+
+@compiled
+def count_replacement(voters, case, q_tilde, detail, i, chain, batch, n):
+    """Count the votes of the place that is now empty, each parent with its probability of taking it; n places in all.
+
+    Returns the share of one base vote.
+    """
+    total = 0.0
+    cast = voters.label_c2 - voters.one
+    for m in range(voters.mu.shape[1]):
+        cast += voters.mu[MU, m] * case.class_votes[m]
+        total += case.by_class[m]
+    base = 0.0
+    for m in range(voters.mu.shape[1]):
+        p = case.by_class[m] / total
+        every = cast + voters.mu[MU, m]
+        detail.votes[i, chain, batch, m] += p * voters.mu[MU, m] / every
+        base += p / (every * n)
+        if detail.probability.shape[2] > 0:
+            for b in range(voters.start[m], voters.start[m + 1]):
+                p_b = case.odds[b] / total
+                detail.probability[i, chain, b] += p_b
+                detail.share[i, chain, b] += p_b * voters.mu[MU, m] / every
+                if detail.features.shape[3] > 0 and p_b > 1e-9:
+                    for j in range(q_tilde.shape[0]):
+                        on = q_tilde[j, b] * (1.0 + (case.gain[1, j] if case.agrees[j, b] > 0.0 else case.gain[0, j]))
+                        detail.features[i, chain, b, j] += p_b * on / (1.0 - q_tilde[j, b] + on)
+    return base
+
+
+@compiled
+def count_case(voters, case, y, detail, i, chain, n):
+    """What the neighbors of the moment tell of the case."""
+    log = 0.0
+    for j in range(len(case.agree)):
+        p = 1.0
+        if case.observed[j]:
+            p = (voters.c1 + voters.lam * case.agree[j]) / (voters.c2[j] + voters.lam * case.total[j])
+            log += math.log(p)
+        if detail.explained.shape[2] > 0:
+            detail.explained[i, chain, j] += p
+    if y >= 0:
+        cast = voters.label_c2
+        for m in range(voters.mu.shape[1]):
+            cast += voters.mu[MU, m] * case.class_votes[m]
+        log += math.log((voters.one + voters.mu[MU0, y] + voters.mu[MU, y] * case.class_votes[y]) / cast)
+    detail.familiarity[i, chain] += log
+    detail.n_neighbors[i, chain] += n
+
+
+@compiled
+def sweep_case(voters, case, q, q_tilde, y, rng, parent, bits, n, detail, i, chain, batch, counting):
+    """Replace every neighbor in turn, then a few births and deaths; returns the number of neighbors."""
+    base = 0.0
+    for k in range(n):
+        cast_votes(voters, case, parent[k], bits[k], -1.0)
+        case.available[parent[k]] = 1.0
+        weigh_parents(voters, case, q, q_tilde, y)
+        if counting:
+            base += count_replacement(voters, case, q_tilde, detail, i, chain, batch, n)
+        parent[k] = choose_parent(voters, case, rng)
+        bits[k] = take_place(voters, case, q_tilde, rng, parent[k])
+    if counting:
+        if n == 0:
+            base = 1.0 / (voters.label_c2 - voters.one)
+        for m in range(voters.mu.shape[1]):
+            detail.votes[i, chain, batch, m] += base * voters.mu[MU0, m]
+        count_case(voters, case, y, detail, i, chain, n)
+    for _ in range(BIRTHS):
+        if uniform(rng) < 0.5:
+            if n == len(parent):
+                continue
+            total = weigh_parents(voters, case, q, q_tilde, y)
+            if uniform(rng) * (n + 1) < total:
+                parent[n] = choose_parent(voters, case, rng)
+                bits[n] = take_place(voters, case, q_tilde, rng, parent[n])
+                n += 1
+        elif n > 0:
+            k = min(int(uniform(rng) * n), n - 1)
+            b = parent[k]
+            cast_votes(voters, case, b, bits[k], -1.0)
+            case.available[b] = 1.0
+            total = weigh_parents(voters, case, q, q_tilde, y)
+            if uniform(rng) * total < n:
+                n -= 1
+                parent[k] = parent[n]
+                bits[k] = bits[n]
+            else:
+                cast_votes(voters, case, b, bits[k], 1.0)
+                case.available[b] = 0.0
+    return n
+
+
+@compiled
+def vote_on_case(voters, draws, case, x, y, own, excluded, used, batches, settling, places, sums, i, chain):
+    """The votes on case i under the draws `used` of one chain, from where the last call left its neighbors.
+
+    `own`: the parent that is the case itself, -1: none; `excluded` (S,): further parents that may not vote, or empty.
+    `batches`: to which batch each of the draws belongs. `settling`: sweeps before the first that counts.
+    """
+    n_features, n_parents = voters.x.shape
+    case.available[:] = 1.0
+    if own >= 0:
+        case.available[own] = 0.0
+    for b in range(len(excluded)):
+        if excluded[b]:
+            case.available[b] = 0.0
+    n_available = 0
+    for b in range(n_parents):
+        n_available += case.available[b] > 0.0
+    for j in range(n_features):
+        case.observed[j] = not math.isnan(x[j])
+        for b in range(n_parents):
+            case.agrees[j, b] = abs(x[j] - voters.x[j, b]) <= voters.windows[j]
+    case.agree[:] = 0.0
+    case.total[:] = 0.0
+    case.class_votes[:] = 0.0
+    case.lead[:] = 1.0
+    parent = places.parent[i, chain, : min(places.parent.shape[2], n_available)]
+    bits = places.bits[i, chain]
+    n = places.n[i, chain]
+    for k in range(n):
+        cast_votes(voters, case, parent[k], bits[k], 1.0)
+        case.available[parent[k]] = 0.0
+    rng = places.rng[i, chain]
+    for step in range(-settling, len(used)):
+        d = used[max(step, 0)]
+        n = sweep_case(
+            voters, case, draws.q[chain, d], draws.q_tilde[chain, d], y, rng, parent, bits, n,
+            sums, i, chain, batches[max(step, 0)], step >= 0,
+        )  # fmt: skip
+    places.n[i, chain] = n
+
+
+@compiled
+def vote_on_cases(voters, draws, x, y, own, excluded, used, batches, settling, places, sums, todo, first, last):
+    """`vote_on_case` for pairs first..last-1 of cases and chains: pair t is case todo[t // C] in chain t % C."""
+    case = blank_case(voters)
+    n_chains = draws.q.shape[0]
+    for t in range(first, last):
+        i = todo[t // n_chains]
+        vote_on_case(
+            voters, draws, case, x[i], y[i], own[i], excluded[i], used, batches, settling, places, sums, i, t % n_chains
+        )
+
+
+@compiled
+def open_streams(places, key, numbers):
+    """A stream for each case and chain: of the number of the case, whoever else is predicted beside it."""
+    for i in range(places.rng.shape[0]):
+        for chain in range(places.rng.shape[1]):
+            open_stream(places.rng[i, chain], key_of(key_of(key, chain), numbers[i]))

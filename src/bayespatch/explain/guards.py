@@ -1,0 +1,159 @@
+"""Guards: reasons for care with a prediction, found before anybody relies on it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.encode import MISSING_NUMBER, Schema
+from bayespatch.encode.column import number_text
+from bayespatch.explain.parts import Feature, Guard, Precedent
+from bayespatch.explain.subgroups import Subgroup
+from bayespatch.explain.words import percent
+
+MARGIN = 0.05  # of the past cases' range: nobody is warned of a number that is beyond it by less
+FEW = 10  # past cases of a class
+MOST_NAMED = 3  # features that explain a warning
+
+
+class OutOfRangeWarning(UserWarning):
+    """New cases have numbers far outside those of all past cases."""
+
+
+def ranges(schema: Schema, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Smallest and largest number of each column among the past cases, (P, 2); NaN where it holds no numbers.
+
+    Parameters
+    ----------
+    schema : Schema
+    values : array of shape (n, P)
+        The training table, as `EncodedTable.values`.
+    """
+    found = np.full((len(schema.columns), 2), np.nan)
+    for j, column in enumerate(schema.columns):
+        known = values[:, j][np.isfinite(values[:, j]) & (values[:, j] > MISSING_NUMBER)]
+        if not column.is_coded and known.size:
+            found[j] = known.min(), known.max()
+    return found
+
+
+def outside(numbers: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By how much numbers, (n, P), lie beyond the past cases' `ranges`, (n, P); 0 where by less than the margin."""
+    low, high = limits[:, 0], limits[:, 1]
+    with np.errstate(invalid="ignore"):
+        known = np.isfinite(numbers) & (numbers > MISSING_NUMBER)
+        beyond = np.where(numbers < low, numbers - low, np.where(numbers > high, numbers - high, 0.0))
+        far = known & np.isfinite(low) & (np.abs(beyond) > MARGIN * (high - low))
+    return np.where(far, beyond, 0.0)
+
+
+def warn_out_of_range(
+    schema: Schema, numbers: NDArray[np.float64], limits: NDArray[np.float64], stacklevel: int
+) -> None:
+    """A Python warning, where many cases are predicted and some have numbers far outside the past cases'.
+
+    Parameters
+    ----------
+    schema : Schema
+    numbers : array of shape (n, P)
+        The cases, as `EncodedTable.values`.
+    limits : array of shape (P, 2)
+        `ranges` of the past cases.
+    stacklevel : int
+        As of `warnings.warn`, counted from the caller.
+    """
+    beyond = outside(numbers, limits)
+    found = []
+    for j in np.flatnonzero(beyond.any(axis=0)).tolist():
+        rows = np.flatnonzero(beyond[:, j])
+        worst = rows[np.abs(beyond[rows, j]).argmax()]
+        low, high = (number_text(float(end)) for end in limits[j])
+        found.append(
+            f"{schema.columns[j].name!r} ({len(rows)} of {len(numbers)} cases, such as "
+            f"{number_text(float(numbers[worst, j]))}; past cases {low} to {high})"
+        )
+    if found:
+        warnings.warn(
+            f"numbers far outside those of the past cases, in columns {', '.join(found)}; check them",
+            OutOfRangeWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def guard_numbers(schema: Schema, numbers: NDArray[np.float64], limits: NDArray[np.float64]) -> list[Guard]:
+    """Numbers of one case, (P,), that lie far outside the past cases'."""
+    beyond = outside(numbers[None], limits)[0]
+    return [
+        Guard(
+            "range",
+            f"{schema.columns[j].name} is {number_text(float(numbers[j]))}, outside the range of the past cases, "
+            f"{number_text(float(limits[j, 0]))} to {number_text(float(limits[j, 1]))}, by "
+            f"{number_text(float(f'{abs(beyond[j]):.4g}'))}. Check the value.",
+        )
+        for j in np.flatnonzero(beyond).tolist()
+    ]
+
+
+def guard_unseen(features: Sequence[Feature], beyond: Sequence[str]) -> list[Guard]:
+    """Values that no past case has; `beyond` are features whose numbers are out of range, which says enough."""
+    return [
+        Guard(
+            "unseen",
+            f"{feature.name} is missing, which it is for no past case: none can agree with it."
+            if feature.value == "missing"
+            else f"No past case has {feature.name} = {feature.value}: none can agree with it.",
+        )
+        for feature in features
+        if feature.unseen and feature.name not in beyond
+    ]
+
+
+def guard_itself(past: str, id: str | None) -> Guard:
+    """The case is one of the past cases, by its name and values, or by its values alone where it has no name."""
+    how = "This is" if id is not None else "All values are those of"
+    taken = "" if id is not None else ", which is taken for the case itself"
+    return Guard("itself", f"{how} past case #{past}{taken}. It was left out of its own neighbors, and does not vote.")
+
+
+def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list[Guard]:
+    """A combination of values that is unlike the past cases."""
+    if precedent.adequate:
+        return []
+    least = sorted((f for f in features if f.value != "missing"), key=lambda feature: feature.explained)[:MOST_NAMED]
+    named = ", ".join(f"{feature.name} = {feature.value} ({percent(feature.explained)})" for feature in least)
+    return [
+        Guard(
+            "combination",
+            f"This combination of values is unusual. Least expected given the past cases most like this one: {named}.",
+        )
+    ]
+
+
+def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
+    """Subgroups of the case in which predictions were worse."""
+    found = []
+    for group in groups:
+        who = f"past cases with {group.feature} = {group.value}"
+        if group.worse == "accuracy":
+            right = f"{percent(group.accuracy)} were predicted rightly, against {percent(overall)} of all"
+            found.append(Guard("subgroup", f"Of {group.n} {who}, {right}."))
+        elif group.worse == "calibration":
+            name = max(group.stated, key=lambda m: abs(group.stated[m] - group.actual[m]))
+            text = (
+                f"For {group.n} {who}, {name} was stated with {percent(group.stated[name])} on average and occurred in "
+                f"{percent(group.actual[name])}."
+            )
+            found.append(Guard("subgroup", text))
+    return found
+
+
+def guard_rare(counts: dict[str, int]) -> list[Guard]:
+    """Classes with hardly any past cases."""
+    return [
+        Guard("rare", f"Only {count} past cases had {name}: too few to say much about it.")
+        for name, count in counts.items()
+        if count < FEW
+    ]

@@ -1,0 +1,152 @@
+"""Subgroups of past cases that share a value, and in which of them predictions were worse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest, norm
+
+from bayespatch.encode import MISSING_NUMBER, Column, Schema
+from bayespatch.encode.column import bin_text
+from bayespatch.metrics import accuracy, auc, rate_interval
+
+MIN_GROUP = 10  # cases, below which a subgroup says nothing
+MAX_VALUES = 8  # of a feature that makes subgroups
+GAP = 0.1  # by which a subgroup must be worse, beyond chance, to be called so
+ERROR = 0.05  # probability of calling any subgroup worse where none is (Bonferroni)
+
+
+@dataclass(frozen=True)
+class Subgroup:
+    """Past cases that share a value: how good predictions are for them.
+
+    Attributes
+    ----------
+    feature, value : str
+        Which.
+    n : int
+        Past cases.
+    accuracy : float
+    accuracy_interval : pair of floats
+        Wilson's 95 % interval.
+    auc : float or None
+    stated, actual : dict
+        Mean stated probability of each class, and how often it occurred.
+    flagged : float
+        Share without adequate precedent.
+    worse : str or None
+        "accuracy" where fewer predictions are right than over all cases, "calibration" where a stated probability is
+        off: by 10 points or more and beyond chance, all subgroups counted (Bonferroni); else None.
+    """
+
+    feature: str
+    value: str
+    n: int
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    auc: float | None
+    stated: dict[str, float]
+    actual: dict[str, float]
+    flagged: float
+    worse: str | None
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How the cases are grouped by one feature: by value, by bin, or by thirds of a number compared in windows."""
+
+    texts: tuple[str, ...]
+    edges: tuple[float, ...] | None
+
+    @classmethod
+    def of(cls, column: Column, numbers: NDArray[np.float64]) -> Grouping:
+        """The groups of a column; `numbers` are those of the past cases."""
+        if not column.has_window:
+            n_values = int(column.n_values)
+            return cls(tuple(column.decode(k) for k in range(n_values)) if n_values <= MAX_VALUES else (), None)
+        known = numbers[np.isfinite(numbers) & (numbers > MISSING_NUMBER)]
+        if not known.size:
+            return cls((), None)
+        edges = tuple(np.unique(np.quantile(known, [1 / 3, 2 / 3])).tolist())
+        return cls((*(bin_text(edges, k) for k in range(len(edges) + 1)), "missing"), edges)
+
+    def places(self, codes: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The group of each case, -1 where it has none."""
+        if self.edges is None:
+            known = np.isfinite(codes) & (codes < len(self.texts)) & (codes >= 0)
+            return np.where(known, np.nan_to_num(codes, nan=-1.0), -1).astype(np.int64)
+        known = np.isfinite(numbers) & (numbers > MISSING_NUMBER)
+        third = np.searchsorted(self.edges, np.where(known, numbers, 0.0), side="right")
+        return np.where(known, third, len(self.texts) - 1).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Subgroups:
+    """All subgroups of the past cases, and which of them a case belongs to."""
+
+    schema: Schema
+    groupings: tuple[Grouping, ...]
+    found: dict[tuple[int, int], Subgroup]  # by feature and group
+
+    @classmethod
+    def learn(
+        cls,
+        schema: Schema,
+        codes: NDArray[np.float64],
+        numbers: NDArray[np.float64],
+        p: NDArray[np.float64],
+        y: NDArray[np.int64],
+        classes: Sequence[str],
+        flagged: NDArray[np.bool_],
+    ) -> Subgroups:
+        """Subgroups of past cases with probabilities p, (R, M), predicted from all others, and classes y."""
+        groupings = tuple(Grouping.of(column, numbers[:, j]) for j, column in enumerate(schema.columns))
+        rows = {
+            (j, place): members
+            for j, grouping in enumerate(groupings)
+            for place in range(len(grouping.texts))
+            if len(members := np.flatnonzero(grouping.places(codes[:, j], numbers[:, j]) == place)) >= MIN_GROUP
+        }
+        overall = accuracy(p, y)
+        found = {}
+        for (j, place), members in rows.items():
+            mine, known = p[members], y[members]
+            right = int((mine.argmax(axis=1) == known).sum())
+            found[j, place] = Subgroup(
+                feature=schema.columns[j].name,
+                value=groupings[j].texts[place],
+                n=len(members),
+                accuracy=accuracy(mine, known),
+                accuracy_interval=rate_interval(right, len(members)),
+                auc=auc(mine, known),
+                stated=dict(zip(classes, mine.mean(axis=0).tolist(), strict=True)),
+                actual={name: float((known == m).mean()) for m, name in enumerate(classes)},
+                flagged=float(flagged[members].mean()),
+                worse=_worse(mine, known, overall, len(rows)),
+            )
+        return cls(schema, groupings, found)
+
+    def of_case(self, codes: NDArray[np.float64], numbers: NDArray[np.float64]) -> Iterator[Subgroup]:
+        """The subgroups that a case, (P,), belongs to."""
+        for j, grouping in enumerate(self.groupings):
+            place = int(grouping.places(codes[[j]], numbers[[j]])[0])
+            if (j, place) in self.found:
+                yield self.found[j, place]
+
+
+def _worse(p: NDArray[np.float64], y: NDArray[np.int64], overall: float, n_groups: int) -> str | None:
+    """Whether predictions are worse in a subgroup, beyond chance."""
+    n, right = len(y), int((p.argmax(axis=1) == y).sum())
+    level = ERROR / (2 * n_groups)  # two questions
+    if right / n <= overall - GAP and binomtest(right, n, overall, alternative="less").pvalue < level:
+        return "accuracy"
+    classes = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
+    for m in classes:
+        gap = float(p[:, m].mean() - (y == m).mean())
+        error = float(np.sqrt((p[:, m] * (1.0 - p[:, m])).sum()) / n)
+        if abs(gap) >= GAP and 2.0 * norm.sf(abs(gap) / max(error, 1e-12)) < level / len(classes):
+            return "calibration"
+    return None

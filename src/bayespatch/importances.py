@@ -1,0 +1,201 @@
+"""Importances from prediction: the generalised posterior of q.
+
+A feature matters if it tells who predicts whom. The importances q have the posterior
+
+    p(q, slope | data)  ∝  p(q) p(slope) prod_i p(y_i | x_i, all other past cases, q, slope),
+
+a shrinkage prior times the leave-one-out predictive likelihood (not the likelihood of the features, and not a joint
+posterior of features and labels: that one is the paper's, and is what ``sample`` gives). The prediction of case i is
+the model's own where the case has exactly one neighbor, which is known in closed form (``engine/leave_one_out.py``),
+read as a probability by a slope that is learned along (``calibrate``):
+
+    log p(y_i = m | ...) = slope log share_im + (1 - slope) log base_m + constant.
+
+The prior is normal in logit q, every feature around a common value, which is uncertain itself:
+
+    logit q_j = common + apart_j,   common ~ Normal(COMMON_MEAN, COMMON_SD),   apart_j ~ Normal(0, APART_SD).
+
+q is then handed to the sampler, which draws q-tilde, z and w given q (a *cut*, or modular, posterior: Plummer,
+Statistics and Computing 25, 2015): what the features of the cases say does not flow back into q.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from bayespatch.diagnostics import diagnose_steps
+from bayespatch.metropolis import Array, Chain, Shape, find_shape
+from bayespatch.model import Data, Model
+from bayespatch.posterior import PredictiveDraws
+
+COMMON_MEAN, COMMON_SD, APART_SD = -0.5, 1.0, 0.6  # of logit q
+LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
+MIN_STEPS, MAX_STEPS = 2, 12  # of the sampler of q, for each draw that is kept
+MAX_PAIRS = 2**25  # numbers that are compared: cases x parents x features
+MAX_PARENTS = 1000  # of them, where there are too many
+_MOST = 30.0  # logit q lies between -30 and 30, log slope too: beyond, nothing changes
+
+
+class LeaveOneOut:
+    """The log density of (logit q, log slope), P + 1 numbers, up to a constant; with its gradient.
+
+    Parameters
+    ----------
+    data : Data
+        Past cases and parents, with labels; where there are too many, evenly spread ones are compared.
+    model : Model
+        Whose lam0 and lam say what a vote is worth.
+    base : array of shape (M,)
+        Base rates of the classes.
+    class_weight : array of shape (M,), optional
+        How much a case of each class counts.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.integers(3, size=(60, 2)).astype(float)
+    >>> y = (x[:, 0] > 0).astype(int)
+    >>> past = Data(x, y, x, y, np.array([3.0, 3.0]), 2, np.zeros(2), np.arange(60))
+    >>> density = LeaveOneOut(past, Model(), np.array([0.4, 0.6]))
+    >>> shape = density.shape()
+    >>> bool(shape.mode[0] > shape.mode[1])  # the first feature tells the class, the second nothing
+    True
+    """
+
+    def __init__(self, data: Data, model: Model, base: Array, class_weight: Array | None = None) -> None:
+        self.pairs = compared_pairs(data, base, class_weight)
+        hyper, n_features = model.hyper, data.x.shape[1]
+        first = data.n_values * hyper.lam0  # base votes of all values together, before the first neighbor votes
+        self.r_agree = data.n_values * (hyper.lam0 + hyper.lam) / (first + hyper.lam)
+        self.r_differ = first / (first + hyper.lam)
+        spread = APART_SD**2 * (APART_SD**2 + n_features * COMMON_SD**2)
+        self.precision = np.eye(n_features) / APART_SD**2 - COMMON_SD**2 / spread
+
+    def __call__(self, position: Array, with_gradient: bool = True) -> tuple[float, Array]:
+        """Log density and gradient."""
+        log_p, by_q, by_slope = self.predict(position, with_gradient)
+        apart = position[:-1] - COMMON_MEAN
+        pull = self.precision @ apart
+        from_mean = (position[-1] - LOG_SLOPE_MEAN) / LOG_SLOPE_SD
+        weight = self.pairs.weight
+        value = float(weight @ log_p) - 0.5 * float(apart @ pull + from_mean**2)
+        if not with_gradient:
+            return value, position
+        return value, np.append(weight @ by_q - pull, weight @ by_slope - from_mean / LOG_SLOPE_SD)
+
+    def predict(self, position: Array, with_gradient: bool = True) -> tuple[Array, Array, Array]:
+        """log p(y_i | all others), (n,), and its derivatives by logit q, (n, P), and by log slope, (n,)."""
+        q = expit(np.clip(position[:-1], -_MOST, _MOST))
+        slope = math.exp(min(max(position[-1], -_MOST), _MOST))
+        agree, differ = 1.0 - q + q * self.r_agree, 1.0 - q + q * self.r_differ
+        n, n_features = self.pairs.codes.shape[:2]
+        log_p, by_slope = np.empty(n), np.empty(n)
+        pulls = np.empty((2, n if with_gradient else 0, n_features))
+        relative = (differ / agree).astype(np.float32), (1.0 / agree).astype(np.float32)
+        from bayespatch.engine.leave_one_out import predict_each  # loads Numba
+
+        predict_each(self.pairs, *relative, slope, log_p, pulls[0], pulls[1], by_slope)
+        # d log f / d logit q; the pulls of all parents on a case add up to 0, so those that differ have the rest.
+        per_agree = q * (1.0 - q) * (self.r_agree - 1.0) / agree
+        per_differ = q * (1.0 - q) * (self.r_differ - 1.0) / differ
+        by_q = per_agree * pulls[0] - per_differ * (pulls[0] + pulls[1])
+        return log_p, by_q, slope * by_slope
+
+    def shape(self) -> Shape:
+        """The mode, and how the density is shaped there."""
+        n_features = self.pairs.codes.shape[1]
+        return find_shape(self, np.append(np.full(n_features, COMMON_MEAN), LOG_SLOPE_MEAN))
+
+
+def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -> Any:
+    """The past cases beside their parents, or so many, evenly spread, that memory and time stay within bounds."""
+    from bayespatch.engine.leave_one_out import AGREES, DIFFERS, UNKNOWN, Pairs  # loads Numba
+
+    n_cases, n_features = data.x.shape
+    n_parents = len(data.x_parents)
+    if n_cases * n_parents * n_features > MAX_PAIRS:
+        n_parents = min(n_parents, MAX_PARENTS)
+    parents = _spread(len(data.x_parents), n_parents)
+    cases = _spread(n_cases, max(16, MAX_PAIRS // (n_parents * n_features)))
+    parents = parents[np.argsort(data.y_parents[parents], kind="stable")]
+    codes = np.empty((len(cases), n_features, n_parents), np.uint8)
+    for j in range(n_features):
+        apart = np.abs(data.x[cases, j, None] - data.x_parents[parents, j])
+        codes[:, j] = np.where(np.isnan(apart), UNKNOWN, np.where(apart <= data.windows[j], AGREES, DIFFERS))
+    place = np.full(len(data.x_parents), -1)
+    place[parents] = np.arange(n_parents)
+    own = data.own_parent[cases]
+    here = np.bincount(data.y_parents[parents], minlength=data.n_classes) / n_parents
+    weight = np.ones(len(cases)) if class_weight is None else class_weight[data.y[cases]]
+    return Pairs(
+        codes,
+        (codes == UNKNOWN).any(axis=(0, 2)),
+        data.y[cases].astype(np.int64),
+        np.where(own >= 0, place[np.maximum(own, 0)], -1).astype(np.int64),
+        np.searchsorted(data.y_parents[parents], np.arange(data.n_classes + 1)).astype(np.int64),
+        # A class that has more of the parents than of the cases (balanced parents) would be heard too often.
+        base / np.maximum(here, 0.5 / n_parents),
+        base,
+        weight / weight.mean(),
+    )
+
+
+def _spread(n: int, most: int) -> NDArray[np.int64]:
+    """0..n-1, or `most` of them, evenly spread."""
+    return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+
+
+def draw_importances(
+    density: LeaveOneOut,
+    shape: Shape,
+    *,
+    chains: int,
+    warmup: int,
+    draws: int,
+    seed: int,
+    n_threads: int = 1,
+    report: Callable[[int], object] = lambda done: None,
+) -> PredictiveDraws:
+    """Sample the posterior of q, in several chains that know nothing of each other, as long as diagnostics ask for.
+
+    Chains take at least `MIN_STEPS` steps for each draw that is kept, and more, up to `MAX_STEPS`, until R-hat and
+    effective sample sizes are good (`diagnostics`).
+
+    Parameters
+    ----------
+    density, shape
+        What is sampled, and its shape.
+    chains, warmup, draws : int
+        For each of warmup + draws sweeps there is a q. Warm-up takes `MIN_STEPS` steps for each of its sweeps.
+    seed, n_threads : int
+        Chains run side by side; the result does not depend on how many.
+    report : callable
+        Called with the number of steps per chain that are done.
+    """
+    # Numbers that no other part of a fit uses: its streams are keyed, not drawn from a generator.
+    walks = [Chain(density, shape, np.random.default_rng([seed, chain])) for chain in range(chains)]
+
+    def advance(n_steps: int, adapt: bool) -> Array:
+        with ThreadPoolExecutor(max(1, min(n_threads, chains))) as pool:
+            parts = pool.map(lambda walk: walk.advance(n_steps, adapt), walks)
+            return np.stack([np.column_stack(part) for part in parts])
+
+    before = advance(MIN_STEPS * warmup, adapt=True)
+    report(MIN_STEPS * warmup)
+    steps = advance(MIN_STEPS * draws, adapt=False)
+    n_per_draw = MIN_STEPS
+    report(MIN_STEPS * (warmup + draws))
+    while n_per_draw < MAX_STEPS and not diagnose_steps(steps).converged:
+        steps = np.concatenate([steps, advance(draws, adapt=False)], axis=1)
+        n_per_draw += 1
+        report(MIN_STEPS * warmup + n_per_draw * draws)
+    kept = [before[:, MIN_STEPS - 1 :: MIN_STEPS], steps[:, n_per_draw - 1 :: n_per_draw]]
+    given = expit(np.clip(np.concatenate(kept, axis=1)[:, :, :-2], -_MOST, _MOST))
+    return PredictiveDraws(given, steps, len(density.pairs.y), density.pairs.codes.shape[2])

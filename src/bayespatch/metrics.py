@@ -1,0 +1,214 @@
+"""How good predicted probabilities are, against what happened: scores, intervals, curves and thresholds.
+
+Scores are scikit-learn's; probabilities are arrays of shape (n, M), classes are codes 0..M-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score, roc_curve
+from sklearn.metrics import log_loss as sklearn_log_loss
+
+CONFIDENCE = 0.95  # of the intervals of rates and scores
+LEAST = 1e-15  # of a probability, in the log loss
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+Probabilities = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+def accuracy(p: Probabilities, y: Codes) -> float:
+    """Share of cases whose most probable class is theirs."""
+    return float(accuracy_score(y, p.argmax(axis=1)))
+
+
+def auc(p: Probabilities, y: Codes) -> float | None:
+    """Area under the ROC curve; of more than two classes the mean over one against the rest, where both occur.
+
+    Examples
+    --------
+    >>> auc(np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]), np.array([0, 1, 0]))
+    1.0
+    """
+    there = [m for m in range(p.shape[1]) if 0 < (y == m).sum() < len(y)]
+    if p.shape[1] == 2:
+        there = there[-1:]
+    return float(np.mean([roc_auc_score(y == m, p[:, m]) for m in there])) if there else None
+
+
+def log_loss(p: Probabilities, y: Codes) -> float:
+    """Mean negative logarithm of the probability of what happened.
+
+    Examples
+    --------
+    >>> round(log_loss(np.array([[0.5, 0.5], [0.25, 0.75]]), np.array([0, 1])), 4)
+    0.4904
+    """
+    shares = np.maximum(p, LEAST)
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    return float(sklearn_log_loss(y, shares, labels=np.arange(p.shape[1])))
+
+
+def brier(p: Probabilities, y: Codes) -> float:
+    """Brier score: the mean squared error of a class's probability, averaged over the classes.
+
+    With two classes that is the usual score of either of them.
+
+    Examples
+    --------
+    >>> round(brier(np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([0, 1])), 4)
+    0.145
+    """
+    return float(np.mean([brier_score_loss(y == m, p[:, m], pos_label=True) for m in range(p.shape[1])]))
+
+
+def calibration_error(p: Probabilities, y: Codes, n_bins: int = 10) -> float:
+    """Mean gap between stated and observed frequency over bins of equally many cases, and over classes."""
+    classes = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
+    curves = [calibration_curve(p[:, m], y == m, n_bins) for m in classes]
+    return float(np.mean([abs(part.predicted - part.observed) for curve in curves for part in curve]))
+
+
+SCORES: dict[str, Callable[[Probabilities, Codes], float | None]] = {
+    "accuracy": accuracy,
+    "AUC": auc,
+    "log loss": log_loss,
+    "Brier score": brier,
+}
+
+
+def bootstrap(
+    p: Probabilities, y: Codes, rng: np.random.Generator, n_boot: int = 200
+) -> dict[str, tuple[float, float] | None]:
+    """Bootstrap intervals over the cases for all of `SCORES`."""
+    drawn = [rng.integers(0, len(y), len(y)) for _ in range(n_boot)]
+    found: dict[str, tuple[float, float] | None] = {}
+    for name, score in SCORES.items():
+        values = [value for rows in drawn if (value := score(p[rows], y[rows])) is not None]
+        tail = (1.0 - CONFIDENCE) / 2.0
+        found[name] = (float(np.quantile(values, tail)), float(np.quantile(values, 1.0 - tail))) if values else None
+    return found
+
+
+def rate_interval(count: int, n: int) -> tuple[float, float]:
+    """Wilson's interval of a rate; all of 0 to 1 where there is no case.
+
+    Examples
+    --------
+    >>> low, high = rate_interval(5, 10)
+    >>> round(low, 2), round(high, 2)
+    (0.24, 0.76)
+    """
+    if n == 0:
+        return 0.0, 1.0
+    ends = binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
+    return float(ends.low), float(ends.high)
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Cases that were given about the same probability: its mean, and how often the class occurred."""
+
+    n: int
+    predicted: float
+    observed: float
+    low: float  # interval of `observed`, Wilson's
+    high: float
+
+
+def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int) -> tuple[CalibrationBin, ...]:
+    """Cases in the order of their stated probability, in bins of about the same number of cases.
+
+    Examples
+    --------
+    >>> calibration_curve(np.array([.1, .1, .9, .9]), np.array([False, False, True, True]), 2)[1].observed
+    1.0
+    """
+    order = np.argsort(p, kind="stable")
+    bins = []
+    for rows in np.array_split(order, min(n_bins, len(p))):
+        n, count = len(rows), int(hit[rows].sum())
+        bins.append(CalibrationBin(n, float(p[rows].mean()), count / n, *rate_interval(count, n)))
+    return tuple(bins)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What happens if a class is called wherever its probability is at least `at`.
+
+    Attributes
+    ----------
+    at : float
+    called : float
+        Share of cases that are called.
+    sensitivity, specificity, ppv, npv : float or None
+        Share of those with the class that are called, and of those without it that are not; share of the called ones
+        that have it, and of the others that do not. None where there is nobody to count.
+    net_benefit, net_benefit_all : float or None
+        Of calling so, and of calling everybody (Vickers and Elkin 2006): hits less false alarms, each of which counts
+        at / (1 - at) hits, per case. Calling nobody has 0.
+    """
+
+    at: float
+    called: float
+    sensitivity: float | None
+    specificity: float | None
+    ppv: float | None
+    npv: float | None
+    net_benefit: float
+    net_benefit_all: float
+
+
+def threshold_table(
+    p: NDArray[np.float64], hit: NDArray[np.bool_], thresholds: tuple[float, ...] = THRESHOLDS
+) -> tuple[Threshold, ...]:
+    """Sensitivity, specificity, predictive values and net benefit at thresholds.
+
+    Examples
+    --------
+    >>> row = threshold_table(np.array([0.1, 0.6, 0.7, 0.9]), np.array([False, False, True, True]), (0.5,))[0]
+    >>> row.sensitivity, row.specificity, round(row.ppv, 3), row.npv, row.net_benefit, row.net_benefit_all
+    (1.0, 0.5, 0.667, 1.0, 0.25, 0.0)
+    """
+    rows = []
+    n, n_hit = len(p), int(hit.sum())
+    for at in thresholds:
+        called = p >= at
+        true, n_called = int((called & hit).sum()), int(called.sum())
+        odds = at / (1.0 - at)
+        rows.append(
+            Threshold(
+                at=at,
+                called=n_called / n,
+                sensitivity=_ratio(true, n_hit),
+                specificity=_ratio(int((~called & ~hit).sum()), n - n_hit),
+                ppv=_ratio(true, n_called),
+                npv=_ratio(int((~called & ~hit).sum()), n - n_called),
+                net_benefit=(true - odds * (n_called - true)) / n,
+                net_benefit_all=(n_hit - odds * (n - n_hit)) / n,
+            )
+        )
+    return tuple(rows)
+
+
+def roc_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
+    """The ROC curve, (1 - specificity, sensitivity) at each threshold; empty where one of the two kinds is missing.
+
+    Examples
+    --------
+    >>> roc_points(np.array([0.1, 0.6, 0.7, 0.9]), np.array([False, False, True, True]))
+    ((0.0, 0.0), (0.0, 0.5), (0.0, 1.0), (1.0, 1.0))
+    """
+    if not 0 < hit.sum() < len(hit):
+        return ()
+    false_alarms, hits, _ = roc_curve(hit, p)
+    return tuple(zip(false_alarms.tolist(), hits.tolist(), strict=True))
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

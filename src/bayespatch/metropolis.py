@@ -1,0 +1,141 @@
+"""Metropolis sampling of a smooth density of a few dozen numbers that looks roughly normal around one mode.
+
+A step has two parts, each of which leaves the density invariant:
+
+- a *local* move: one leapfrog step of Hamiltonian dynamics (Rossky, Doll and Friedman, 1978; Neal, 2011), its size
+  adapted during warm-up alone;
+- *independent* proposals from a multivariate t around the mode (Tierney, 1994). They forget where the chain was; the
+  local move leads out of places that they seldom propose.
+
+Positions are measured in units of the density's own shape at the mode, a factor of the inverse of the negative Hessian.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+Array = NDArray[np.float64]
+
+N_INDEPENDENT = 2  # proposals in a step: they need no gradient, which makes them half as dear as a local move
+DEGREES = 8.0  # of freedom of the t from which they come
+FIRST_STEP = 1.0  # size of a local move
+TARGET_ACCEPTANCE = 0.6  # of local moves: Roberts and Rosenthal (1998) have .574 for one leapfrog step
+_LEAST_CURVATURE = 0.1  # directions in which the density is flatter than this are taken to be this curved
+_DIFFERENCE = 1e-2  # step of the differences that make the Hessian: gradients may be exact to single precision only
+
+
+class LogDensity(Protocol):
+    """The logarithm of a density, up to a constant."""
+
+    def __call__(self, position: Array, with_gradient: bool = True) -> tuple[float, Array]:
+        """Its value and its gradient, which may be anything where it is not asked for."""
+
+
+class Shape(NamedTuple):
+    """Where a density has its mode, and how it is shaped there."""
+
+    mode: Array  # (K,)
+    log_density: float
+    factor: Array  # (K, K) factor @ factor.T is the inverse of the negative Hessian
+
+
+def find_shape(log_density: LogDensity, start: Array) -> Shape:
+    """The mode that is reached from `start`, and the shape of the density there.
+
+    Examples
+    --------
+    >>> def normal(x, with_gradient=True):  # independent, with standard deviations 1 and 2
+    ...     z = x / [1.0, 2.0]
+    ...     return -0.5 * float(z @ z), -z / [1.0, 2.0]
+    >>> shape = find_shape(normal, np.array([1.0, 1.0]))
+    >>> np.sqrt(np.diag(shape.factor @ shape.factor.T)).round(2)
+    array([1., 2.])
+    """
+    found = minimize(lambda x: tuple(-part for part in log_density(x)), start, jac=True, method="L-BFGS-B")
+    mode = found.x
+    steps = _DIFFERENCE * np.eye(len(start))
+    rows = [(log_density(mode - step)[1] - log_density(mode + step)[1]) / (2.0 * _DIFFERENCE) for step in steps]
+    curvature, directions = np.linalg.eigh(0.5 * (np.array(rows) + np.array(rows).T))
+    return Shape(mode, -float(found.fun), directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)))
+
+
+class Chain:
+    """One chain, from a draw of the t around the mode.
+
+    Examples
+    --------
+    >>> def normal(x, with_gradient=True):
+    ...     return -0.5 * float(x @ x), -x
+    >>> chain = Chain(normal, find_shape(normal, np.zeros(3)), np.random.default_rng(0))
+    >>> _ = chain.advance(50, adapt=True)
+    >>> positions, log_density = chain.advance(500)
+    >>> positions.shape, bool(abs(positions.std() - 1) < 0.1)
+    ((500, 3), True)
+    """
+
+    def __init__(self, log_density: LogDensity, shape: Shape, rng: np.random.Generator) -> None:
+        self.log_density, self.shape, self.rng = log_density, shape, rng
+        self.log_step, self.n_adapted = math.log(FIRST_STEP), 0
+        self.z, self.at_t = self._proposed()  # the position in units of the shape, and the t's log density there
+        self.value, self.gradient = log_density(self._position(self.z))
+        self.stale = False  # whether the gradient is that of an earlier position
+
+    def advance(self, n_steps: int, adapt: bool = False) -> tuple[Array, Array]:
+        """So many steps: the positions after each, (n_steps, K), and the log density there, (n_steps,).
+
+        `adapt`: the size of local moves may be tuned (warm-up).
+        """
+        positions, values = np.empty((n_steps, len(self.z))), np.empty(n_steps)
+        for t in range(n_steps):
+            chance = self._move_locally()
+            if adapt:
+                self.log_step += (chance - TARGET_ACCEPTANCE) / (self.n_adapted + 3.0) ** 0.6
+                self.n_adapted += 1
+            for _ in range(N_INDEPENDENT):
+                self._propose_independently()
+            positions[t], values[t] = self._position(self.z), self.value
+        return positions, values
+
+    def _move_locally(self) -> float:
+        """One leapfrog step, accepted or not; returns the probability of acceptance."""
+        if self.stale:
+            self.value, self.gradient = self.log_density(self._position(self.z))
+            self.stale = False
+        step, factor = math.exp(self.log_step), self.shape.factor
+        momentum = self.rng.standard_normal(len(self.z))
+        half = momentum + 0.5 * step * (self.gradient @ factor)
+        z_new = self.z + step * half
+        value_new, gradient_new = self.log_density(self._position(z_new))
+        momentum_new = half + 0.5 * step * (gradient_new @ factor)
+        kinetic = 0.5 * float(momentum_new @ momentum_new - momentum @ momentum)
+        chance = _chance(value_new - self.value - kinetic)
+        if self.rng.random() < chance:
+            self.z, self.value, self.gradient, self.at_t = z_new, value_new, gradient_new, self._log_t(z_new)
+        return chance
+
+    def _propose_independently(self) -> None:
+        z_new, at_t_new = self._proposed()
+        value_new, _ = self.log_density(self._position(z_new), with_gradient=False)
+        if self.rng.random() < _chance(value_new - at_t_new - self.value + self.at_t):
+            self.z, self.value, self.at_t, self.stale = z_new, value_new, at_t_new, True
+
+    def _proposed(self) -> tuple[Array, float]:
+        """A draw of the t, and its log density."""
+        z = self.rng.standard_normal(len(self.shape.mode)) * math.sqrt(DEGREES / self.rng.chisquare(DEGREES))
+        return z, self._log_t(z)
+
+    def _log_t(self, z: Array) -> float:
+        return -0.5 * (DEGREES + len(z)) * math.log1p(float(z @ z) / DEGREES)
+
+    def _position(self, z: Array) -> Array:
+        return np.asarray(self.shape.mode + self.shape.factor @ z)
+
+
+def _chance(log_ratio: float) -> float:
+    """The probability of acceptance; what is not a number is refused."""
+    return math.exp(min(0.0, log_ratio)) if log_ratio == log_ratio else 0.0

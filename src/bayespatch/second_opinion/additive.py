@@ -1,0 +1,358 @@
+"""An additive score: what the risk factors say, each for itself.
+
+A logistic regression of scikit-learn's on the terms of `Design`, with normal priors on its coefficients. How strong
+these are, and how much curvature they allow, is averaged over, by the marginal likelihood of the training table. What
+the table leaves open about the coefficients moderates the probabilities: the less is known about the log odds of a
+case, the nearer to the base rate. See docs/second-opinion.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit, ndtri, softmax
+
+from bayespatch.encode import Schema
+from bayespatch.second_opinion.design import Array, Design, Terms
+from bayespatch.second_opinion.logistic import (
+    CURVATURES,
+    STRENGTHS,
+    covariance_of,
+    curvatures,
+    fit_logistic,
+    kept_priors,
+    leverages,
+    leverages_without,
+    log_evidence,
+    logits,
+    moves_without,
+    with_intercept,
+)
+
+MOST_CHOOSING = 20_000  # rows that decide on the priors; the coefficients are learned from all
+_LEAST = 1e-12  # of a probability
+_BATCH = 20_000  # rows at a time, where several arrays of their size are needed
+_NODES = np.polynomial.legendre.leggauss(64)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveScore:
+    """Log odds as a sum over features, each a function of that feature alone.
+
+    With two classes there is one sum (K = 1), the log odds of the second class; with M > 2 classes there is one for
+    each (K = M), and probabilities are their softmax.
+
+    Attributes
+    ----------
+    design : Design
+        From values to terms.
+    base : array of shape (M,)
+        Frequencies of the classes in the training table, weighted where classes are.
+    intercept, coef : arrays of shape (K,) and (D, K)
+        Of the regression, averaged over the priors.
+    shares : array of shape (P,)
+        How the difference between the intercept and the base rate is shared out among the features: by the variance
+        of their contributions. Sum 1.
+    covariance : array of shape (K (D + 1), K (D + 1)) or (K, D + 1, D + 1)
+        Of the coefficients, the intercept first, class by class (Jaakkola and Jordan's normal approximation); of each
+        class apart where the whole would be too large.
+    loo : array of shape (n, M)
+        Leave-one-out probabilities of the training rows.
+    evidence : array of shape (len(CURVATURES), len(STRENGTHS))
+        Log marginal likelihood of the priors that were tried; NaN for those that were not.
+
+    Examples
+    --------
+    >>> X = [[52, "male"], [61, "female"], [40, "male"], [45, "female"]] * 10
+    >>> y = np.array([0, 1, 0, 0] * 10)
+    >>> schema = Schema.learn(X)
+    >>> values = schema.encode(X).values
+    >>> score = AdditiveScore.learn(schema, values, y, n_classes=2)
+    >>> p = score.predict_proba(values[:2])
+    >>> bool(p[0, 1] < 0.25 < p[1, 1])
+    True
+    >>> points = score.points(values[:2])
+    >>> bool(np.allclose(100 * score.base + points.sum(axis=1), 100 * p))
+    True
+    """
+
+    design: Design
+    base: Array
+    intercept: Array
+    coef: Array
+    shares: Array
+    covariance: Array
+    loo: Array
+    evidence: Array
+
+    @classmethod
+    def learn(
+        cls,
+        schema: Schema,
+        values: Array,
+        y: NDArray[np.int64],
+        n_classes: int,
+        class_weight: Array | None = None,
+    ) -> AdditiveScore:
+        """Learn from a training table.
+
+        Parameters
+        ----------
+        schema : Schema
+            How the columns are coded.
+        values : array of shape (n, P)
+            `EncodedTable.values` of the training table.
+        y : int array of shape (n,)
+            Classes 0..M-1, each of which occurs.
+        n_classes : int
+            M.
+        class_weight : array of shape (M,), optional
+            How much a row of each class counts.
+        """
+        weights = np.ones(len(y)) if class_weight is None else np.asarray(class_weight, dtype=np.float64)[y]
+        base = np.bincount(y, weights=weights, minlength=n_classes) / weights.sum()
+        design = Design.learn(schema, values)
+        terms = design.matrix(values)
+        if n_classes == 1 or np.count_nonzero(base) < 2 or not terms.x.shape[1]:
+            return cls._of_base_rates(design, base, len(y))
+        choosing = _rows_by_content(values, y, MOST_CHOOSING)
+        evidence = log_evidence(terms.x[choosing], y[choosing], weights[choosing], design.is_curve)
+        fits = [
+            (share, fit_logistic(terms.x, y, weights, design.is_curve, strength, curvature))
+            for share, strength, curvature in kept_priors(evidence)
+        ]
+        intercept = np.sum([share * fit.intercept for share, fit in fits], axis=0)
+        coef = np.sum([share * fit.coef for share, fit in fits], axis=0)
+        covariance = covariance_of(terms.x, fits, weights)
+        shares = _shares(terms.x, coef, design)
+        learned = cls(design, base, intercept, coef, shares, covariance, np.empty(0), evidence)
+        moved = np.sum([share * moves_without(terms.x, y, weights, fit) for share, fit in fits], axis=0)
+        p = learned._probabilities(logits(terms.x, intercept, coef))
+        leverage = leverages_without(
+            learned._leverage_of(terms), curvatures(p if n_classes > 2 else p[:, 1:], weights, True)
+        )
+        loo = learned._probabilities(learned._moderated(learned._logits_of(terms) + moved, leverage))
+        return replace(learned, loo=loo)
+
+    @classmethod
+    def _of_base_rates(cls, design: Design, base: Array, n: int) -> AdditiveScore:
+        """Where there is nothing to learn: one class, or columns of one value."""
+        n_terms, n_sums = len(design.feature), max(1, len(base) if len(base) > 2 else 1)
+        size = n_sums * (n_terms + 1)
+        features = len(design.terms)
+        with np.errstate(divide="ignore"):
+            odds = np.log(np.maximum(base, _LEAST))
+        intercept = odds[1:] - odds[:1] if len(base) == 2 else odds
+        return cls(
+            design,
+            base,
+            intercept,
+            np.zeros((n_terms, n_sums)),
+            np.full(features, 1.0 / features),
+            np.zeros((size, size)),
+            np.tile(base, (n, 1)),
+            np.full((len(CURVATURES), len(STRENGTHS)), np.nan),
+        )
+
+    @property
+    def n_classes(self) -> int:
+        """M."""
+        return len(self.base)
+
+    @property
+    def prior(self) -> tuple[float, float]:
+        """The most probable prior: the variance of a coefficient, and the factor of the deviation for curvature."""
+        if np.isnan(self.evidence).all():
+            return STRENGTHS[0], 0.0
+        a, b = np.unravel_index(np.nanargmax(self.evidence), self.evidence.shape)
+        return STRENGTHS[b], CURVATURES[a]
+
+    def predict_proba(self, values: Array) -> Array:
+        """Probabilities of rows of `EncodedTable.values`, (n, M)."""
+        found = [self._probabilities(self._stated(part)[0]) for part in _batches(values)]
+        return np.concatenate(found)
+
+    def contributions(self, values: Array) -> Array:
+        """By how much each feature moves the log odds from those of the base rate, (n, P, K).
+
+        A feature whose value is missing, and for which missing is no value of its own, moves nothing.
+        """
+        return np.concatenate([self._contributions_of(part) for part in _batches(values)])
+
+    def points(self, values: Array) -> Array:
+        """By how many percentage points each feature moves each class, (n, P, M).
+
+        From the base rate they add up to the probability: ``100 * base + points.sum(axis=1) == 100 * p``. They are the
+        integrated gradient of the probabilities along the straight line from the base rate's log odds to the case's
+        (Sundararajan, Taly and Yan 2017; Aumann and Shapley). For two classes that shares the difference out in
+        proportion to the contributions to the log odds.
+        """
+        return np.concatenate([self._points_of(part) for part in _batches(values)])
+
+    def predict_interval(self, values: Array, level: float = 0.9) -> Array:
+        """Intervals of the probabilities, (n, M, 2): what the training table leaves open about the coefficients.
+
+        The log odds of a class against all others are taken to be normal, with the stated probability in the middle.
+        """
+        return np.concatenate([self._interval_of(part, level) for part in _batches(values)])
+
+    # Storage
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal score."""
+        parts = _parts(self)
+        arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+        return arrays, {"design": self.design.to_dict()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> AdditiveScore:
+        """The score that `to_arrays` wrote; anything else is a ValueError."""
+        names = {"base", "intercept", "coef", "shares", "covariance", "loo", "evidence"}
+        if set(arrays) != names or set(plain) != {"design"}:
+            raise ValueError("this is not a stored additive score; store the model anew")
+        found = cls(
+            design=Design.from_dict(plain["design"]),
+            **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()},
+        )
+        n_terms, n_sums, n_classes = len(found.design.feature), *found.intercept.shape, *found.base.shape
+        joint = (n_sums * (n_terms + 1),) * 2
+        shapes = {
+            "coef": (n_terms, n_sums),
+            "shares": (len(found.design.terms),),
+            "loo": (len(found.loo), n_classes),
+            "covariance": joint if found.covariance.ndim == 2 else (n_sums, n_terms + 1, n_terms + 1),
+        }
+        for name, shape in shapes.items():
+            array = getattr(found, name)
+            if array.shape != shape or not np.isfinite(array).all():
+                raise ValueError(f"{name} of the stored additive score has shape {array.shape}, and should be {shape}")
+        if n_sums != (n_classes if n_classes > 2 else 1) or not np.isfinite(found.intercept).all():
+            raise ValueError(f"the stored additive score has {n_sums} sums for {n_classes} classes")
+        return found
+
+    # Parts
+
+    def _base_logits(self) -> Array:
+        """Log odds of the base rate, (K,)."""
+        odds = np.log(np.maximum(self.base, _LEAST))
+        return odds[1:] - odds[:1] if self.n_classes == 2 else odds - odds.mean() + self.intercept.mean()
+
+    def _contributions_of(self, values: Array) -> Array:
+        terms = self.design.matrix(values)
+        feature = self.design.feature
+        each = np.stack(
+            [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))], axis=1
+        )
+        gap = self.intercept - self._base_logits()
+        moderation = self._moderation(self._logits_of(terms), self._leverage_of(terms))
+        return (each + self.shares[:, None] * gap) * (terms.presence * moderation[:, None])[:, :, None]
+
+    def _logits_of(self, terms: Terms) -> Array:
+        """The sums of the regression, before moderation, (n, K)."""
+        gap = self.intercept - self._base_logits()
+        there = (terms.presence @ self.shares)[:, None]
+        return (terms.x * terms.presence[:, self.design.feature]) @ self.coef + self._base_logits() + there * gap
+
+    def _leverage_of(self, terms: Terms) -> Array:
+        """Posterior covariances of the sums, (n, K, K)."""
+        return leverages(with_intercept(terms.x * terms.presence[:, self.design.feature]), self.covariance)
+
+    def _stated(self, values: Array) -> tuple[Array, Array]:
+        """The sums after moderation, (n, K), and their covariances, (n, K, K)."""
+        terms = self.design.matrix(values)
+        leverage = self._leverage_of(terms)
+        return self._moderated(self._logits_of(terms), leverage), leverage
+
+    def _moderation(self, eta: Array, leverage: Array) -> Array:
+        """Which share of the way from the base rate to the sums is gone, (n,): ``(1 + pi v / 8)^(-1/2)``.
+
+        The mean probability under log odds that are normal with variance v (MacKay 1992), but that the way leads from
+        the base rate and not from one half. Beyond two classes v is the mean over the classes as probable as they are.
+        """
+        p = self._probabilities(eta)
+        variance = np.maximum((p * self._variance(p, leverage)).sum(axis=1), 0.0)
+        return np.asarray(1.0 / np.sqrt(1.0 + math.pi / 8.0 * variance))
+
+    def _moderated(self, eta: Array, leverage: Array) -> Array:
+        base = self._base_logits()
+        return base + (eta - base) * self._moderation(eta, leverage)[:, None]
+
+    def _variance(self, p: Array, leverage: Array) -> Array:
+        """Of the log odds of each class against all others, (n, M)."""
+        gradients = self._gradients(p)
+        return np.einsum("nmk,nkl,nml->nm", gradients, leverage, gradients, optimize=True)
+
+    def _interval_of(self, values: Array, level: float) -> Array:
+        eta, leverage = self._stated(values)
+        p = self._probabilities(eta)
+        if self.n_classes == 1:
+            return np.ones((*p.shape, 2))
+        half = ndtri((1.0 + level) / 2.0) * np.sqrt(np.maximum(self._variance(p, leverage), 0.0))
+        middle = logit(np.clip(p, _LEAST, 1.0 - _LEAST))
+        return np.stack([expit(middle - half), expit(middle + half)], axis=-1)
+
+    def _probabilities(self, eta: Array) -> Array:
+        if self.n_classes == 1:
+            return np.ones((len(eta), 1))
+        if self.n_classes == 2:
+            return np.concatenate([expit(-eta), expit(eta)], axis=1)
+        return np.asarray(softmax(eta, axis=1))
+
+    def _gradients(self, p: Array) -> Array:
+        """Of the log odds of each class against all others, by each sum, (n, M, K)."""
+        if self.n_classes == 1:
+            return np.zeros((len(p), 1, 1))
+        if self.n_classes == 2:
+            return np.broadcast_to(np.array([[-1.0], [1.0]]), (len(p), 2, 1))
+        others = np.maximum(1.0 - p, _LEAST)
+        own = np.eye(self.n_classes)
+        return own - (1.0 - own) * p[:, None, :] / others[:, :, None]
+
+    def _points_of(self, values: Array) -> Array:
+        moves = self._contributions_of(values)
+        if self.n_classes == 2:
+            moves = np.concatenate([-moves / 2.0, moves / 2.0], axis=2)
+        start = np.log(np.maximum(self.base, _LEAST))
+        total = moves.sum(axis=1)
+        found = np.zeros((len(values), len(self.design.terms), self.n_classes))
+        for node, weight in zip((_NODES[0] + 1.0) / 2.0, _NODES[1] / 2.0, strict=True):
+            p = softmax(start + node * total, axis=1)[:, None, :]
+            found += weight * p * (moves - (p * moves).sum(axis=2, keepdims=True))
+        # What the quadrature leaves, far below a point, goes where the points are.
+        rest = softmax(start + total, axis=1) - self.base - found.sum(axis=1)
+        size = np.abs(found)
+        return 100.0 * (found + rest[:, None, :] * size / np.maximum(size.sum(axis=1, keepdims=True), 1e-300))
+
+
+def _batches(values: Array) -> Iterator[Array]:
+    """Rows, so many at a time."""
+    return (values[start : start + _BATCH] for start in range(0, max(len(values), 1), _BATCH))
+
+
+def _parts(score: AdditiveScore) -> dict[str, Any]:
+    return {part.name: getattr(score, part.name) for part in fields(score)}
+
+
+def _rows_by_content(values: Array, y: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """About so many rows, of each class evenly spread over its rows sorted by content: their order does not matter."""
+    if len(y) <= most:
+        return np.arange(len(y))
+    found = []
+    for own in (np.flatnonzero(y == m) for m in np.unique(y)):
+        order = own[np.lexsort(values[own].T)]
+        wanted = max(1, round(most * len(own) / len(y)))
+        found.append(order[np.linspace(0, len(own) - 1, wanted).round().astype(np.int64)])
+    return np.concatenate(found)
+
+
+def _shares(x: Array, coef: Array, design: Design) -> Array:
+    """The variance of each feature's contributions among the sum over the features, (P,)."""
+    feature = design.feature
+    each = np.array([(x[:, feature == j] @ coef[feature == j]).var(axis=0).sum() for j in range(len(design.terms))])
+    total = float(each.sum())
+    return each / total if total > 0 and math.isfinite(total) else np.full(len(each), 1.0 / len(each))

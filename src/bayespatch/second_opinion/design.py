@@ -1,0 +1,305 @@
+"""The columns of a table as terms of a sum: what an additive score multiplies with its coefficients.
+
+- A number: scaled to mean 0 and standard deviation 1, and clipped to the range of the training table, beyond which
+  nobody knows; then a natural cubic spline through a few quantiles, less what a straight line says already: curvature.
+- Levels (categories, ordinal levels): one indicator each; ordinal ones are a scaled number as well.
+- A missing value under ``missing="category"``: an indicator of its own, while the number is taken at its mean. Under
+  ``missing="ignore"``, and wherever the training table had no such value (a category not seen before, say): neutral.
+
+All terms have mean 0 over the training rows whose value is known, so that 0 is neutral.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.encode import MISSING_NUMBER, Column, Schema
+
+Array = NDArray[np.float64]
+
+# Where Harrell (Regression Modeling Strategies, table 2.3) puts five and four knots: quantiles of the column.
+KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
+FEW_KNOTS, FEW_CASES = (0.05, 0.35, 0.65, 0.95), 100
+MOST_LEVELS = 50  # of a column; rarer ones are taken together
+LEAST_CURVE, LEAST_SHARE = 1e-9, 1e-3  # standard deviations of curvature below this, or this share of its largest
+LINE, LEVEL, CURVE = 0, 1, 2  # what a term is
+
+
+@dataclass(frozen=True)
+class Term:
+    """The terms of one column; plain numbers, ready for JSON.
+
+    Attributes
+    ----------
+    low, high : float
+        The range of the numbers (or of the scores of ordinal levels) in the training table.
+    center, scale : float
+        Their mean and standard deviation; scale 0: there is no straight line.
+    knots : tuple of K floats
+        Of the spline, increasing; empty: there is none.
+    curve_center, curve_line : tuples of K-2 floats
+        Means of the spline's columns, and the multiple of the line in them: the rest is curvature.
+    curve_mix : tuple of (K-2) R floats
+        A matrix, row by row, that turns the rest into R <= K-2 columns without correlation and of variance 1.
+    n_codes : int
+        How many codes there are, missing aside; 0: the column holds numbers.
+    scores : tuple of floats
+        Of an ordinal column: the number that stands for each code.
+    levels : tuple of floats
+        Codes that have an indicator of their own.
+    others : tuple of floats
+        Codes that are taken together in one more indicator.
+    shares : tuple of floats
+        Means of the indicators: of the levels, then of the others, then of missing.
+    missing_is_value : bool
+        Whether missing has an indicator.
+    """
+
+    low: float = 0.0
+    high: float = 0.0
+    center: float = 0.0
+    scale: float = 0.0
+    knots: tuple[float, ...] = ()
+    curve_center: tuple[float, ...] = ()
+    curve_line: tuple[float, ...] = ()
+    curve_mix: tuple[float, ...] = ()
+    n_codes: int = 0
+    scores: tuple[float, ...] = ()
+    levels: tuple[float, ...] = ()
+    others: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
+    missing_is_value: bool = False
+
+    @property
+    def kinds(self) -> list[int]:
+        """What each term is: LINE, LEVEL or CURVE."""
+        n_curves = len(self.curve_mix) // max(len(self.curve_line), 1)
+        return [LINE] * (self.scale > 0) + [CURVE] * n_curves + [LEVEL] * len(self.shares)
+
+    def is_missing(self, values: Array) -> NDArray[np.bool_]:
+        """Which values of the column are missing (or, where missing is no value, not seen before), (n,)."""
+        return np.isnan(values) | (values == (self.n_codes if self.n_codes else MISSING_NUMBER))
+
+    def is_known(self, values: Array) -> NDArray[np.bool_]:
+        """Which values are known, and occurred in the training table where they are codes, (n,)."""
+        known = ~self.is_missing(values)
+        return known & np.isin(values, self.levels + self.others) if self.n_codes else known
+
+    def matrix(self, values: Array) -> Array:
+        """The terms of a column of values, (n, D_j)."""
+        known, missing = self.is_known(values), self.is_missing(values)
+        parts = []
+        if self.scale > 0:
+            numbers = self._numbers(values, known)
+            line = (numbers - self.center) / self.scale
+            parts.append(line[:, None])
+            if self.curve_line:
+                rest = spline(numbers, self.knots) - self.curve_center - line[:, None] * np.array(self.curve_line)
+                parts.append(rest @ np.reshape(self.curve_mix, (len(self.curve_line), -1)))
+        indicators = [values == level for level in self.levels]
+        indicators += [np.isin(values, self.others)] * bool(self.others)
+        indicators += [missing] * self.missing_is_value
+        if indicators:
+            parts.append(np.stack(indicators, axis=1) - np.array(self.shares))
+        terms = np.concatenate(parts, axis=1) if parts else np.empty((len(values), 0))
+        is_level = np.array(self.kinds, dtype=np.int64) == LEVEL
+        terms[np.ix_(~known, ~is_level)] = 0.0
+        terms[~(known | missing if self.missing_is_value else known)] = 0.0
+        return terms
+
+    def _numbers(self, values: Array, known: NDArray[np.bool_]) -> Array:
+        """Numbers within the range; those of missing values are the mean."""
+        if self.scores:
+            numbers = np.array(self.scores)[np.where(known, values, 0.0).astype(np.int64)]
+        else:
+            numbers = values
+        return np.where(known, np.clip(numbers, self.low, self.high), self.center)
+
+
+class Terms(NamedTuple):
+    """The terms of rows.
+
+    Attributes
+    ----------
+    x : array of shape (n, D)
+        The terms; 0 is neutral.
+    presence : array of shape (n, P)
+        How much of a feature counts: 1 where its value is known or missing counts as a value, 0 where it is neutral;
+        between, for missing values of a row of which less is known than of any training row.
+    """
+
+    x: Array
+    presence: Array
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the values of a table become the terms of a sum.
+
+    Attributes
+    ----------
+    terms : tuple of P Term
+        Of each feature.
+    least_known : int
+        So many values are known of every training row. Where fewer are, missing values count in proportion, and a row
+        of which nothing is known is neutral altogether.
+
+    Examples
+    --------
+    >>> X = [[52, "male"], [61, "female"], [40, "male"]] * 4
+    >>> schema = Schema.learn(X)
+    >>> values = schema.encode(X).values
+    >>> design = Design.learn(schema, values)
+    >>> design.matrix(values).x.mean(axis=0).round(9) + 0.0
+    array([0., 0., 0., 0., 0., 0.])
+    >>> design.feature  # age: a line and three levels; sex: two levels
+    array([0, 0, 0, 0, 1, 1])
+    """
+
+    terms: tuple[Term, ...]
+    least_known: int
+
+    @classmethod
+    def learn(cls, schema: Schema, values: Array) -> Design:
+        """Scales, knots and levels of the training rows, `EncodedTable.values` (n, P)."""
+        terms = tuple(learn_term(column, values[:, j]) for j, column in enumerate(schema.columns))
+        known = [term.is_known(values[:, j]) for j, term in enumerate(terms)]
+        return cls(terms, max(1, int(np.sum(known, axis=0).min())))
+
+    @cached_property
+    def feature(self) -> NDArray[np.int64]:
+        """The feature of each term, (D,)."""
+        return np.repeat(np.arange(len(self.terms)), [len(term.kinds) for term in self.terms])
+
+    @cached_property
+    def is_curve(self) -> NDArray[np.bool_]:
+        """Whether a term is curvature, (D,)."""
+        return np.array([kind == CURVE for term in self.terms for kind in term.kinds], dtype=np.bool_)
+
+    def matrix(self, values: Array) -> Terms:
+        """The terms of rows of values, (n, P)."""
+        known = np.stack([term.is_known(values[:, j]) for j, term in enumerate(self.terms)], axis=1)
+        attenuation = np.minimum(known.sum(axis=1) / self.least_known, 1.0)
+        presence = known.astype(np.float64)
+        for j, term in enumerate(self.terms):
+            if term.missing_is_value:
+                missing = term.is_missing(values[:, j])
+                presence[missing, j] = attenuation[missing]
+        return Terms(np.concatenate([t.matrix(values[:, j]) for j, t in enumerate(self.terms)], axis=1), presence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON, from which `from_dict` makes an equal design."""
+        terms = [{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(term).items()} for term in self.terms]
+        return {"terms": terms, "least_known": self.least_known}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Design:
+        """The design that `to_dict` wrote; anything else is refused."""
+        names = {part.name for part in fields(Term)}
+        if not isinstance(data, dict) or set(data) != {"terms", "least_known"} or type(data["least_known"]) is not int:
+            raise ValueError("this is not a stored design; store the model anew")
+        terms = []
+        for stored in data["terms"]:
+            if not isinstance(stored, dict) or set(stored) != names:
+                raise ValueError("a stored term does not have the parts of a term; store the model anew")
+            parts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+            terms.append(Term(**parts))
+        return cls(tuple(terms), data["least_known"])
+
+
+def learn_term(column: Column, values: Array) -> Term:
+    """The terms of a column, from its values in the training table, (n,)."""
+    found = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)
+    missing = found.is_missing(values)
+    found = _learn_levels(found, column, values) if column.is_coded else _learn_line(found, values[~missing])
+    if found.knots:
+        found = _learn_curve(found, values[~missing])
+    if not found.missing_is_value:
+        return found
+    return replace(found, shares=(*found.shares, float(missing.mean())))
+
+
+def _learn_line(term: Term, numbers: Array) -> Term:
+    """A scaled number, and the knots of a spline where there are enough distinct values."""
+    term = replace(term, low=float(numbers.min()), high=float(numbers.max()))
+    if term.low == term.high:
+        return term
+    where = KNOTS if len(numbers) >= FEW_CASES else FEW_KNOTS
+    knots = np.unique(np.quantile(numbers, where))
+    return replace(
+        term,
+        center=float(numbers.mean()),
+        scale=float(numbers.std()),
+        knots=tuple(knots.tolist()) if len(knots) > 2 else (),
+    )
+
+
+def _learn_curve(term: Term, numbers: Array) -> Term:
+    """The spline's columns less their straight line, without correlation and of variance 1."""
+    bent = spline(numbers, term.knots)
+    center = bent.mean(axis=0)
+    line = (numbers - term.center) / term.scale
+    slope = line @ (bent - center) / len(line)
+    _, size, directions = np.linalg.svd(bent - center - line[:, None] * slope, full_matrices=False)
+    size /= np.sqrt(len(line))
+    kept = (size > LEAST_CURVE) & (size > LEAST_SHARE * size[0])
+    if not kept.any():  # three values, the outer two of them rare
+        return replace(term, knots=())
+    mix = directions[kept].T / size[kept]
+    return replace(
+        term,
+        curve_center=tuple(center.tolist()),
+        curve_line=tuple(slope.tolist()),
+        curve_mix=tuple(mix.ravel().tolist()),
+    )
+
+
+def _learn_levels(term: Term, column: Column, values: Array) -> Term:
+    """Indicators of the levels that occur, the rarest together; ordinal ones are a number as well."""
+    there = values[~term.is_missing(values) & (values < term.n_codes)].astype(np.int64)
+    counts = np.bincount(there, minlength=term.n_codes)
+    seen = np.flatnonzero(counts)
+    often = np.sort(np.argsort(-counts, kind="stable")[: min(MOST_LEVELS, len(seen))])
+    others = np.setdiff1d(seen, often)
+    shares = [*counts[often].tolist(), *[int(counts[others].sum())] * (len(others) > 0)]
+    # Missing is one of the levels, so that their shares are among all rows.
+    n = len(values) if term.missing_is_value else len(there)
+    term = replace(
+        term,
+        levels=tuple(map(float, often)),
+        others=tuple(map(float, others)),
+        shares=tuple(count / n for count in shares),
+    )
+    if column.kind != "ordinal" or len(seen) < 3:
+        return term
+    is_number = all(isinstance(value, float) for value in column.values)
+    scores = np.array(column.values if is_number else range(term.n_codes), dtype=np.float64)
+    numbers = scores[there]
+    return replace(
+        term,
+        low=float(numbers.min()),
+        high=float(numbers.max()),
+        center=float(numbers.mean()),
+        scale=float(numbers.std()),
+        scores=tuple(scores.tolist()),
+    )
+
+
+def spline(numbers: Array, knots: tuple[float, ...]) -> Array:
+    """The columns of a natural (restricted) cubic spline beyond the straight line, (n, K-2).
+
+    With (u)+ the positive part and knots t_1 < ... < t_K:
+    ``(x - t_j)+^3 - (x - t_K-1)+^3 (t_K - t_j)/(t_K - t_K-1) + (x - t_K)+^3 (t_K-1 - t_j)/(t_K - t_K-1)``, divided by
+    ``(t_K - t_1)^3``. It is a straight line beyond the outer knots.
+    """
+    t = np.array(knots)
+    width = t[-1] - t[0]
+    cubes = np.maximum((numbers[:, None] - t) / width, 0.0) ** 3
+    last = (t[-1] - t[-2]) / width
+    ends = [(t[end] - t[:-2]) / width / last for end in (-1, -2)]
+    return np.asarray(cubes[:, :-2] - cubes[:, -2:-1] * ends[0] + cubes[:, -1:] * ends[1])

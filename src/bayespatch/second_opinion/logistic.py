@@ -1,0 +1,224 @@
+"""Logistic regression under normal priors: the mathematics behind the additive score.
+
+Terms x (n, D), classes y (n,) and weights (n,) of rows; K sums, the log odds of the second of two classes, or one for
+each of more. Coefficients are scikit-learn's; what is added is how sure they are, under which prior the table is most
+probable, and what each row would have got without itself.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import expit, log_softmax, logit, softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from bayespatch.second_opinion.design import Array
+
+# Prior variances of a coefficient that are tried, and by which factor the prior standard deviation of curvature may be
+# smaller; 0: straight lines.
+STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-6, 4))
+CURVATURES = (0.0, 0.3, 1.0)
+LEAST_SHARE = 0.01  # of a prior in the average
+MOST_JOINT = 1_500  # coefficients whose covariance is computed jointly; with more, class by class
+_TOLERANCE = 1e-10  # of the gradient of the mean loss
+_FREE = 1e-4  # prior precision of an intercept among several: only their differences mean something
+_LEAST = 1e-12  # of a probability
+
+
+class Fit(NamedTuple):
+    """Coefficients at one strength and curvature: (K,), (D, K), and the precision of their priors, (D + 1,)."""
+
+    intercept: Array
+    coef: Array
+    precision: Array
+
+
+def log_evidence(x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray[np.bool_]) -> Array:
+    """Log marginal likelihoods, (curvatures, strengths): Laplace's approximation."""
+    found = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
+    for a, curvature in enumerate(CURVATURES if is_curve.any() else CURVATURES[:1]):
+        fit = None
+        for b, strength in enumerate(STRENGTHS):
+            fit = fit_logistic(x, y, weights, is_curve, strength, curvature, fit)
+            _, log_det = covariance_given_prior(x, fit, weights)
+            used = np.isfinite(fit.precision[1:])
+            coef, precision = fit.coef[used], fit.precision[1:][used, None]
+            log_prior = 0.5 * (np.log(precision) - precision * coef**2).sum()
+            found[a, b] = (
+                (weights * log_probability(logits(x, fit.intercept, fit.coef), y)).sum() + log_prior + 0.5 * log_det
+            )
+            if b > 1 and max(found[a, b - 1 : b + 1]) < np.max(found[a, : b - 1]):
+                break  # still weaker priors are not tried where two in a row were worse
+    return found
+
+
+def kept_priors(evidence: Array) -> list[tuple[float, float, float]]:
+    """Priors that have a share in the average: share, strength, curvature. All priors tried were equally probable."""
+    shares = np.where(np.isnan(evidence), 0.0, np.exp(evidence - np.nanmax(evidence)))
+    shares /= shares.sum()
+    shares[shares < LEAST_SHARE] = 0.0
+    shares /= shares.sum()
+    return [(float(shares[a, b]), STRENGTHS[b], CURVATURES[a]) for a, b in np.argwhere(shares > 0)]
+
+
+def fit_logistic(
+    x: Array,
+    y: NDArray[np.int64],
+    weights: Array,
+    is_curve: NDArray[np.bool_],
+    strength: float,
+    curvature: float,
+    begin: Fit | None = None,
+) -> Fit:
+    """The most probable coefficients; those of curvature are scaled so that one prior serves all."""
+    scale = np.where(is_curve, curvature, 1.0)
+    used = scale > 0
+    n_classes = len(np.unique(y))
+    n_sums = 1 if n_classes == 2 else n_classes
+    solver = "newton-cholesky" if n_sums * (used.sum() + 1) <= MOST_JOINT else "lbfgs"
+    model = LogisticRegression(C=strength, solver=solver, tol=_TOLERANCE, max_iter=10_000, warm_start=True)
+    if begin is not None:
+        model.coef_, model.intercept_ = (begin.coef[used] / scale[used, None]).T.copy(), begin.intercept.copy()
+        model.classes_ = np.unique(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(x[:, used] * scale[used], y, sample_weight=weights)
+    coef = np.zeros((x.shape[1], n_sums))
+    coef[used] = model.coef_.T * scale[used, None]
+    with np.errstate(divide="ignore"):
+        precision = 1.0 / (strength * scale**2)  # infinite where there is no curvature
+    return Fit(model.intercept_.copy(), coef, np.concatenate([[0.0 if n_sums == 1 else _FREE], precision]))
+
+
+def logits(x: Array, intercept: Array, coef: Array) -> Array:
+    """The sums of each row, (n, K)."""
+    return x @ coef + intercept
+
+
+def log_probability(eta: Array, y: NDArray[np.int64]) -> Array:
+    """Log probability of the class that came, (n,)."""
+    both = np.concatenate([np.zeros_like(eta), eta], axis=1) if eta.shape[1] == 1 else eta
+    return np.asarray(log_softmax(both, axis=1)[np.arange(len(y)), y])
+
+
+def with_intercept(x: Array) -> Array:
+    """A column of ones, then the terms, (n, D + 1)."""
+    return np.concatenate([np.ones((len(x), 1)), x], axis=1)
+
+
+def _probabilities(x: Array, fit: Fit) -> Array:
+    """Probabilities of the sums' classes, (n, K)."""
+    eta = logits(x, fit.intercept, fit.coef)
+    return np.asarray(expit(eta) if eta.shape[1] == 1 else softmax(eta, axis=1))
+
+
+def curvatures(p: Array, weights: Array, secant: bool) -> Array:
+    """The curvature of the loss of each row in its sums, (n, K, K).
+
+    That at the sums themselves, ``weight * (diag(p) - p p')``, all but vanishes where a row is certain, although the
+    loss bends soon enough beside it; a normal distribution with that curvature is far too wide where classes are nearly
+    separated. The secant's (Jaakkola and Jordan 2000) puts ``tanh(|t|/2) / (2|t|)`` with ``t = logit(p_k)`` in place of
+    ``p_k (1 - p_k)``.
+    """
+    own = np.arange(p.shape[1])
+    tangent = np.maximum(p * (1.0 - p), _LEAST)
+    if p.shape[1] == 1:
+        found = tangent[:, :, None]
+    else:
+        found = -p[:, :, None] * p[:, None, :]
+        found[:, own, own] = tangent
+    if secant:
+        t = np.maximum(np.abs(logit(np.clip(p, _LEAST, 1.0 - _LEAST))), 1e-6)
+        factor = np.sqrt(np.tanh(t / 2.0) / (2.0 * t) / tangent)
+        found = found * factor[:, :, None] * factor[:, None, :]
+    return found * weights[:, None, None]
+
+
+def covariance_given_prior(x: Array, fit: Fit, weights: Array, secant: bool = False) -> tuple[Array, float]:
+    """The inverse of the curvature of the negative log posterior, and the log of its determinant among terms used."""
+    bends = curvatures(_probabilities(x, fit), weights, secant)
+    used = np.flatnonzero(np.isfinite(fit.precision))
+    x1 = with_intercept(x)[:, used]
+    size, n_sums = len(used), bends.shape[1]
+    prior = np.diag(fit.precision[used])
+    everywhere = len(fit.precision)
+
+    def block(k: int, m: int) -> Array:
+        return (x1 * bends[:, k, m, None]).T @ x1 + (prior if k == m else 0.0)
+
+    if n_sums > 1 and n_sums * size > MOST_JOINT:
+        apart, total = np.zeros((n_sums, everywhere, everywhere)), 0.0
+        for k in range(n_sums):
+            inverse, log_det = _inverse(block(k, k))
+            apart[k][np.ix_(used, used)] = inverse
+            total += log_det
+        return apart, total
+    hessian = np.empty((n_sums, size, n_sums, size))
+    for k in range(n_sums):
+        for m in range(k, n_sums):
+            hessian[k, :, m] = block(k, m)
+            hessian[m, :, k] = hessian[k, :, m].T
+    inverse, log_det = _inverse(hessian.reshape(n_sums * size, -1))
+    joint = np.zeros((n_sums, everywhere, n_sums, everywhere))
+    sums = np.arange(n_sums)
+    joint[np.ix_(sums, used, sums, used)] = inverse.reshape(hessian.shape)
+    return joint.reshape(n_sums * everywhere, -1), log_det
+
+
+def _inverse(matrix: Array) -> tuple[Array, float]:
+    """The inverse of a positive definite matrix, and the log of the inverse's determinant."""
+    factor = cho_factor(matrix, lower=True)
+    log_det = -2.0 * float(np.log(np.diag(factor[0])).sum())
+    return np.asarray(cho_solve(factor, np.eye(len(matrix)))), log_det
+
+
+def leverages(x1: Array, covariance: Array) -> Array:
+    """Covariances of the sums of each row, (n, K, K)."""
+    size = x1.shape[1]
+    if covariance.ndim == 3:
+        found = np.zeros((len(x1), len(covariance), len(covariance)))
+        for k, own in enumerate(covariance):
+            found[:, k, k] = ((x1 @ own) * x1).sum(axis=1)
+        return found
+    n_sums = len(covariance) // size
+    blocks = covariance.reshape(n_sums, size, n_sums, size)
+    found = np.empty((len(x1), n_sums, n_sums))
+    for k in range(n_sums):
+        for m in range(k, n_sums):
+            found[:, k, m] = found[:, m, k] = ((x1 @ blocks[k, :, m]) * x1).sum(axis=1)
+    return found
+
+
+def leverages_without(leverage: Array, bends: Array) -> Array:
+    """Covariances of each row's sums without that row, (n, K, K): ``A (I - W A)^-1``."""
+    return leverage @ np.linalg.inv(np.eye(leverage.shape[1]) - bends @ leverage)
+
+
+def moves_without(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit) -> Array:
+    """By how much each row's own sums move if it is left out, (n, K): one Newton step (Rad and Maleki 2020).
+
+    With p the probabilities, W the row's curvature and A the covariance of its sums:
+    ``A (I - W A)^-1 weight (p - [y])``.
+    """
+    p = _probabilities(x, fit)
+    came = (y[:, None] == (np.arange(p.shape[1]) if p.shape[1] > 1 else np.array([1]))).astype(np.float64)
+    gradient = weights[:, None] * (p - came)
+    leverage = leverages(with_intercept(x), covariance_given_prior(x, fit, weights)[0])
+    return (leverages_without(leverage, curvatures(p, weights, False)) @ gradient[:, :, None])[:, :, 0]
+
+
+def covariance_of(x: Array, fits: list[tuple[float, Fit]], weights: Array) -> Array:
+    """Of the coefficients: the mean over the priors of those given each, and the spread between them."""
+    within = sum(share * covariance_given_prior(x, fit, weights, secant=True)[0] for share, fit in fits)
+    each = np.stack([np.vstack([fit.intercept, fit.coef]).T for _, fit in fits])  # (priors, K, D + 1)
+    shares = np.array([share for share, _ in fits])
+    gaps = (each - np.tensordot(shares, each, 1)) * np.sqrt(shares)[:, None, None]
+    if np.ndim(within) == 3:
+        return np.asarray(within + np.einsum("pki,pkj->kij", gaps, gaps))
+    flat = gaps.reshape(len(fits), -1)
+    return np.asarray(within + flat.T @ flat)

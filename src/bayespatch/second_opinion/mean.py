@@ -1,0 +1,197 @@
+"""An additive mean: the second opinion on a number, a sum over features in the outcome's own unit.
+
+A ridge regression on the terms of `Design`, averaged over priors by marginal likelihood, as the additive score is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from bayespatch.encode import Schema
+from bayespatch.second_opinion.design import Array, Design
+from bayespatch.second_opinion.logistic import CURVATURES, STRENGTHS, kept_priors
+
+N_RESIDUALS = 199  # quantiles of the residuals that are kept
+_LEAST = 1e-12  # of a variance, relative to that of the outcomes
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveMean:
+    """The mean of an outcome as a sum over features.
+
+    Attributes
+    ----------
+    design : Design
+        From values to terms.
+    base : float
+        Mean outcome of the training table: what a row gets of which nothing is known.
+    coef : array of shape (D,)
+        Of the terms, averaged over the priors.
+    covariance : array of shape (D, D)
+        Of the coefficients.
+    noise : float
+        Standard deviation of the outcomes around their leave-one-out means.
+    loo : array of shape (n,)
+        Leave-one-out means of the training rows.
+    residuals : array of shape (R,)
+        Quantiles of the outcomes' deviations from these, in order, at even steps.
+    evidence : array of shape (len(CURVATURES), len(STRENGTHS))
+        Log marginal likelihood of the priors; NaN without curvature to try.
+
+    Examples
+    --------
+    >>> X = [[52, "male"], [61, "female"], [40, "male"], [45, "female"]] * 10
+    >>> y = np.array([5.0, 8.0, 2.0, 4.0] * 10)
+    >>> schema = Schema.learn(X)
+    >>> values = schema.encode(X).values
+    >>> mean = AdditiveMean.learn(schema, values, y)
+    >>> mean.predict(values[:2]).round(1)
+    array([5., 8.])
+    >>> bool(np.allclose(mean.base + mean.points(values).sum(axis=1), mean.predict(values)))
+    True
+    """
+
+    design: Design
+    base: float
+    coef: Array
+    covariance: Array
+    noise: float
+    loo: Array
+    residuals: Array
+    evidence: Array
+
+    @classmethod
+    def learn(cls, schema: Schema, values: Array, outcomes: Array) -> AdditiveMean:
+        """Learn from `EncodedTable.values` (n, P) and the outcomes (n,) of a training table."""
+        design = Design.learn(schema, values)
+        x = design.matrix(values).x
+        base, gram = float(outcomes.mean()), x.T @ x
+        gap = outcomes - base
+        scale = float(np.sqrt(np.mean(gap**2)))
+        evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
+        coef, covariance = np.zeros(x.shape[1]), np.zeros((x.shape[1], x.shape[1]))
+        moved, fits = np.zeros(len(gap)), []
+        if x.shape[1] and scale > 0:
+            for a, curvature in enumerate(CURVATURES if design.is_curve.any() else CURVATURES[:1]):
+                for b, strength in enumerate(STRENGTHS):
+                    evidence[a, b] = _Ridge.of(gram, x, gap, design.is_curve, strength, curvature).evidence
+            fits = [
+                (share, _Ridge.of(gram, x, gap, design.is_curve, strength, curvature))
+                for share, strength, curvature in kept_priors(evidence)
+            ]
+            coef = np.sum([share * fit.coef for share, fit in fits], axis=0)
+            moved = np.sum([share * fit.moved for share, fit in fits], axis=0)
+            between = np.stack([np.sqrt(share) * (fit.coef - coef) for share, fit in fits])
+            covariance = np.sum([share * fit.covariance for share, fit in fits], axis=0) + between.T @ between
+        loo = base + x @ coef + moved
+        left = outcomes - loo
+        steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
+        noise = float(np.sqrt(np.mean(left**2)))
+        return cls(design, base, coef, covariance, noise, loo, np.quantile(left, steps), evidence)
+
+    def predict(self, values: Array) -> Array:
+        """Means of rows of `EncodedTable.values`, (n,)."""
+        return self.base + self.points(values).sum(axis=1)
+
+    def points(self, values: Array) -> Array:
+        """By how much each feature moves the mean, in the outcome's unit, (n, P); from `base` they add up to it."""
+        terms = self.design.matrix(values)
+        feature = self.design.feature
+        each = [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))]
+        return np.stack(each, axis=1) * terms.presence
+
+    def predict_sd(self, values: Array) -> Array:
+        """What the training table leaves open about the mean: its standard deviation, (n,)."""
+        terms = self.design.matrix(values)
+        x = terms.x * terms.presence[:, self.design.feature]
+        return np.sqrt(np.maximum(((x @ self.covariance) * x).sum(axis=1), 0.0) + self.noise**2 / len(self.loo))
+
+    def predict_quantiles(self, values: Array, levels: ArrayLike) -> Array:
+        """Quantiles of the outcome, (n, L): the mean and the quantiles of what past outcomes deviated from theirs."""
+        steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
+        found = np.interp(np.asarray(levels, dtype=np.float64), steps, self.residuals)
+        return self.predict(values)[:, None] + found
+
+    def below(self, values: Array, at: Array) -> Array:
+        """The probability, (n,), of an outcome below `at`, (n,)."""
+        steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
+        return np.interp(np.asarray(at) - self.predict(values), self.residuals, steps, left=0.0, right=1.0)
+
+    def density(self, means: Array, outcomes: Array) -> Array:
+        """Normal density of outcomes around means, (n,): for `Pool.learn_densities`, with the leave-one-out means."""
+        noise = max(self.noise, 1e-300)
+        return np.exp(-0.5 * ((outcomes - means) / noise) ** 2) / (np.sqrt(2.0 * np.pi) * noise)
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal mean."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+        return arrays, {"design": self.design.to_dict(), "base": self.base, "noise": self.noise}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> AdditiveMean:
+        """The mean that `to_arrays` wrote; anything else is a ValueError."""
+        if set(arrays) != {"coef", "covariance", "loo", "residuals", "evidence"} or set(plain) != {
+            "design",
+            "base",
+            "noise",
+        }:
+            raise ValueError("this is not a stored additive mean; store the model anew")
+        found = cls(
+            design=Design.from_dict(plain["design"]),
+            base=float(plain["base"]),
+            noise=float(plain["noise"]),
+            **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()},
+        )
+        n_terms = len(found.design.feature)
+        shapes = {"coef": (n_terms,), "covariance": (n_terms, n_terms), "residuals": (N_RESIDUALS,)}
+        for name, shape in shapes.items():
+            array = getattr(found, name)
+            if array.shape != shape or not np.isfinite(array).all():
+                raise ValueError(f"{name} of the stored additive mean has shape {array.shape}, and should be {shape}")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Ridge:
+    """A ridge regression on centered terms: beta ~ N(0, strength * noise^2), the noise's variance integrated out."""
+
+    coef: Array
+    covariance: Array
+    moved: Array  # by how much each row's mean moves if it is left out
+    evidence: float
+
+    @classmethod
+    def of(
+        cls,
+        gram: Array,
+        x: Array,
+        gap: Array,
+        is_curve: NDArray[np.bool_],
+        strength: float,
+        curvature: float,
+    ) -> _Ridge:
+        scale = np.where(is_curve, curvature, 1.0)
+        used = np.flatnonzero(scale > 0)
+        prior = 1.0 / (strength * scale[used] ** 2)
+        factor = cho_factor(gram[np.ix_(used, used)] + np.diag(prior), lower=True)
+        inverse = cho_solve(factor, np.eye(len(used)))
+        own = x[:, used]
+        coef = inverse @ (own.T @ gap)
+        rest = gap - own @ coef
+        # The intercept has a flat prior, which takes one degree of freedom and 1/n of every row's leverage.
+        leverage = ((own @ inverse) * own).sum(axis=1) + 1.0 / len(gap)
+        n_free = len(gap) - 1
+        squares = max(float(gap @ rest), _LEAST * float(gap @ gap))
+        log_det = float(np.log(prior).sum() - 2.0 * np.log(np.diag(factor[0])).sum())
+        evidence = 0.5 * log_det - 0.5 * n_free * np.log(squares)
+        everywhere, covariance = np.zeros(x.shape[1]), np.zeros((x.shape[1], x.shape[1]))
+        everywhere[used] = coef
+        covariance[np.ix_(used, used)] = inverse * squares / n_free
+        return cls(everywhere, covariance, -rest * leverage / np.maximum(1.0 - leverage, 1e-9), float(evidence))

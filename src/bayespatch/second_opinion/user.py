@@ -1,0 +1,208 @@
+"""A second opinion of the user's own: any classifier of scikit-learn's kind, on the user's own table.
+
+It is fitted on the table as it came, and shown as a number. It can be stored where it is a linear model on numbers,
+as its coefficients; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import clone, is_classifier
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayespatch.second_opinion.design import Array
+
+N_FOLDS = 5
+STORABLE = (LogisticRegression, LogisticRegressionCV, LinearDiscriminantAnalysis)
+
+
+def content_folds(values: Array, y: NDArray[np.int64], n_folds: int = N_FOLDS) -> NDArray[np.int64]:
+    """The fold of each row, (n,), by content: the rows of each class, sorted by their values, take turns.
+
+    The order of the rows, the names of the classes and the scale of a column do not matter. A class is in every fold if
+    it has as many rows.
+
+    Examples
+    --------
+    >>> content_folds(np.array([[3.0], [1.0], [2.0], [4.0]]), np.array([0, 0, 1, 1]), 2)
+    array([1, 0, 0, 1])
+    """
+    folds = np.empty(len(y), dtype=np.int64)
+    for m in np.unique(y):
+        own = np.flatnonzero(y == m)
+        folds[own[np.lexsort(values[own].T)]] = np.arange(len(own)) % n_folds
+    return folds
+
+
+@dataclass(frozen=True, eq=False)
+class UserOpinion:
+    """A fitted classifier of the user's own.
+
+    Attributes
+    ----------
+    model : fitted estimator
+        A clone of the user's.
+    places : int array of shape (M,)
+        Where each class stands among those of the model.
+    loo : array of shape (n, M)
+        Out-of-fold probabilities of the training rows (5 folds).
+
+    Examples
+    --------
+    >>> X = np.array([[52.0], [61.0], [40.0], [45.0]] * 10)
+    >>> y = np.array(["well", "sick", "well", "well"] * 10)
+    >>> opinion = UserOpinion.learn(LogisticRegression(), X, y, np.unique(y), X)
+    >>> opinion.predict_proba(X[:1]).shape, opinion.loo.shape
+    ((1, 2), (40, 2))
+    """
+
+    model: Any
+    places: NDArray[np.int64]
+    loo: Array
+
+    @classmethod
+    def learn(cls, estimator: Any, X: Any, y: NDArray[Any], classes: NDArray[Any], values: Array) -> UserOpinion:
+        """Clone and fit.
+
+        Parameters
+        ----------
+        estimator : unfitted classifier
+            With `predict_proba`.
+        X : table
+            The user's own.
+        y : array of shape (n,)
+            Classes as the user calls them.
+        classes : array of shape (M,)
+            All of them, sorted.
+        values : array of shape (n, P)
+            The same table as numbers, for the folds: `EncodedTable.values`.
+        """
+        check_user_opinion(estimator)
+        codes = np.searchsorted(classes, y)
+        folds = content_folds(values, codes)
+        parts = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in np.unique(folds)]
+        if len(parts) < 2:
+            raise ValueError(f"second_opinion={estimator!r} needs at least two rows of some class; pass more rows")
+        try:
+            model = clone(estimator).fit(X, y)
+            loo = cross_val_predict(clone(estimator), X, y, cv=parts, method="predict_proba")
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"second_opinion={estimator!r} could not be fitted on the table ({error}); pass a pipeline that turns "
+                f"texts into numbers and fills in missing values, or second_opinion='auto'"
+            ) from error
+        return cls(model, np.searchsorted(model.classes_, classes), _proper(loo))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the rows of a table like the user's own, (n, M)."""
+        return _proper(np.asarray(self.model.predict_proba(X), dtype=np.float64)[:, self.places])
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """The coefficients of a linear model; of any other a ValueError."""
+        return LinearOpinion.of(self).to_arrays()
+
+
+@dataclass(frozen=True, eq=False)
+class LinearOpinion:
+    """A user's own opinion that was stored: a linear model on numbers.
+
+    Attributes
+    ----------
+    intercept, coef : arrays of shape (K,) and (P, K)
+        K = 1 for two classes, their log odds; else one sum for each.
+    loo : array of shape (n, M)
+        Out-of-fold probabilities of the training rows.
+    names : tuple of P texts, or None
+        The columns, where the table had names.
+    """
+
+    intercept: Array
+    coef: Array
+    loo: Array
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, opinion: UserOpinion) -> LinearOpinion:
+        """The same opinion as coefficients; a ValueError where it is none of those that can be stored."""
+        model, center, scale = opinion.model, 0.0, 1.0
+        if isinstance(model, Pipeline) and len(model) == 2 and type(model[0]) is StandardScaler:
+            center = 0.0 if model[0].mean_ is None else model[0].mean_
+            scale = 1.0 if model[0].scale_ is None else model[0].scale_
+            model = model[1]
+        if type(model) not in STORABLE:
+            known = ", ".join(kind.__name__ for kind in STORABLE)
+            raise ValueError(
+                f"a model with second_opinion={opinion.model!r} cannot be stored: only {known}, alone or after a "
+                f"StandardScaler, can be stored without pickle; pass one of these, or second_opinion='auto'"
+            )
+        coef = model.coef_ / scale
+        intercept = model.intercept_ - coef @ np.broadcast_to(np.asarray(center, dtype=np.float64), coef.shape[1])
+        if len(coef) > 1:
+            coef, intercept = coef[opinion.places], intercept[opinion.places]
+        names = getattr(opinion.model, "feature_names_in_", None)
+        return cls(intercept, coef.T.copy(), opinion.loo, None if names is None else tuple(map(str, names)))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the rows of a table of numbers, (n, M); a data frame's columns are found by their names."""
+        if self.names is not None and hasattr(X, "columns"):
+            X = X[list(self.names)]
+        x = np.asarray(X, dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != len(self.coef):
+            raise ValueError(f"the table has shape {x.shape}; the second opinion wants {len(self.coef)} columns")
+        if not np.isfinite(x).all():
+            raise ValueError("the second opinion is a linear model without missing values; fill them in")
+        eta = x @ self.coef + self.intercept
+        p = np.concatenate([expit(-eta), expit(eta)], axis=1) if eta.shape[1] == 1 else softmax(eta, axis=1)
+        return _proper(p)
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal opinion."""
+        names = None if self.names is None else list(self.names)
+        return {"intercept": self.intercept, "coef": self.coef, "loo": self.loo}, {"names": names}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> LinearOpinion:
+        """The opinion that `to_arrays` wrote; anything else is a ValueError."""
+        if set(arrays) != {"intercept", "coef", "loo"} or set(plain) != {"names"}:
+            raise ValueError("this is not a stored second opinion; store the model anew")
+        names = None if plain["names"] is None else tuple(plain["names"])
+        found = cls(names=names, **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
+        n_sums, n_classes = len(found.intercept), found.loo.shape[-1]
+        if (
+            found.coef.ndim != 2
+            or found.coef.shape[1] != n_sums
+            or n_sums != (1 if n_classes == 2 else n_classes)
+            or (names is not None and len(names) != len(found.coef))
+            or not all(np.isfinite(array).all() for array in (found.intercept, found.coef, found.loo))
+        ):
+            raise ValueError("the arrays of the stored second opinion do not fit together; store the model anew")
+        return found
+
+
+def check_user_opinion(estimator: Any) -> None:
+    """Refuse what is no unfitted classifier with probabilities."""
+    if isinstance(estimator, type) or not hasattr(estimator, "fit") or not is_classifier(estimator):
+        raise ValueError(
+            f"second_opinion={estimator!r} is not a classifier; pass 'auto', None, or an unfitted scikit-learn "
+            f"classifier such as LogisticRegression()"
+        )
+    if not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"second_opinion={estimator!r} has no predict_proba; wrap it: CalibratedClassifierCV({estimator!r})"
+        )
+
+
+def _proper(p: Array) -> Array:
+    """Probabilities above 0 that add up to 1: models that count say 0 where they should say rarely."""
+    bounded = np.maximum(np.asarray(p, dtype=np.float64), 1e-6)
+    return np.asarray(bounded / bounded.sum(axis=1, keepdims=True))

@@ -1,0 +1,223 @@
+"""The additive score."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from bayespatch.second_opinion import AdditiveScore, logistic
+from bayespatch.second_opinion import additive as module
+from tests.second_opinion.tables import clinic, coded
+
+
+def learned(n=300, n_classes=2, missing="category", share=0.05, seed=0, class_weight=None):
+    rows, y, p = clinic(n, n_classes, share, seed)
+    schema, values = coded(rows, missing)
+    return AdditiveScore.learn(schema, values, y, n_classes, class_weight), schema, values, y, p
+
+
+@pytest.fixture(scope="module")
+def two():
+    return learned()
+
+
+@pytest.fixture(scope="module")
+def three():
+    return learned(n_classes=3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_leave_one_out_is_what_a_fit_without_the_row_says(n_classes):
+    score, schema, values, y, _ = learned(n=80, n_classes=n_classes, share=0.0)
+    error = []
+    for i in range(0, 80, 16):
+        rest = np.arange(80) != i
+        without = AdditiveScore.learn(schema, values[rest], y[rest], n_classes)
+        error.append(without.predict_proba(values[i : i + 1])[0] - score.loo[i])
+    # One Newton step; scales, knots, base rate and the shares of the priors are those of all rows. What 80 rows leave
+    # open about a probability is about .1.
+    assert np.abs(error).mean() < 0.02
+    assert np.abs(error).max() < 0.08
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_points_add_up(n_classes):
+    score, _, values, _, _ = learned(n_classes=n_classes)
+    rng = np.random.default_rng(1)
+    rows = np.stack([rng.choice(column, 1000) for column in values.T], axis=1)
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    points = score.points(rows)
+    assert points.shape == (1000, 4, n_classes)
+    np.testing.assert_allclose(100 * score.base + points.sum(axis=1), 100 * score.predict_proba(rows), atol=1e-9)
+    np.testing.assert_allclose(points.sum(axis=2), 0.0, atol=1e-9)  # what one class gains, others lose
+    assert np.isnan(rows).any(axis=0).all()
+
+
+def test_points_of_two_classes_are_in_proportion_to_the_log_odds(two):
+    score, _, values, _, _ = two
+    moves, points = score.contributions(values)[:, :, 0], score.points(values)[:, :, 1]
+    gained = 100 * (score.predict_proba(values)[:, 1] - score.base[1])
+    clear = np.abs(moves.sum(axis=1)) > 0.1
+    expected = moves * (gained / moves.sum(axis=1))[:, None]
+    np.testing.assert_allclose(points[clear], expected[clear], atol=1e-6)
+
+
+@pytest.mark.parametrize("missing", ["category", "ignore"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weight", [None, [1.0, 5.0, 2.0]])
+def test_a_row_of_which_nothing_is_known_gets_the_base_rate(missing, n_classes, weight):
+    weight = None if weight is None else np.array(weight[:n_classes])
+    score, schema, _, y, _ = learned(n_classes=n_classes, missing=missing, share=0.3, class_weight=weight)
+    counts = np.bincount(y) * (1.0 if weight is None else weight)
+    nothing = schema.encode([[None] * 4]).values
+    np.testing.assert_allclose(score.predict_proba(nothing)[0], counts / counts.sum(), atol=1e-12)
+    assert np.abs(score.points(nothing)).max() < 1e-9
+
+
+def test_a_neutral_feature_has_no_points(two):
+    score, schema, _, _, _ = two
+    stranger = schema.encode([[70.0, 2.0, 3.0, "unknown"]]).values
+    assert score.points(stranger)[0, 3].tolist() == [0.0, 0.0]
+
+
+def test_the_order_of_rows_the_scale_of_a_column_and_names_of_classes_do_not_matter(monkeypatch):
+    monkeypatch.setattr(module, "MOST_CHOOSING", 200)  # a sample decides, by content
+    rows, y, _ = clinic(missing=0.05)
+    schema, values = coded(rows)
+    p = AdditiveScore.learn(schema, values, y, 2).predict_proba(values)
+    order = np.random.default_rng(0).permutation(len(y))
+    other, shuffled = coded([rows[i] for i in order])
+    np.testing.assert_allclose(AdditiveScore.learn(other, shuffled, y[order], 2).predict_proba(values), p, atol=1e-8)
+    scaled = [[row[0], None if row[1] is None else 1000 * row[1], *row[2:]] for row in rows]
+    other, big = coded(scaled)
+    np.testing.assert_allclose(AdditiveScore.learn(other, big, y, 2).predict_proba(big), p, atol=1e-8)
+    renamed = AdditiveScore.learn(schema, values, 1 - y, 2).predict_proba(values)
+    np.testing.assert_allclose(renamed[:, ::-1], p, atol=1e-8)
+
+
+def test_names_of_three_classes_do_not_matter(three):
+    score, schema, values, y, _ = three
+    names = np.array([2, 0, 1])
+    renamed = AdditiveScore.learn(schema, values, names[y], 3)
+    np.testing.assert_allclose(renamed.predict_proba(values)[:, names], score.predict_proba(values), atol=1e-8)
+
+
+def test_threads_do_not_matter(three):
+    score, schema, values, y, _ = three
+    with threadpool_limits(1):
+        one = AdditiveScore.learn(schema, values, y, 3).predict_proba(values)
+    np.testing.assert_allclose(one, score.predict_proba(values), atol=1e-9)
+
+
+def test_it_finds_the_curve():
+    """The truth is a sum with a logarithm in it; straight lines and no line at all are further away."""
+    rows, y, truth = clinic(3000, seed=3)
+    schema, values = coded(rows)
+    score = AdditiveScore.learn(schema, values, y, 2)
+    assert score.prior[1] > 0
+    distance = np.abs(score.predict_proba(values)[:, 1] - truth[:, 1]).mean()
+    x = score.design.matrix(values).x[:, ~score.design.is_curve]
+    straight = np.abs(LogisticRegression().fit(x, y).predict_proba(x)[:, 1] - truth[:, 1]).mean()
+    # 14 coefficients of 3,000 cases leave about sqrt(14 / 3000) / 4 = .017 open.
+    assert distance < 0.03 < straight
+
+
+def test_intervals_hold_the_truth():
+    """90 % intervals of 8 tables x 300 rows; rows of a table share their coefficients, so that the mean over tables
+    has a standard error of about .02: three of these below .9 is the limit."""
+    held = []
+    for seed in range(8):
+        score, _, values, _, truth = learned(share=0.0, seed=seed)
+        ends = score.predict_interval(values)
+        held.append(((ends[:, 1, 0] <= truth[:, 1]) & (truth[:, 1] <= ends[:, 1, 1])).mean())
+        p = score.predict_proba(values)
+        assert ((ends[..., 0] <= p) & (p <= ends[..., 1])).all()
+    assert 0.84 < np.mean(held) < 0.99
+
+
+def test_intervals_are_wider_at_a_higher_level_and_with_less_data():
+    small, _, values, _, _ = learned(n=100)
+    large, _, _, _, _ = learned(n=3000)
+    width = [float(np.mean(np.ptp(s.predict_interval(values, level), axis=2)))
+             for s, level in ((large, 0.9), (small, 0.9), (small, 0.99))]  # fmt: skip
+    assert width[0] < width[1] < width[2]
+
+
+def test_with_many_coefficients_classes_are_taken_apart(monkeypatch, three):
+    joint, schema, values, y, _ = three
+    monkeypatch.setattr(logistic, "MOST_JOINT", 10)
+    apart = AdditiveScore.learn(schema, values, y, 3)
+    assert apart.covariance.ndim == 3
+    # Covariances without their correlations are an approximation, which moderates a little differently.
+    assert np.abs(apart.predict_proba(values) - joint.predict_proba(values)).max() < 0.15
+    arrays, plain = apart.to_arrays()
+    restored = AdditiveScore.from_arrays(arrays, plain)
+    np.testing.assert_array_equal(restored.predict_proba(values), apart.predict_proba(values))
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+def test_where_there_is_nothing_to_learn(n_classes):
+    rows = [["a"], ["a"], ["a"], ["a"]]
+    schema, values = coded(rows)
+    y = np.array([0, 0, 0, n_classes - 1])
+    score = AdditiveScore.learn(schema, values, y, n_classes)
+    np.testing.assert_allclose(score.predict_proba(values), np.tile(np.bincount(y) / 4, (4, 1)), atol=1e-9)
+    np.testing.assert_allclose(score.points(values), 0.0, atol=1e-9)
+    assert score.predict_interval(values).shape == (4, n_classes, 2)
+
+
+def test_no_rows(two):
+    score, _, values, _, _ = two
+    nobody = values[:0]
+    assert score.predict_proba(nobody).shape == (0, 2)
+    assert score.points(nobody).shape == (0, 4, 2)
+    assert score.predict_interval(nobody).shape == (0, 2, 2)
+
+
+def test_classes_that_a_line_separates():
+    rows = [[float(k)] for k in range(40)]
+    y = np.repeat([0, 1], 20)
+    schema, values = coded(rows)
+    p = AdditiveScore.learn(schema, values, y, 2).predict_proba(values)
+    assert np.isfinite(p).all()
+    assert p[0, 0] > 0.9
+    assert p[-1, 1] > 0.9
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_stored_and_restored(n_classes):
+    score, _, values, _, _ = learned(n=100, n_classes=n_classes)
+    arrays, plain = score.to_arrays()
+    restored = AdditiveScore.from_arrays(arrays, plain)
+    np.testing.assert_array_equal(restored.predict_proba(values), score.predict_proba(values))
+    np.testing.assert_array_equal(restored.predict_interval(values), score.predict_interval(values))
+    np.testing.assert_array_equal(restored.loo, score.loo)
+
+
+def test_what_is_no_score_is_refused(two):
+    arrays, plain = two[0].to_arrays()
+    with pytest.raises(ValueError, match="not a stored additive score"):
+        AdditiveScore.from_arrays({}, plain)
+    with pytest.raises(ValueError, match="coef of the stored"):
+        AdditiveScore.from_arrays({**arrays, "coef": arrays["coef"][1:]}, plain)
+    with pytest.raises(ValueError, match="covariance of the stored"):
+        AdditiveScore.from_arrays({**arrays, "covariance": arrays["covariance"] * np.nan}, plain)
+
+
+def test_a_missing_value_that_tells_something():
+    """Where values are missing mostly in the second class, missing="category" learns it and "ignore" does not."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    test = np.where(rng.random(400) < np.where(y == 1, 0.7, 0.1), np.nan, rng.normal(0, 1, 400))
+    rows = [[float(value)] for value in test]
+    found = {}
+    for missing in ("category", "ignore"):
+        schema, values = coded(rows, missing)
+        # The one column, missing: of such a row nothing is known. Beside another column it counts.
+        both = [[row[0], "a"] for row in rows]
+        schema, values = coded(both, missing)
+        score = AdditiveScore.learn(schema, values, y, 2)
+        found[missing] = float(score.predict_proba(schema.encode([[None, "a"]]).values)[0, 1])
+    truth = float(y[np.isnan(test)].mean())
+    assert abs(found["category"] - truth) < 0.07
+    assert abs(found["ignore"] - y.mean()) < 0.02

@@ -1,0 +1,128 @@
+"""Logistic regression under normal priors."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from bayespatch.second_opinion.logistic import (
+    CURVATURES,
+    STRENGTHS,
+    covariance_given_prior,
+    covariance_of,
+    fit_logistic,
+    kept_priors,
+    leverages,
+    log_evidence,
+    logits,
+    moves_without,
+    with_intercept,
+)
+
+
+def problem(n=120, n_terms=4, n_classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, n_terms))
+    eta = np.concatenate([np.zeros((n, 1)), x @ rng.normal(0, 1, (n_terms, n_classes - 1))], axis=1)
+    p = np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True)
+    y = (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    is_curve = np.arange(n_terms) >= n_terms - 2
+    return x, y, np.ones(n), is_curve
+
+
+def differences(eta):
+    """Of several sums only the differences mean something."""
+    return eta if eta.shape[-1] == 1 else eta - eta.mean(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_coefficients_are_scikit_learns(n_classes):
+    x, y, weights, is_curve = problem(n_classes=n_classes)
+    weights = weights + (y == 1)
+    fit = fit_logistic(x, y, weights, is_curve, 0.5, 0.3)
+    scale = np.where(is_curve, 0.3, 1.0)
+    direct = LogisticRegression(C=0.5, tol=1e-10, max_iter=10_000).fit(x * scale, y, sample_weight=weights)
+    found = logits(x, fit.intercept, fit.coef)
+    expected = direct.decision_function(x * scale).reshape(len(y), -1)
+    np.testing.assert_allclose(differences(found), differences(expected), atol=1e-4)  # lbfgs stops there
+
+
+def test_without_curvature_its_terms_are_left_out():
+    x, y, weights, is_curve = problem()
+    fit = fit_logistic(x, y, weights, is_curve, 1.0, 0.0)
+    assert not fit.coef[is_curve].any()
+    covariance, _ = covariance_given_prior(x, fit, weights)
+    assert not covariance[3:].any()
+    assert (np.diag(covariance)[:3] > 0).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_left_out_move_as_in_a_fit_without_them(n_classes):
+    x, y, weights, is_curve = problem(n_classes=n_classes)
+    fit = fit_logistic(x, y, weights, is_curve, 1.0, 1.0)
+    moves = moves_without(x, y, weights, fit)
+    for i in range(0, len(y), 10):
+        rest = np.arange(len(y)) != i
+        without = fit_logistic(x[rest], y[rest], weights[rest], is_curve, 1.0, 1.0)
+        exact = (logits(x[i : i + 1], without.intercept, without.coef) - logits(x[i : i + 1], fit.intercept, fit.coef))[
+            0
+        ]
+        gap = differences(exact) - differences(moves[i])
+        # The rest of one Newton step is of second order in the move.
+        assert np.abs(gap).max() < 0.02 + 0.3 * np.abs(exact).max() ** 2
+
+
+def test_evidence_is_the_marginal_likelihood():
+    """Intercept and one coefficient, integrated over a grid. Laplace's error is of order 1/n."""
+    x, y, weights, _ = problem(60, 1)
+    no_curve = np.zeros(1, dtype=bool)
+    found = log_evidence(x, y, weights, no_curve)
+    assert np.isnan(found[1:]).all()
+    at = np.linspace(-5, 5, 251)
+    step = at[1] - at[0]
+    eta = at[:, None, None] + at[None, :, None] * x[:, 0]
+    log_p = np.where(y == 1, np.log(expit(eta)), np.log(expit(-eta))).sum(axis=2)
+    tried = np.flatnonzero(~np.isnan(found[0]))
+    exact = []
+    for strength in np.array(STRENGTHS)[tried]:
+        log_prior = -0.5 * at**2 / strength - 0.5 * np.log(strength)
+        exact.append(np.log(np.exp(log_p + log_prior).sum() * step**2) - np.log(2 * np.pi))
+    strong = np.array(STRENGTHS)[tried] >= 0.01  # the grid is too coarse for narrower priors
+    np.testing.assert_allclose(found[0, tried][strong], np.array(exact)[strong], atol=0.1)
+
+
+def test_priors_share_the_average_by_their_evidence():
+    evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
+    evidence[0, 3], evidence[1, 4], evidence[2, 5] = -100.0, -100.0 - np.log(2), -120.0
+    found = kept_priors(evidence)
+    assert found == [(pytest.approx(2 / 3), STRENGTHS[3], CURVATURES[0]), (pytest.approx(1 / 3), STRENGTHS[4], 0.3)]
+
+
+def test_the_covariance_holds_what_is_open_between_priors():
+    x, y, weights, is_curve = problem()
+    fits = [(0.5, fit_logistic(x, y, weights, is_curve, strength, 1.0)) for strength in (0.01, 1.0)]
+    both = covariance_of(x, fits, weights)
+    each = [covariance_of(x, [(1.0, fit)], weights) for _, fit in fits]
+    gap = np.concatenate([fits[0][1].intercept, fits[0][1].coef[:, 0]])
+    gap -= np.concatenate([fits[1][1].intercept, fits[1][1].coef[:, 0]])
+    np.testing.assert_allclose(both, (each[0] + each[1]) / 2 + np.outer(gap, gap) / 4, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_leverages_are_quadratic_forms(n_classes):
+    x, y, weights, is_curve = problem(n_classes=n_classes)
+    fit = fit_logistic(x, y, weights, is_curve, 1.0, 1.0)
+    covariance, log_det = covariance_given_prior(x, fit, weights)
+    assert log_det == pytest.approx(np.linalg.slogdet(covariance)[1])
+    found = leverages(with_intercept(x), covariance)
+    n_sums = found.shape[1]
+    spread = np.kron(np.eye(n_sums), with_intercept(x)[5])
+    np.testing.assert_allclose(found[5], spread @ covariance @ spread.T, rtol=1e-9)
+
+
+def test_where_classes_are_separated_the_secant_is_narrower():
+    x = np.linspace(-2, 2, 40)[:, None]
+    y = (x[:, 0] > 0).astype(int)
+    fit = fit_logistic(x, y, np.ones(40), np.zeros(1, dtype=bool), 10.0, 0.0)
+    tangent, secant = (covariance_given_prior(x, fit, np.ones(40), secant)[0] for secant in (False, True))
+    assert secant[1, 1] < 0.5 * tangent[1, 1]

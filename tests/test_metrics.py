@@ -1,0 +1,81 @@
+"""Scores, curves and thresholds against scikit-learn's own functions and by hand."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, log_loss, precision_score, recall_score, roc_auc_score
+
+from bayespatch import metrics
+from bayespatch.metrics import calibration_curve
+
+
+def made(n=203, n_classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(n_classes), n)
+    y = np.array([rng.choice(n_classes, p=row) for row in p])
+    return p, y
+
+
+def test_bins_hold_all_cases_and_their_rates():
+    rng = np.random.default_rng(0)
+    p = rng.random(203)
+    hit = rng.random(203) < p
+    curve = calibration_curve(p, hit, 8)
+    assert sum(part.n for part in curve) == 203
+    assert np.isclose(sum(part.n * part.observed for part in curve), hit.sum())
+    assert np.isclose(sum(part.n * part.predicted for part in curve), p.sum())
+    assert all(0 <= part.low <= part.observed <= part.high <= 1 for part in curve)
+    assert np.all(np.diff([part.predicted for part in curve]) > 0)
+    assert len(calibration_curve(p[:3], hit[:3], 8)) == 3
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scores_are_the_usual_ones(n_classes):
+    p, y = made(n_classes=n_classes)
+    assert metrics.log_loss(p, y) == pytest.approx(log_loss(y, p))
+    assert metrics.accuracy(p, y) == pytest.approx((p.argmax(axis=1) == y).mean())
+    if n_classes == 2:
+        assert metrics.brier(p, y) == pytest.approx(brier_score_loss(y, p[:, 1]))
+        assert metrics.auc(p, y) == pytest.approx(roc_auc_score(y, p[:, 1]))
+    else:
+        assert metrics.brier(p, y) == pytest.approx(((p - np.eye(3)[y]) ** 2).mean())
+        assert metrics.auc(p, y) == pytest.approx(roc_auc_score(y, p, multi_class="ovr"))
+    for name, ends in metrics.bootstrap(p, y, np.random.default_rng(0)).items():
+        assert ends[0] <= metrics.SCORES[name](p, y) <= ends[1]
+
+
+def test_classes_that_do_not_occur():
+    p, y = made(n_classes=3)
+    y[:] = 0
+    assert metrics.auc(p, y) is None
+    assert metrics.log_loss(p, y) == pytest.approx(-np.log(p[:, 0]).mean())
+    assert metrics.bootstrap(p, y, np.random.default_rng(0), 5)["AUC"] is None
+    assert metrics.roc_points(p[:, 0], y == 0) == ()
+    row = metrics.threshold_table(p[:, 1], y == 1, (0.5,))[0]
+    assert row.sensitivity is None
+    assert row.ppv == 0.0
+
+
+def test_thresholds_count_as_scikit_learn_does():
+    p, y = made()
+    for row in metrics.threshold_table(p[:, 1], y == 1):
+        called = (p[:, 1] >= row.at).astype(int)
+        assert row.called == pytest.approx(called.mean())
+        assert row.sensitivity == pytest.approx(recall_score(y, called))
+        assert row.specificity == pytest.approx(recall_score(1 - y, 1 - called))
+        assert row.ppv == pytest.approx(precision_score(y, called))
+        assert row.npv == pytest.approx(precision_score(1 - y, 1 - called))
+        false = (called * (1 - y)).mean()
+        assert row.net_benefit == pytest.approx((called * y).mean() - row.at / (1 - row.at) * false)
+    assert metrics.threshold_table(p[:, 1], y == 1, (1e-9,))[0].net_benefit == pytest.approx(y.mean(), abs=1e-6)
+
+
+def test_the_roc_curve_encloses_its_area():
+    p, y = made()
+    x, hits = np.array(metrics.roc_points(p[:, 1], y == 1)).T
+    assert np.trapezoid(hits, x) == pytest.approx(metrics.auc(p, y))
+
+
+def test_calibration_error_of_true_probabilities_shrinks():
+    """Of true probabilities it is about the mean standard error of a bin's rate, sqrt(p(1-p)/n) of bins of n/10."""
+    errors = [metrics.calibration_error(*made(n)) for n in (200, 20_000)]
+    assert errors[1] < 0.02 < errors[0] < 0.15
