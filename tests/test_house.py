@@ -15,6 +15,7 @@ ROOMS = (
     "check",
     "metrics",
     "encode",
+    "dictionary",
     "parents",
     "engine",
     "diagnostics",
@@ -42,6 +43,7 @@ ROOMS = (
     "datasets",
     "source",
     "compare",
+    "casebase",
     "study",
     "cli",
 )
@@ -61,7 +63,11 @@ KEEPERS = {
     "pyarrow": ("encode", "datasets", "source"),
     "duckdb": ("source",),
     "psycopg": ("source",),
-    "sqlite3": ("source",),
+    "sqlite3": ("source", "casebase"),
+    "sqlalchemy": ("casebase",),
+    "alembic": ("casebase",),
+    "yaml": ("dictionary",),
+    "filelock": ("casebase",),
     "narwhals": ("encode",),
     "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
     "cuda": ("engine.cuda_launch",),
