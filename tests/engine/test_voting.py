@@ -171,7 +171,7 @@ def test_a_place_is_counted_with_everyone_who_may_take_it():
     settings = [(b, *rest) for b in range(7) if not table.z[0, b] for rest in table.joined(b)]
     total = sum(odds for *_, odds in settings)
     votes, features, probability = np.zeros(3), np.zeros((7, 3)), np.zeros(7)
-    for _, z, w, odds in settings:
+    for b, z, w, odds in settings:
         latent = Latent(table.q, z, w, np.ones(z.shape))
         votes += odds / total * bp.class_votes(table.data, table.model, latent)[0]
         features[b] += odds / total * w[0, b]
