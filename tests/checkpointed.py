@@ -44,6 +44,7 @@ def run_here(folder, every: float = 30.0, **changes):
     settings |= dict(keep_w=True, keep_votes=True, engine="paper")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", "the run goes on without")
         return sample(**problem(), **{**settings, **changes}, checkpoint=folder, checkpoint_every=every)
 
 
@@ -123,7 +124,7 @@ def die_at(when: str) -> None:
             return half + self.file.write(chunk[half:])
 
     def opening(path, mode="r", *args, **kwargs):
-        if mode != "xb":
+        if mode != "wb":
             return real_open(path, mode, *args, **kwargs)
         file = Writer(real_open(path, mode, *args, **kwargs))
         counted("open")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -15,8 +16,9 @@ import numpy as np
 import pytest
 
 from bayespatch import Hyperparameters, checkpoint
-from bayespatch.container import File, StorageError, read, write
+from bayespatch.container import File, read, write
 from bayespatch.diagnostics import MixingWarning
+from bayespatch.files import StorageError
 from tests.checkpointed import N, P, S, Stop, arrays_of, assert_same, problem, run_here, start_apart, stop_after
 
 
@@ -106,6 +108,56 @@ def test_neighbor_lists_that_have_grown(tmp_path, monkeypatch, often):
     assert shapes["chain 0 neighbors.parent"][1][1] > start
 
 
+# A disk that is full
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 6])
+@pytest.mark.parametrize("step", ["open", "fsync", "replace"])
+def test_a_full_disk_does_not_end_the_run_and_what_was_written_stays(
+    tmp_path, monkeypatch, often, undisturbed, step, call
+):
+    """At every step of the first checkpoints, and from then on: a warning, all draws, and a state to go on with."""
+    real, calls = getattr(os, step), []
+
+    def full(*args, **kwargs):
+        calls.append(args)
+        if len(calls) >= call and (step != "open" or str(args[0]).endswith(".tmp")):
+            raise OSError(28, "No space left on device")
+        return real(*args, **kwargs)
+
+    changes = dict(draws=6, warmup=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, full)
+        patch.setattr(checkpoint, "LATER", 0.0)
+        with pytest.warns(checkpoint.CheckpointWarning, match=r"goes on without a new checkpoint.*No space left"):
+            found = run_here(tmp_path / "run", 0.0, **changes)
+    assert_same(arrays_of(found), undisturbed(**changes))
+    assert_same(arrays_of(run_here(tmp_path / "run", 0.0, **changes)), undisturbed(**changes))
+    assert [path.name for path in (tmp_path / "run").iterdir() if path.suffix == ".tmp"] == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_checkpoint_is_for_its_owner_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        run_here(tmp_path / "run", draws=2, warmup=1)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "run").iterdir()} == {0o600}
+
+
+def test_the_data_cannot_be_told_from_two_checkpoints(tmp_path):
+    """The same run twice, and no checksum of a single column: nothing to try values against one by one."""
+    said = []
+    for name in "ab":
+        run_here(tmp_path / name, draws=2, warmup=1)
+        said.append(read(tmp_path / name / "state.bpatch").manifest["run"])
+    assert said[0].pop("the data") != said[1].pop("the data")
+    assert said[0] == said[1]
+    assert {"x", "y", "x_parents", "y_parents", "n_values"}.isdisjoint(said[0])
+
+
 # Killed
 
 
@@ -190,8 +242,11 @@ def finished(tmp_path_factory):
         ({"model": "II"}, "model was 'I' and is 'II'"),
         ({"hyper": Hyperparameters(alpha=0.3)}, "alpha was 0.2 and is 0.3"),
         ({"keep_w": False}, "keep_w was True and is False"),
-        ({"windows": [0, 0, 0, 1]}, "windows differs"),
-        ({"supervised": False, "likelihood": "paper"}, "y differs; likelihood was 'exact' and is 'paper'; supervised"),
+        ({"windows": [0, 0, 0, 1]}, "the data differs"),
+        (
+            {"supervised": False, "likelihood": "paper"},
+            "the data differs; likelihood was 'exact'",
+        ),
     ],
 )
 def test_another_run_is_refused_and_told_apart(finished, changes, said):
@@ -271,6 +326,28 @@ def test_content_that_cannot_be(finished, tmp_path, change, said):
         run_here(rewritten(finished, tmp_path / "run", change), draws=5, warmup=3)
 
 
+def first_becomes(number, dtype, name):
+    def change(manifest, parts):
+        values = np.frombuffer(parts[name], dtype).copy()
+        values[0] = number
+        parts[name] = values.tobytes()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (first_becomes(np.nan, np.float64, "votes_sum"), "votes_sum has values that are not finite"),
+        (first_becomes(np.inf, np.float32, "z_sum"), "z_sum has values that are not finite"),
+        (first_becomes(-(2**31), np.int64, "chain 0 n_sweeps"), "has been swept -2147483648 times"),
+    ],
+)
+def test_numbers_that_no_run_has(finished, tmp_path, change, said):
+    with pytest.raises(StorageError, match=said):
+        run_here(rewritten(finished, tmp_path / "run", change), draws=9, warmup=3)
+
+
 def test_draws_of_another_run_are_refused(finished, tmp_path):
     name = "draws-00000000-00000005.bpatch"
     folder = rewritten(finished, tmp_path / "run", lambda manifest, parts: manifest.update(run="0" * 64), name)
@@ -288,6 +365,22 @@ def test_neighbors_outside_the_parents_never_reach_a_kernel(tmp_path):
 
     with pytest.raises(StorageError, match="not a list of parents for each case"):
         run_here(rewritten(tmp_path / "good", tmp_path / "bad", far), engine="cpu", draws=5, warmup=3)
+
+
+@pytest.mark.parametrize("name", ["logit_q", "logit_q_tilde", "step"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e300])
+def test_numbers_that_no_chain_has_never_reach_a_kernel(tmp_path_factory, tmp_path, name, number):
+    good = tmp_path_factory.getbasetemp() / "good checkpoint of the CPU"
+    if not good.exists():
+        run_here(good, engine="cpu", draws=5, warmup=3)
+
+    def forged(manifest, parts):
+        values = np.frombuffer(parts[f"chain 1 {name}"]).copy()
+        values[0] = number
+        parts[f"chain 1 {name}"] = values.tobytes()
+
+    with pytest.raises(StorageError, match=f"{name} has values that are not finite, or beyond 1e"):
+        run_here(rewritten(good, tmp_path / "bad", forged), engine="cpu", draws=9, warmup=3)
 
 
 # The folder

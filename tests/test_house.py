@@ -15,6 +15,7 @@ ROOMS = (
     "check",
     "metrics",
     "encode",
+    "dictionary",
     "parents",
     "engine",
     "diagnostics",
@@ -22,8 +23,9 @@ ROOMS = (
     "metropolis",
     "importances",
     "progress",
-    "container",
     "memory",
+    "files",
+    "container",
     "chains",
     "checkpoint",
     "sample",
@@ -41,6 +43,7 @@ ROOMS = (
     "datasets",
     "source",
     "compare",
+    "casebase",
     "study",
     "cli",
 )
@@ -48,7 +51,8 @@ ROOMS = (
 # These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
 ARRAY_ROOMS = (
     *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
-    *("metropolis", "importances", "container", "memory", "chains", "checkpoint", "sample", "calibrate", "predict"),
+    *("metropolis", "importances", "memory", "files", "container", "chains", "checkpoint", "sample"),
+    *("calibrate", "predict"),
 )
 TABLE_ROOMS = ("encode", "parents", "datasets", "source")
 
@@ -59,7 +63,11 @@ KEEPERS = {
     "pyarrow": ("encode", "datasets", "source"),
     "duckdb": ("source",),
     "psycopg": ("source",),
-    "sqlite3": ("source",),
+    "sqlite3": ("source", "casebase"),
+    "sqlalchemy": ("casebase",),
+    "alembic": ("casebase",),
+    "yaml": ("dictionary",),
+    "filelock": ("casebase",),
     "narwhals": ("encode",),
     "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
     "cuda": ("engine.cuda_launch",),

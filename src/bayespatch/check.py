@@ -13,22 +13,92 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayespatch.model import HIDDEN, KINDS, LIKELIHOODS, PER, Data, Hyperparameters, Kind, Likelihood, Model
+from bayespatch.model import (
+    HIDDEN,
+    KINDS,
+    LARGEST,
+    LIKELIHOODS,
+    PER,
+    SMALLEST_VOTE,
+    Data,
+    Hyperparameters,
+    Kind,
+    Likelihood,
+    Model,
+)
 
 Missing = Literal["error", "ignore"]
 MISSING: tuple[Missing, ...] = ("error", "ignore")
 
 MAX_SEED = 2**63 - 1  # a seed must fit the 64-bit integers of compiled code
+LARGEST_OUTCOME = 1e100  # of a number that is predicted: its square is a float as well
+MOST_SWEEPS = 100_000  # of a chain that runs whenever a transductive model predicts
+MOST_THREADS = 1024
 _MOST_NAMED = 4  # columns or values that a message names before it says "and so on"
 
 
-def check_count(name: str, value: object, at_least: int) -> int:
-    """An integer argument that may not fall below `at_least`."""
+def check_count(name: str, value: object, at_least: int, at_most: int | None = None) -> int:
+    """An integer argument that may not fall below `at_least`, nor exceed `at_most`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise ValueError(f"{name}={value!r} is not an integer; pass an integer of at least {at_least}")
     if value < at_least:
         raise ValueError(f"{name}={value!r} is too small; pass an integer of at least {at_least}")
+    if at_most is not None and int(value) > at_most:
+        raise ValueError(f"{name}={value!r} is too large; pass an integer of at most {at_most}")
     return int(value)
+
+
+def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
+    """The classes of an outcome: booleans, numbers or texts, which is what can be stored and shown."""
+    if classes.dtype.kind in "biuU":
+        return classes
+    strange = [value for value in classes.tolist() if not isinstance(value, bool | int | float | str)]
+    if strange or classes.dtype.kind not in "fO":
+        example = strange[0] if strange else classes[0]
+        raise ValueError(
+            f"y holds classes such as {str(example)!r} ({classes.dtype}), which are neither booleans, numbers nor "
+            f"texts; convert them, for instance with y.astype(str)"
+        )
+    return classes
+
+
+def check_class_weights(weights: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """The weights of the classes' votes: as `Hyperparameters` allows mu to be."""
+    wrong = np.flatnonzero(~((weights >= SMALLEST_VOTE) & (weights <= LARGEST)))
+    if wrong.size:
+        raise ValueError(
+            f"class_weight gives class {classes[wrong[0]]!r} the weight {weights[wrong[0]]:g}; "
+            f"pass weights between {SMALLEST_VOTE:g} and {LARGEST:g}"
+        )
+    return weights
+
+
+def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is answered must be a number: anything else is an error, and never an answer."""
+    if not np.isfinite(array).all():
+        wrong = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
+        raise FloatingPointError(
+            f"{name} of row {wrong} is not a finite number; the model's constants or the row's values are beyond what "
+            f"can be computed: look at hyper_ and at the row"
+        )
+    return array
+
+
+def refuse_masked(name: str, array: object) -> None:
+    """Values that are masked are not there, whatever lies below the mask."""
+    n_masked = int(np.ma.getmaskarray(array).sum()) if isinstance(array, np.ma.MaskedArray) else 0
+    if n_masked:
+        raise ValueError(f"{name} has {n_masked} masked values; pass known values, or leave these rows out")
+
+
+def check_sweeps(warmup: int, draws: int, thin: int) -> None:
+    """How long the chains may be that a transductive model runs whenever it predicts."""
+    n_sweeps = warmup + draws * thin
+    if n_sweeps > MOST_SWEEPS:
+        raise ValueError(
+            f"transductive=True takes warmup + draws*thin = {n_sweeps} sweeps of each chain for every prediction; pass "
+            f"numbers that make at most {MOST_SWEEPS}"
+        )
 
 
 def check_seed(value: object) -> int:
@@ -154,6 +224,8 @@ def check_data(
 
 def _numbers(name: str, value: ArrayLike, remedy: str) -> NDArray[np.float64]:
     """`value` as floats, whatever numbers it was made of; a copy, which later changes of `value` cannot reach."""
+    if isinstance(value, np.ma.MaskedArray):
+        value = np.where(np.ma.getmaskarray(value), np.nan, value.data.astype(np.float64))
     try:
         array = np.asarray(value)
     except ValueError as error:  # rows of different lengths

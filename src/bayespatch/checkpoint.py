@@ -9,7 +9,8 @@ A checkpoint is a folder::
 Each file (`container` says how it is laid out) is complete before it gets its name, and draws are named by the state
 only after their file is: at every moment the state that is there, with the draws that it names, is one at which the
 chains stood still. Arrays are written as they lie in memory, so that no second copy of them is needed; what is read
-is held against what this run expects, type and shape. Nothing is executed.
+is held against what this run expects, type and shape. Nothing is executed. A checkpoint is a run in the making, who
+is whose neighbor and how they vote included: it is made for its owner alone, and to be kept like the table itself.
 
 Writing costs one state, 4*N*S bytes and the neighbors of each chain, and the draws since the last time. However long
 that takes, chains run at least `SHARE` times as long before it is done again.
@@ -21,8 +22,9 @@ import hashlib
 import json
 import os
 import re
-import sys
+import secrets
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
@@ -33,31 +35,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.chains import Run
-from bayespatch.container import (
-    File,
-    Part,
-    StorageError,
-    check_path,
-    drop_unfinished,
-    package_version,
-    read,
-    refuse,
-    write,
-)
+from bayespatch.container import File, Part, package_version, read, write
 from bayespatch.engine import digest_of_sources
+from bayespatch.files import StorageError, check_path, drop_unfinished, lock, refuse
 from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.posterior import Posterior, PredictiveDraws, Settings
 
+DATA = "the data"
+LATER = 10.0  # seconds until writing is tried again where it failed
 SHARE = 20  # chains run for at least this many times what writing took
 
 STATE, LOCK = "state.bpatch", "lock"
 START_ANEW = "pass another path, or delete the folder to start anew"
 _DRAWS = re.compile(r"draws-\d{8}-\d{8}\.bpatch")
 _DTYPE = re.compile(r"[|<>][biuf][1248]")
-_STATE_KEYS = ("format", "package", "holds", "run", "swept", "kept", "seconds", "draws", "arrays", "parts")
+_STATE_KEYS = ("format", "package", "holds", "salt", "run", "swept", "kept", "seconds", "draws", "arrays", "parts")
 _DRAWS_KEYS = ("format", "package", "holds", "run", "first", "last", "arrays", "parts")
 
 Arrays = dict[str, NDArray[Any]]
+
+
+class CheckpointWarning(UserWarning):
+    """A run could not be written down; it goes on, and what was written before stays."""
 
 
 def check_seconds(name: str, value: object) -> float:
@@ -76,14 +75,13 @@ def describe(
     begin: Posterior | None,
     predictive: PredictiveDraws | None = None,
 ) -> dict[str, Any]:
-    """What determines the draws of a run, by the names of the arguments; of arrays, a checksum.
+    """What determines the draws of a run, by the names of the arguments; of arrays, a checksum of all together.
 
     Not among it is `draws`: a run of more draws begins with those of a shorter one.
     """
     said: dict[str, Any] = {"bayespatch": package_version()}
     said["the code of the engines"] = digest_of_sources(Path(__file__).parent / "engine")
-    for name, value in data._asdict().items():
-        said[name] = _checksum(value) if isinstance(value, np.ndarray) else value
+    said[DATA] = _checksum(*map(np.asarray, data))
     said |= {"model": model.kind, "likelihood": model.likelihood}
     for constant in fields(Hyperparameters):
         said[constant.name] = np.asarray(getattr(model.hyper, constant.name), dtype=float).tolist()
@@ -91,14 +89,16 @@ def describe(
     said |= {"keep_w": keep_w, "keep_votes": keep_votes, "begin": None}
     said["given importances"] = None if predictive is None else _checksum(predictive.given)
     if begin is not None:
-        said["begin"] = _checksum(begin.q[:, -1]) + _checksum(begin.q_tilde[:, -1])
+        said["begin"] = _checksum(begin.q[:, -1], begin.q_tilde[:, -1])
     return said
 
 
-def _checksum(array: NDArray[Any]) -> str:
-    """Of values, type and shape."""
-    digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
-    digest.update(_bytes_of(array))
+def _checksum(*arrays: NDArray[Any]) -> str:
+    """Of the values, types and shapes of all arrays together: whoever guesses one value has to know all others."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str} {array.shape} ".encode())
+        digest.update(_bytes_of(array))
     return digest.hexdigest()
 
 
@@ -118,21 +118,43 @@ class Checkpoint:
     """A folder that holds a run as it was at one moment; see `opened`."""
 
     def __init__(self, folder: Path, run_of: Mapping[str, Any], every: float) -> None:
-        self.folder, self.run_of, self.every = folder, dict(run_of), every
-        self.digest = hashlib.sha256(json.dumps(self.run_of).encode()).hexdigest()
+        self.folder, self.every, self._run_of = folder, every, dict(run_of)
+        self.salt = secrets.token_hex(32)
         self.written: list[list[int]] = []  # first and last of the draws in each file
+        self.warned = False
         self.next = time.perf_counter() + every
+
+    @property
+    def run_of(self) -> dict[str, Any]:
+        """What the run is of; its checksum of the data is salted, so that no two checkpoints can be compared by it."""
+        salted = hashlib.sha256(f"{self.salt} {self._run_of.get(DATA)}".encode()).hexdigest()
+        return {**self._run_of, DATA: salted}
+
+    @property
+    def digest(self) -> str:
+        """What the files of this run know each other by."""
+        return hashlib.sha256(json.dumps(self.run_of).encode()).hexdigest()
 
     # Writing
 
     def meet(self, run: Run) -> None:
         """Write the run down, if it is time."""
         if time.perf_counter() >= self.next:
-            self._save(run)
+            self._try_to_save(run)
 
     def end(self, run: Run) -> None:
         """Write the run down."""
-        self._save(run)
+        self._try_to_save(run)
+
+    def _try_to_save(self, run: Run) -> None:
+        """Write the run down; where that cannot be, as on a full disk, the run itself is not lost with it."""
+        try:
+            self._save(run)
+        except StorageError as error:
+            self.next = time.perf_counter() + max(self.every, LATER)
+            if not self.warned:
+                self.warned = True
+                warnings.warn(f"the run goes on without a new checkpoint: {error}", CheckpointWarning, stacklevel=2)
 
     def _save(self, run: Run) -> None:
         """Write the new draws, then the state that names them."""
@@ -145,7 +167,7 @@ class Checkpoint:
         arrays = dict(run.sums)
         for chain, (engine, state) in enumerate(zip(run.engines, run.states, strict=True)):
             arrays |= {f"chain {chain} {name}": array for name, array in engine.freeze(state).items()}
-        said = {"holds": "checkpoint", "run": self.run_of, "swept": run.n_swept, "kept": last}
+        said = {"holds": "checkpoint", "salt": self.salt, "run": self.run_of, "swept": run.n_swept, "kept": last}
         self._write(STATE, {**said, "seconds": run.seconds, "draws": written}, arrays)
         self.written = written
         now = time.perf_counter()
@@ -164,6 +186,7 @@ class Checkpoint:
             with self._believing(STATE):
                 manifest, arrays = self._read(STATE, "checkpoint", _STATE_KEYS)
                 before, n_kept = dict(manifest["run"]), int(manifest["kept"])
+                self.salt = str(manifest["salt"])
             self._refuse_another(before, n_kept, run.settings)
             with self._believing(STATE):
                 written = self._restore(run, manifest, arrays)
@@ -248,6 +271,8 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 def _fill(target: NDArray[Any], name: str, found: NDArray[Any]) -> None:
     if found.dtype != target.dtype or found.shape != target.shape:
         raise ValueError(f"{name} is {found.dtype} of shape {found.shape}, not {target.dtype} of {target.shape}")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise ValueError(f"{name} has values that are not finite")
     target[...] = found
 
 
@@ -279,7 +304,7 @@ def _made(path: str | os.PathLike[str]) -> Path:
     """The folder of a checkpoint, made where there is none."""
     folder = check_folder(path)
     with _usable(path):
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
@@ -302,21 +327,10 @@ def _locked(folder: Path) -> Iterator[None]:
     """Nobody else writes there. The system gives the lock back when a process ends, however it ends."""
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(open(folder / LOCK, "ab"))
-            _lock(file.fileno())
+            descriptor = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+            file = stack.enter_context(open(descriptor, "ab"))
+            lock(file.fileno())
         except OSError as error:
             wrong = "another process is writing there, or this one may not"
             raise refuse(folder, f"{wrong} ({error.strerror or error})", "wait for it, or pass another path") from error
         yield
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

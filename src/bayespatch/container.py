@@ -21,32 +21,27 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import secrets
-import shutil
 import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO, NamedTuple
 
-MAGIC = b"\x89bayespatch\n"
-FORMAT = 1  # what is written
-OLDEST = 1  # the first format that is still read
-HEADER = struct.Struct("<12sIQ32s")
-_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the name of a file that is not complete
+from bayespatch.files import check_path, refuse, replacing_all
+from bayespatch.memory import available_memory, shown_bytes
 
-ANOTHER_COPY = "take another copy of the file, or save the model again"
+MAGIC = b"\x89bayespatch\n"
+FORMAT = 2  # what is written
+OLDEST = 2  # the first format that is still read
+MOST_JSON = 2**24  # bytes of a manifest, and of any other JSON in a file
+MOST_VALUES = 1_000_000  # in it, and of these
+MOST_LISTS = 100_000  # lists and objects: an empty one takes twenty times its three letters
+_TIMES = 3  # the memory that reading takes, over the size of the file
+HEADER = struct.Struct("<12sIQ32s")
 
 
 Part = bytes | memoryview  # of bytes
-
-
-class StorageError(ValueError):
-    """Something cannot be saved or loaded; the message names the file, what is `wrong` with it and the remedy."""
-
-    wrong = ""
 
 
 class File(NamedTuple):
@@ -56,30 +51,12 @@ class File(NamedTuple):
     parts: Mapping[str, Part]
 
 
-def refuse(path: object, wrong: str, remedy: str = ANOTHER_COPY) -> StorageError:
-    """The error that names file, fault and remedy."""
-    error = StorageError(f"{(str(path) if isinstance(path, os.PathLike) else path)!r}: {wrong}; {remedy}")
-    error.wrong = wrong
-    return error
-
-
 def package_version() -> str:
     """The version of bayespatch, which every file names."""
     try:
         return version("bayespatch")
     except PackageNotFoundError:  # run from a folder
         return "unknown"
-
-
-def check_path(path: str | os.PathLike[str]) -> str:
-    """A path that the system can have."""
-    try:
-        name = os.fspath(path)
-        if isinstance(name, str) and name and b"\0" not in os.fsencode(name):
-            return name
-    except (TypeError, UnicodeEncodeError):
-        pass
-    raise refuse(path, "is not a path", "pass the name of a file")
 
 
 def digest(part: Part) -> str:
@@ -93,15 +70,12 @@ def digest(part: Part) -> str:
 def write(files: Sequence[tuple[str | os.PathLike[str], File]]) -> None:
     """Write files, each to a temporary name beside its own, and move them into place when all are complete.
 
-    Whatever happens before, Ctrl-C included, leaves the files that were there as they were and no temporary ones.
+    All of them or none: whatever happens before, Ctrl-C and a full disk included, leaves the files that were there as
+    they were and no temporary ones.
     """
-    targets = [os.path.realpath(check_path(path)) for path, _ in files]
-    if len(set(targets)) < len(targets):
-        raise refuse(files[0][0], "two files would get this name", "choose two names")
-    with ExitStack() as stack:
-        for path, file in files:
-            head = _head(path, file)
-            target = stack.enter_context(replacing(path))
+    heads = [_head(path, file) for path, file in files]
+    with replacing_all([path for path, _ in files]) as targets:
+        for target, head, (_, file) in zip(targets, heads, files, strict=True):
             for chunk in (head, *file.parts.values()):
                 target.write(chunk)
 
@@ -112,7 +86,7 @@ def _head(path: object, file: File) -> bytes:
     manifest = {"format": FORMAT, **file.manifest, "parts": listed}
     try:
         text = _text(manifest)
-        same = _loaded(text) == manifest
+        same = loaded_json(text) == manifest
     except (ValueError, TypeError, RecursionError) as error:
         raise refuse(path, f"the model cannot be written as JSON ({error})", "pass simpler parameters") from error
     if not same:
@@ -126,8 +100,16 @@ def _text(manifest: Mapping[str, Any]) -> bytes:
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
 
 
-def _loaded(text: bytes) -> Any:
-    """JSON whose integers are of a size that occurs."""
+def written_json(value: Any) -> bytes:
+    """A value as JSON in ASCII."""
+    return json.dumps(value, allow_nan=False).encode("ascii")
+
+
+def loaded_json(text: bytes) -> Any:
+    """JSON of a size that occurs, with integers of a size that occurs; anything else is a ValueError."""
+    n_lists = text.count(b"[") + text.count(b"{")
+    if len(text) > MOST_JSON or n_lists > MOST_LISTS or text.count(b",") > MOST_VALUES:
+        raise ValueError(f"JSON of {len(text)} bytes is too large")
     return json.loads(text.decode("ascii"), parse_int=_integer)
 
 
@@ -136,63 +118,6 @@ def _integer(digits: str) -> int:
     if abs(number) >= 2**64:
         raise ValueError(f"an integer of {len(digits)} digits is too large")
     return number
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` once it is complete and on disk."""
-    try:
-        real = os.path.realpath(path)  # a link stays a link
-        check_writable(path)
-        folder = os.path.dirname(real)
-        temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
-        try:
-            with open(temporary, "xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            if os.path.exists(real):
-                shutil.copymode(real, temporary)
-            os.replace(temporary, real)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _flush_folder(folder)
-    except OSError as error:
-        raise refuse(
-            path, f"cannot be written ({error.strerror or error})", "choose a folder with space where you may write"
-        ) from error
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Say what is wrong before the work, in plainer words than the system."""
-    real = os.path.realpath(check_path(path))
-    if os.path.isdir(real):
-        raise refuse(path, "is a folder", "pass the name of a file in it")
-    if os.path.exists(real) and not os.path.isfile(real):
-        raise refuse(path, "is not a file", "pass the name of a file")
-    if not os.path.isdir(os.path.dirname(real)):
-        raise refuse(path, f"there is no folder {os.path.dirname(real)}", "make it first, or correct the path")
-    if os.path.exists(real) and not os.access(real, os.W_OK):
-        raise refuse(path, "the file is there and may not be changed", "choose another name, or allow writing")
-
-
-def drop_unfinished(folder: str | os.PathLike[str]) -> None:
-    """Delete what a killed process has left half written, in a folder to which nobody else writes."""
-    for name in os.listdir(folder):
-        if _TEMPORARY.fullmatch(name):
-            os.unlink(os.path.join(folder, name))
-
-
-def _flush_folder(folder: str) -> None:
-    """Make the new name survive a loss of power, where the system can."""
-    with suppress(OSError):  # Windows has no such thing
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 # Reading
@@ -233,7 +158,14 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise refuse(path, "is not a regular file", "pass the name of a model file")
         with open(path, "rb") as file:
-            yield file, os.fstat(file.fileno()).st_size
+            size = os.fstat(file.fileno()).st_size
+            available = available_memory()
+            if available is not None and _TIMES * size > available:
+                wrong = f"is {shown_bytes(size)} large, and {shown_bytes(available)} of memory are available"
+                raise refuse(path, wrong, "load it on a larger machine, or take another copy of the file")
+            yield file, size
+    except MemoryError as error:
+        raise refuse(path, "there is not enough memory to read it", "read it on a larger machine") from error
     except FileNotFoundError as error:
         raise refuse(path, "there is no such file", "correct the path") from error
     except PermissionError as error:
@@ -255,14 +187,21 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
             f"is written in format {version}, and this bayespatch reads formats up to {FORMAT}",
             "install a newer bayespatch, or save the model again with this one",
         )
-    if version < OLDEST:
-        raise refuse(path, f"is written in format {version}, and formats before {OLDEST} are not known")
     if length > size - HEADER.size:
         raise refuse(path, "the file is truncated, or damaged at its beginning")
+    if length > MOST_JSON:
+        raise refuse(path, f"the manifest is {shown_bytes(length)} large, more than {shown_bytes(MOST_JSON)}")
     text = file.read(length)
     if hashlib.sha256(text).digest() != checksum:
         raise refuse(path, "the manifest is damaged: its checksum differs")
     manifest = _parsed(path, text)
+    if version < OLDEST:
+        raise refuse(
+            path,
+            f"was written by bayespatch {str(manifest.get('package'))[:40]!r} in format {version}, and this one "
+            f"({package_version()!r}) reads formats from {OLDEST} on",
+            "fit the model again",
+        )
     if type(manifest.get("format")) is not int or manifest["format"] != version:
         raise refuse(path, f"the manifest does not say format {version}")
     _check_parts(path, manifest.get("parts"), size - HEADER.size - length)
@@ -271,7 +210,7 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
 
 def _parsed(path: object, text: bytes) -> dict[str, Any]:
     try:
-        manifest = _loaded(text)
+        manifest = loaded_json(text)
         if isinstance(manifest, dict) and _text(manifest) == text:
             return manifest
     except (ValueError, RecursionError) as error:

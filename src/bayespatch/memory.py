@@ -98,14 +98,20 @@ def check_memory(need: Need, settings: Settings, *, keep_w: bool, keep_votes: bo
     ]
     largest_first = [remedy for _, remedy in sorted(remedies, key=lambda part: -part[0])]
     dropped = [f"{name}=False" for name, kept in (("keep_w", keep_w), ("keep_votes", keep_votes)) if kept]
+    shown = {part: shown_bytes(getattr(need, part)) for part in ("total", "draws", "sums")}
     raise MemoryError(
-        f"the run needs {_shown(need.total)} of memory (draws {_shown(need.draws)}, neighbors' probabilities and votes "
-        f"{_shown(need.sums)}, chains {_shown(need.chains + need.checkpoint)}), and {_shown(available)} are available; "
-        f"pass {', or '.join(dropped + largest_first)}, or fewer cases"
+        f"the run needs {shown['total']} of memory (draws {shown['draws']}, neighbors' probabilities and votes "
+        f"{shown['sums']}, chains {shown_bytes(need.chains + need.checkpoint)}), and {shown_bytes(available)} are "
+        f"available; pass {', or '.join(dropped + largest_first)}, or fewer cases"
     )
 
 
-def _shown(n_bytes: float) -> str:
+def shown_bytes(n_bytes: float) -> str:
+    """A number of bytes in words.
+
+    >>> shown_bytes(1536), shown_bytes(2.5e9)
+    ('1.54 kB', '2.5 GB')
+    """
     for unit in ("bytes", "kB", "MB"):
         if n_bytes < 999.5:
             return f"{n_bytes:.3g} {unit}"
@@ -116,10 +122,10 @@ def _shown(n_bytes: float) -> str:
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that this process may still take; None where the system does not tell.
 
-    The least of what Linux says is available and what the control groups leave that this process is in (a container's
-    limit is one). Elsewhere all memory that is built in.
+    The least of what Linux says is available, what the control groups leave that this process is in (a container's
+    limit is one), and what the process's own limits leave (``ulimit -v``). Elsewhere all memory that is built in.
     """
-    limits = [_available(root / "proc/meminfo"), *_left_in_groups(root)]
+    limits = [_available(root / "proc/meminfo"), *_left_in_groups(root), _left_to_process(root / "proc/self/statm")]
     known = [limit for limit in limits if limit is not None]
     if known:
         return max(0, min(known))
@@ -134,6 +140,19 @@ def _available(meminfo: Path) -> int | None:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
         return 1024 * int(lines["MemAvailable"].split()[0])
     except (OSError, KeyError, ValueError):
+        return None
+
+
+def _left_to_process(statm: Path) -> int | None:
+    """What the limits of this process leave; None: it has none."""
+    try:
+        import resource
+
+        address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if address_space == resource.RLIM_INFINITY:
+            return None
+        return address_space - int(statm.read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):  # Windows, macOS
         return None
 
 

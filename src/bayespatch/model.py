@@ -32,6 +32,9 @@ PER = {
     "gamma": "feature",
     "sigma1": "feature",
 }
+# Beyond these the floats of a sampler no longer tell one number from the next; no data could either.
+SMALLEST_SHAPE, SMALLEST_VOTE, LARGEST = 1e-5, 1e-6, 1e6
+_SHAPES = ("gamma", "sigma1", "sigma2", "tau", "sigma3")
 HIDDEN = -1  # the label of a case whose class is not known
 
 _TINY = np.finfo(np.float64).tiny
@@ -94,6 +97,12 @@ class Hyperparameters:
                 several = f", or one such number per {PER[constant.name]}" if constant.name in PER else ""
                 raise ValueError(
                     f"{constant.name} must be finite and greater than 0, got {value}; pass a positive number{several}"
+                )
+            smallest = SMALLEST_SHAPE if constant.name in _SHAPES else SMALLEST_VOTE
+            if constant.name != "alpha" and not np.all((values >= smallest) & (values <= LARGEST)):
+                raise ValueError(
+                    f"{constant.name} must lie between {smallest:g} and {LARGEST:g}, got {value}; pass a number in "
+                    f"this range (only the ratios of lam to lam0 and of mu to mu0 matter)"
                 )
 
     @classmethod

@@ -102,7 +102,7 @@ def test_the_forms_of_an_explanation(clinic, tmp_path):
         (("--json-row", "[1, 2]"), "which is no object"),
         (("--json-row", '{"âge": 61}'), "row has no value of 'douleur thoracique', 'blood pressure'"),
         (("--row", "40"), "--row 40 is beyond the 40 rows of the training table; pass a number from 0 to 39"),
-        (("--id", "nobody"), "--id 'nobody' is none of the 40 identifiers, such as 'P-000'"),
+        (("--id", "nobody"), "--id 'nobody' is none of the 40 identifiers; correct it"),
         (("--row", "0", "--top", "2", "--level", "3"), "level=3.0"),
     ],
 )

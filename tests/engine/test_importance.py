@@ -62,6 +62,33 @@ def test_slices_end_where_shapes_are_tiny():
         assert np.isfinite(logit_q)
 
 
+@pytest.mark.parametrize("logit_q", [0.0, 1e16, 1e300, -1e300, np.nan])
+def test_slices_end_wherever_they_begin(logit_q):
+    """A density that hardly falls over 10^9 units, steps that rounding swallows, and no number at all."""
+    rng = np.zeros(2, np.uint64)
+    open_stream(rng, np.uint64(4))
+    none = np.zeros(1, np.int64)
+    for _ in range(100):
+        found = importance.slice_logit_q(rng, logit_q, 1e-9, 1e-9, 1e-9, none, none)
+        assert abs(found - logit_q) <= importance.MOST_STEPS or np.isnan(logit_q)
+
+
+def test_slices_of_few_steps_follow_the_density_too(monkeypatch):
+    """With at most three steps out the interval often ends inside the slice; the limit must not shift the draws."""
+    monkeypatch.setattr(importance, "MOST_STEPS", 4)
+    monkeypatch.setattr(importance, "steps_to_the_left", importance.steps_to_the_left.py_func)
+    monkeypatch.setattr(importance, "range", lambda _: range(500), raising=False)  # of shrinking there are as many
+    none, rng = np.zeros(1, np.int64), np.zeros(2, np.uint64)
+    open_stream(rng, np.uint64(5))
+    logit_q, drawn = 0.0, []
+    for _ in range(1200):
+        for _ in range(120):
+            logit_q = importance.slice_logit_q.py_func(rng, logit_q, 1.5, 0.6, 1.0, none, none)
+        drawn.append(logit_q)
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 4.5 / np.sqrt(len(drawn))
+    assert stats.kstest(expit(drawn), stats.beta(1.5, 0.6).cdf).pvalue > P_VALUE
+
+
 def test_prior_of_w_is_that_of_the_model():
     rng = np.random.default_rng(0)
     z = rng.random((9, 6)) < 0.4

@@ -178,7 +178,7 @@ def test_a_place_is_counted_with_everyone_who_may_take_it():
         probability[b] += odds / total
     # Besides the place that is counted two neighbors have places of their own, which are counted in their turn.
     others = np.zeros(3)
-    for b, z, w, odds in settings:
+    for _, z, w, odds in settings:
         cast = bp.h(table.data, table.model, Latent(table.q, z, w, np.ones(z.shape)))[0].sum()
         for other in np.flatnonzero(table.z[0]):
             m = table.data.y_parents[other]

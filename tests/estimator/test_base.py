@@ -9,8 +9,9 @@ import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
 from bayespatch.checkpoint import Checkpoint
-from bayespatch.container import StorageError, read
+from bayespatch.container import read
 from bayespatch.estimator import base
+from bayespatch.files import StorageError
 from bayespatch.predict import Review, predict_cases
 from tests.checkpointed import Stop, arrays_of, assert_same, stop_after
 
@@ -111,10 +112,10 @@ def test_another_fit_is_refused(tmp_path):
     given = dict(hyper=Hyperparameters())
     learn(tmp_path / "run", **given)
     for changes, said in (
-        (dict(y=Y[::-1]), "another run: y differs"),
+        (dict(y=Y[::-1]), "another run: the data differs"),
         (dict(random_state=1), "another run: seed was"),
         (dict(model="II"), "another run: model was 'I' and is 'II'"),
-        (dict(windows={"age": 3}), "x differs"),
+        (dict(windows={"age": 3}), "the data differs"),
     ):
         with pytest.raises(StorageError, match=f"{said}.*delete the folder to start anew"):
             learn(tmp_path / "run", **{**given, **changes})

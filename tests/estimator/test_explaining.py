@@ -1,5 +1,7 @@
 """What the estimator's own methods refuse, and abstaining; what they say is tested with explain."""
 
+import html
+import json
 import pickle
 import warnings
 
@@ -11,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from bayespatch import PatchworkClassifier, PatchworkRegressor, load, plot, predict
 from bayespatch.explain import words
 from bayespatch.predict import UnseenValueWarning
-from bayespatch.report import case_page, model_page
+from bayespatch.report import case_page, case_report, model_page
 from bayespatch.sample import load_engine
 from tests.explain.fitted import BAD, SHORT, explained, fitted, table
 
@@ -45,16 +47,29 @@ def test_a_past_case_must_be_one():
             fitted().explain_past(row)
 
 
-def test_a_case_that_is_no_parent_can_be_explained():
+def test_nothing_but_parents_is_ever_shown(tmp_path):
+    """Explanations of new and of past cases, the overview and its page: no other row is named."""
     X, y = table()
+    X.index = [f"patient<{row}>" for row in range(len(X))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clf = PatchworkClassifier(**SHORT, parents=20).fit(X, y)
-    case = next(row for row in range(60) if row not in clf.parents_)
+        clf = PatchworkClassifier(**SHORT, parents=list(range(0, 60, 3))).fit(X, y)
+    others = [row for row in range(60) if row % 3]
     parent = int(clf.parents_[3])
-    for row in (case, parent):
-        why = clf.explain_past(row, top=20)
-        assert {neighbor.index for neighbor in why.neighbors} <= set(clf.parents_.tolist()) - {row}
+    assert clf.may_be_shown(parent)
+    for row in others[:3]:
+        assert not clf.may_be_shown(row)
+        with pytest.raises(ValueError, match=f"row={row} is not among the parents, and only these may be shown"):
+            clf.explain_past(row)
+    past, new = clf.explain_past(parent, top=20), clf.explain(X.iloc[1].to_dict(), top=20)
+    assert {neighbor.index for neighbor in past.neighbors} <= set(clf.parents_.tolist()) - {parent}
+    clf.report(tmp_path / "model.html")
+    case_report(past, tmp_path / "case.html")
+    told = [json.dumps(why.to_dict()) for why in (past, new, clf.overview())]
+    told += [html.unescape((tmp_path / f"{name}.html").read_text()) for name in ("model", "case")]
+    told += [past.to_text(200), repr(past)]
+    for text in told:
+        assert not [row for row in others if f"patient<{row}>" in text]
 
 
 def test_abstaining_leaves_none():

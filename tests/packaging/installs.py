@@ -1,11 +1,14 @@
 """Builds wheel and sdist, and installs them in empty environments, with each extra alone; ``make package-check``.
 
-It needs an index to install from, and minutes. Extras that are given as arguments are tried instead of all.
+It needs an index to install from, and minutes. Extras that are given as arguments are tried instead of all. What an
+installation with all extras consists of is written to build/sbom.cdx.json (CycloneDX).
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -14,7 +17,8 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
+SBOM = ROOT / "build" / "sbom.cdx.json"
 SHIPPED = (
     "py.typed",
     "datasets/data/heart.csv",
@@ -22,6 +26,8 @@ SHIPPED = (
     "datasets/data/ATTRIBUTION.md",
     "report/templates/case.html",
     "report/templates/style.css",
+    "casebase/migrations/env.py",
+    "casebase/migrations/versions/v0001_case_base.py",
 )
 IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_house.py", "examples/heart.py")
 
@@ -77,6 +83,11 @@ EXTRAS = {
     ),
     "arviz": ("assert 'posterior' in clf.posterior_.to_arviz().children", ("matplotlib", "typer")),
     "datasets": ("assert bayespatch.datasets.load_heart()[0].shape == (303, 13)", ("matplotlib", "typer")),
+    "casebase": (
+        "with bayespatch.CaseBase.demo() as base:\n"
+        "    assert base.consult({'age': 58, 'pain': 'rest'}, by='someone').predicted == 'sick'",
+        ("matplotlib", "typer", "pyarrow"),
+    ),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
 }
 NOT_TRIED = ("cuda", "test", "docs", "dev")  # for a GPU, and for developers
@@ -92,7 +103,9 @@ def main() -> None:
         check(home, wheel, "", without(CORE_IS_WITHOUT) + CORE)
         for extra in wanted:
             code, absent = EXTRAS[extra]
-            check(home, wheel, extra, without(absent) + LOADED + code)
+            python = check(home, wheel, extra, without(absent) + LOADED + code)
+            if extra == "all":
+                bill_of_materials(home, python)
         check(home, sdist, "", LOADED)
     print("wheel, sdist and extras are in order")
 
@@ -122,8 +135,23 @@ def without(packages: tuple[str, ...]) -> str:
     return find + "".join(f"assert importlib.util.find_spec({name!r}) is None, {name!r}\n" for name in packages)
 
 
-def check(home: Path, package: Path, extra: str, code: str) -> None:
-    """Install the package in an empty environment and run the code there."""
+def bill_of_materials(home: Path, python: str, sbom: Path = SBOM) -> None:
+    """What an installation with all extras consists of, as CycloneDX."""
+    sbom.parent.mkdir(parents=True, exist_ok=True)
+    about = ["--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "library", "--output-reproducible"]
+    command = [sys.executable, "-m", "cyclonedx_py", "environment", *about, "--of", "JSON", "-o", str(sbom), python]
+    run(command, home)
+    found = json.loads(sbom.read_text(encoding="utf-8"))
+    names = {component["name"].lower() for component in found["components"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    missing = {re.split(r"[^\w.-]", wish)[0].lower() for wish in project["dependencies"]} - names
+    if found["bomFormat"] != "CycloneDX" or missing:
+        sys.exit(f"{sbom} is no CycloneDX document, or lacks {sorted(missing)}")
+    print(f"{sbom} lists {len(names)} packages", flush=True)
+
+
+def check(home: Path, package: Path, extra: str, code: str) -> str:
+    """Install the package in an empty environment and run the code there; returns the environment's Python."""
     place = home / "environment"
     run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(place)], home)
     python = str(place / "bin" / "python")
@@ -132,6 +160,7 @@ def check(home: Path, package: Path, extra: str, code: str) -> None:
     run([*pip, "check"], home)
     run([python, "-c", code], home)
     print(f"{package.name} with {f'[{extra}]' if extra else 'nothing else'}: in order", flush=True)
+    return python
 
 
 def run(command: list[str], home: Path) -> None:

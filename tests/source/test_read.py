@@ -1,3 +1,5 @@
+import os
+
 import polars as pl
 import pytest
 
@@ -31,3 +33,18 @@ def test_a_url_is_a_database(tmp_path):
 def test_paths_that_lead_nowhere_get_one_sentence(tmp_path, name, query, complaint):
     with pytest.raises(ValueError, match=complaint):
         read(str(tmp_path / name) if name else str(tmp_path), query)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_what_has_no_end_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", "/dev/stdin"):
+        with pytest.raises(ValueError, match="is a device or a pipe and not a file"):
+            read(str(path))
+
+
+def test_a_file_larger_than_the_memory_is_not_read(tmp_path):
+    with open(tmp_path / "sparse.csv", "wb") as file:
+        file.truncate(2**42)
+    with pytest.raises(ValueError, match=r"is 4\.4e\+03 GB large, and .* of memory are available; pass fewer rows"):
+        read(str(tmp_path / "sparse.csv"))

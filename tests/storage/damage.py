@@ -10,6 +10,7 @@ from safetensors.numpy import load as unpack
 from safetensors.numpy import save as pack
 
 HEAD = struct.Struct("<12sIQ32s")
+FORMAT = 2
 
 
 def taken_apart(blob):
@@ -28,7 +29,7 @@ def text_of(manifest):
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
-def put_together(manifest, parts, version=1, text=None):
+def put_together(manifest, parts, version=FORMAT, text=None):
     """A file with this content whose checksums fit."""
     if isinstance(manifest.get("parts"), list) and "cases_sha256" in manifest and "cases" in parts:
         manifest = {**manifest, "cases_sha256": hashlib.sha256(parts["cases"]).hexdigest()}
@@ -127,7 +128,7 @@ def _wrong_value(rng, manifest, parts):
     paths = [path for path in leaves(manifest) if path[0] not in ("parts", "cases_sha256")]
     path = paths[rng.integers(len(paths))]
     before = at(manifest, path)
-    may_be_null = path[-1] in ("max_rhat", "min_ess") or path[0] == "parameters"
+    may_be_null = path[-1] in ("max_rhat", "min_ess") or path[0] in ("parameters", "tuning")
     if path[0] == "parameters":  # simple values of another type are for the next fit to judge; other things are not
         strange = [2**70, [], {}, [[]], {"type": "pickle", "value": "cos"}, {"type": "array", "value": [1]}]
     else:
@@ -139,7 +140,6 @@ def _wrong_value(rng, manifest, parts):
 def _wrong_key(rng, manifest, parts):
     """A key too many, too few, or elsewhere."""
     names = (
-        "schema",
         "model",
         "settings",
         "timing",
@@ -147,10 +147,8 @@ def _wrong_key(rng, manifest, parts):
         "diagnostics",
         "calibration",
         "classes",
-        "dressing",
-        "names",
     )
-    inner = [name for name in (*names, "names") if manifest[name] is not None]
+    inner = [name for name in names if manifest[name] is not None]
     where = manifest if rng.random() < 0.5 else manifest[inner[rng.integers(len(inner))]]
     keys = list(where)
     key = keys[rng.integers(len(keys))]
@@ -180,8 +178,8 @@ def _wrong_text(rng, manifest, parts):
         *TEXTS,
         text + b" ",
         text.replace(b": ", b":", 1),
-        text.replace(b'"format": 1', b'"format": 1.0'),
-        text.replace(b'"format": 1', b'"format": 1,\n"format": 1'),
+        text.replace(b'"format": 2', b'"format": 2.0'),
+        text.replace(b'"format": 2', b'"format": 2,\n"format": 2'),
         text.replace(b'"timing": {', b'"timing": {"seconds_warmup": NaN, '),
         text.replace(b'"alpha": ', b'"alpha": 1'),
         text.replace(b'"alpha": ', b'"alpha": -'),
@@ -192,8 +190,9 @@ def _wrong_text(rng, manifest, parts):
 
 
 def _wrong_array(rng, manifest, parts):
-    arrays = dict(unpack(parts["arrays"]))
-    names = sorted(arrays)
+    part = "arrays" if rng.random() < 0.3 else "cases"
+    arrays = dict(unpack(parts[part]))
+    names = sorted(set(arrays) - {"told", "ids", "ids_ends"})
     name = names[rng.integers(len(names))]
     array = arrays[name].copy()
     place = tuple(rng.integers(0, n) for n in array.shape)
@@ -208,35 +207,47 @@ def _wrong_array(rng, manifest, parts):
         del arrays[name]
     elif way == 4:
         arrays["surprise"] = array
-    elif way == 5:
-        wrong = [np.nan, np.inf, -np.inf] if array.dtype.kind == "f" else [-1, -(2**31), 2**31 - 1]
+    elif way == 5 and array.dtype != np.uint8 and not (name in ("x_", "values_") and array.dtype.kind == "f"):
+        wrong = [np.nan, np.inf, -np.inf] if array.dtype.kind == "f" else [-2, -(2**31), 2**31 - 1]
         array[place] = wrong[rng.integers(3)]
         arrays[name] = array
     else:
-        part = bytearray(pack(arrays))
-        part[int(rng.integers(0, 8 + 40))] ^= 0xFF  # its header
-        return put_together(manifest, {**parts, "arrays": bytes(part)}), "safetensors header"
-    return put_together(manifest, {**parts, "arrays": pack(arrays)}), f"array {name}, way {way}"
+        blob = bytearray(pack(arrays))
+        blob[int(rng.integers(0, 8 + 40))] ^= 0xFF  # its header
+        return put_together(manifest, {**parts, part: bytes(blob)}), f"safetensors header of {part}"
+    return put_together(manifest, {**parts, part: pack(arrays)}), f"array {name}, way {way}"
 
 
 def _wrong_case(rng, manifest, parts):
     cases = {name: array.copy() for name, array in unpack(parts["cases"]).items()}
-    row = rng.integers(len(cases["y"]))
-    way = int(rng.integers(0, 6))
-    if way == 5:
-        cases["values"][row] += 1e6
+    row = rng.integers(len(cases["y_"]))
+    told = json.loads(cases["told"].tobytes())
+    way = int(rng.integers(0, 8))
+    if way == 7:
+        paths = leaves(told)
+        path = paths[rng.integers(len(paths))]
+        strange = [new for new in STRANGE if type(new) is not type(at(told, path))]
+        at(told, path[:-1])[path[-1]] = strange[rng.integers(len(strange))]
+    elif way == 6:
+        keys = list(told)
+        key = keys[rng.integers(len(keys))]
+        told[f"{key}_"] = told.pop(key)
+    elif way == 5:
+        cases["values_"][row] += 1e6
     elif way == 0:
         wrong = [np.inf, -1.0, 0.5, 1e9, np.nan]
-        may_be_missing = manifest["schema"]["missing"] == "ignore"
-        cases["x"][row, 0] = wrong[rng.integers(5 - may_be_missing)]
+        may_be_missing = told["schema"]["missing"] == "ignore"
+        cases["x_"][row, 0] = wrong[rng.integers(5 - may_be_missing)]
     elif way == 1:
-        cases["y"][row] = [-2, 99, 2**40][rng.integers(3)]
+        cases["y_"][row] = [-2, 99, 2**40][rng.integers(3)]
     elif way == 2:
         cases = {name: np.ascontiguousarray(array[:-1]) for name, array in cases.items()}
     elif way == 3:
-        cases["x"] = cases["x"].astype(np.float32)
+        cases["x_"] = cases["x_"].astype(np.float32)
     else:
-        del cases["y"]
+        del cases["y_"]
+    if way in (6, 7):
+        cases["told"] = np.frombuffer(json.dumps(told).encode(), np.uint8)
     return put_together(manifest, {**parts, "cases": pack(cases)}), f"cases, way {way}"
 
 
@@ -261,8 +272,8 @@ def _wrong_part(rng, manifest, parts):
 
 
 def _wrong_version(rng, manifest, parts):
-    version = [0, 2, 3, 2**31, 2**32 - 1][rng.integers(5)]
-    says = [1, version][rng.integers(2)]
+    version = [0, 1, 3, 2**31, 2**32 - 1][rng.integers(5)]
+    says = [FORMAT, version][rng.integers(2)]
     return put_together({**manifest, "format": says}, parts, version=version), f"format {version}"
 
 

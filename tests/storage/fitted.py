@@ -8,6 +8,7 @@ import pandas
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor
 
 SHORT = dict(chains=2, draws=6, warmup=4, random_state=0, n_jobs=1)
+JOINT = {**SHORT, "importances": "joint"}
 
 
 def fit(estimator, X, y):
@@ -66,8 +67,8 @@ FRAMES = {
     "paper": (PatchworkClassifier.paper("II", n_parents=9, likelihood="paper", **SHORT), X, Y),
     "missing ignored": (PatchworkClassifier(missing="ignore", bins={None: ("uniform", 3)}, **SHORT), X, Y),
     "transductive": (PatchworkClassifier(transductive=True, parents=8, **SHORT), X, Y),
-    "unsupervised": (PatchworkClassifier(supervised=False, parents="medoids", n_parents=0.5, **SHORT), X, Y),
-    "given parents": (PatchworkClassifier(parents=np.array([2, 5, 11]), engine="paper", **SHORT), X, Y),
+    "unsupervised": (PatchworkClassifier(supervised=False, parents="medoids", n_parents=0.5, **JOINT), X, Y),
+    "given parents": (PatchworkClassifier(parents=np.array([2, 5, 11]), engine="paper", **JOINT), X, Y),
     "mask": (PatchworkClassifier(parents=np.arange(24) % 2 == 0, categorical=["chol"], **SHORT), X, Y),
     "array": (PatchworkClassifier(bins={"x0": [0.0]}, **SHORT), X[["age", "chol"]].fillna(0).to_numpy(), Y),
     "integers": (PatchworkClassifier(class_weight={0: 1.0, 7: 2.5}, **SHORT), X, classes([0, 7])),
@@ -77,5 +78,6 @@ FRAMES = {
     "objects": (PatchworkClassifier(**SHORT), X, classes(["é", "z"]).astype(object)),
     "wide texts": (PatchworkClassifier(**SHORT), X, Y.astype("U40")),
     "series": (PatchworkClassifier(**SHORT), X, pandas.Series(Y, dtype="category")),
+    "precedents alone": (PatchworkClassifier(second_opinion=None, **SHORT), X, Y),
     "hyper": (PatchworkClassifier(hyper=Hyperparameters(alpha=0.3, mu=(1.0, 2.0)), **SHORT), X, Y),
 }

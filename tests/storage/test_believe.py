@@ -1,6 +1,7 @@
 """What a model file says of its review and its calibration is looked at; the rest is tested with `storage.model`."""
 
-import numpy as np
+import math
+
 import pytest
 
 from bayespatch import Hyperparameters
@@ -12,10 +13,11 @@ from bayespatch.storage import believe
     [
         None,
         {"slope": 1.0},
-        {"slope": 1, "intercepts": [0.0, 0.0]},
-        {"slope": 1.0, "intercepts": [0.0]},
-        {"slope": float("nan"), "intercepts": [0.0, 0.0]},
-        {"slope": 1.0, "intercepts": [0.0, "x"]},
+        {"slope": 1, "base": [0.0, 0.0]},
+        {"slope": 1.0, "base": [0.0]},
+        {"slope": float("nan"), "base": [0.0, 0.0]},
+        {"slope": 1.0, "base": [0.0, "x"]},
+        {"slope": 1e300, "base": [0.0, 0.0]},
     ],
 )
 def test_a_calibration_that_is_none_is_refused(stored):
@@ -24,41 +26,25 @@ def test_a_calibration_that_is_none_is_refused(stored):
 
 
 def test_a_calibration_is_read():
-    assert believe._calibration({"slope": 2.0, "intercepts": [0.5, -0.5]}, 2).intercepts == (0.5, -0.5)
+    assert believe._calibration({"slope": 2.0, "base": [0.5, 0.5]}, 2).base == (0.5, 0.5)
 
 
-def regressor(**changes):
-    dressing = {"center": 0.0, "slope": 1.0, "spread": 1.0, "bandwidth": 0.5}
-    return {"estimator": "PatchworkRegressor", "classes": None, "edges": [1.0, 2.0], "dressing": dressing} | changes
+DRESSING = {"center": 0.0, "slope": 1.0, "spread": 1.0, "bandwidth": 0.5}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"classes": {"dtype": "<i8", "shape": [2], "values": [0, 1]}},
-        {"edges": None},
-        {"edges": [1.0, 1.0]},
-        {"edges": [1, 2]},
-        {"edges": [float("nan")]},
-        {"dressing": None},
-        {"dressing": {"center": 0.0, "slope": 1.0, "spread": 1.0}},
-        {"dressing": {"center": 0.0, "slope": 1.0, "spread": 1.0, "bandwidth": 0.0}},
-        {"dressing": {"center": 0.0, "slope": -1.0, "spread": 1.0, "bandwidth": 1.0}},
-        {"dressing": {"center": float("inf"), "slope": 1.0, "spread": 1.0, "bandwidth": 1.0}},
-        {"estimator": "PatchworkClassifier"},
-    ],
-)
-def test_an_outcome_that_is_none_is_refused(changes):
-    assert set(believe._outcome(regressor())) == {"edges_", "dressing_"}
-    with pytest.raises((ValueError, TypeError)):
-        believe._outcome(regressor(**changes))
+@pytest.mark.parametrize("edges", [None, [1.0, 1.0], [1, 2], [float("nan"), 1.0], [1.0], [1.0, 2.0, 3.0]])
+def test_edges_that_are_none_are_refused(edges):
+    assert believe._edges([1.0, 2.0], 3).tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="edges"):
+        believe._edges(edges, 3)
 
 
-def test_a_review_of_rows_that_are_not_there_is_refused():
-    arrays = {"review_rows": np.array([0, 7]), "review_votes": np.ones((2, 1)), "review_familiarity": np.zeros(2)}
-    assert believe._review(arrays, 8).rows.tolist() == [0, 7]
-    with pytest.raises(ValueError, match="training table"):
-        believe._review(arrays, 7)
+@pytest.mark.parametrize("change", [{"bandwidth": 0.0}, {"slope": -1.0}, {"center": float("inf")}, {"center": 1e101}])
+def test_a_dressing_that_is_none_is_refused(change):
+    assert believe._dressing(DRESSING).bandwidth == 0.5
+    for stored in (None, {}, {**DRESSING, **change}):
+        with pytest.raises(ValueError, match="dressing"):
+            believe._dressing(stored)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +53,11 @@ def test_a_review_of_rows_that_are_not_there_is_refused():
         [],
         {"coding": "x"},
         {"coding": 1, "trials": []},
-        {"coding": "x", "trials": [["a", "b", 1.0, 1.0]]},
-        {"coding": "x", "trials": [["a", "b", 1.0, 1.0, float("inf")]]},
-        {"coding": "x", "trials": [["a", "b", 1.0, "1", 0.0]]},
+        {"coding": "x", "trials": [["a"]]},
+        {"coding": "x", "trials": [["a", 1.0, 1.0]]},
+        {"coding": "x", "trials": [["a", float("inf")]]},
+        {"coding": "x", "trials": [["a", "1"]]},
+        {"coding": "x", "trials": [[None, 1.0]]},
     ],
 )
 def test_a_tuning_that_is_none_is_refused(stored):
@@ -78,6 +66,15 @@ def test_a_tuning_that_is_none_is_refused(stored):
 
 
 def test_a_tuning_is_read():
-    found = believe._tuning({"coding": "x", "trials": [["a", "b", 1.0, 2.0, -0.5]]}, Hyperparameters())
-    assert found.trials[0].score == -0.5
+    found = believe._tuning({"coding": "x", "trials": [["a", -0.5], ["b", None]]}, Hyperparameters())
+    assert [trial.evidence for trial in found.trials] == [-0.5, -math.inf]
     assert believe._tuning(None, Hyperparameters()) is None
+
+
+@pytest.mark.parametrize("change", [{"weight": 1.5}, {"weight": "1"}, {"weight_sd": None}, {"log_loss": [1.0]}])
+def test_a_pool_that_is_none_is_refused(change):
+    good = {"weight": 0.5, "weight_sd": 0.1, "log_loss": [0.1, 0.2, 0.3]}
+    assert believe._pool(good).weight == 0.5
+    assert believe._pool(None) is None
+    with pytest.raises((ValueError, TypeError)):
+        believe._pool({**good, **change})

@@ -2,15 +2,17 @@ import copy
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import bayespatch
-from bayespatch import PatchworkClassifier, load
+from bayespatch import PatchworkClassifier, files, load
 from bayespatch.storage import LeftOut, StorageError, read_manifest
 from bayespatch.storage.model import ESTIMATORS
 from tests.storage.damage import put_together, refused_all, taken_apart
@@ -190,6 +192,84 @@ def test_cases_can_be_stored_apart(on_frame, tmp_path):
         load(tmp_path / "model.bpatch", cases=tmp_path / "elsewhere.bpatch")
 
 
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("step", ["open", "write", "fsync", "replace:1", "replace:2"])
+def test_both_files_are_replaced_or_none(on_frame, small, tmp_path, monkeypatch, there, step):
+    """A disk that is full at any step, the last included: the pair that was there, or none, can be loaded."""
+    model, cases = tmp_path / "model.bpatch", tmp_path / "cases.bpatch"
+    if there:
+        small.save(model, cases_path=cases)
+    fail_at(monkeypatch, step, cases.name)
+    with pytest.raises(StorageError, match="No space left on device"):
+        on_frame.save(model, cases_path=cases)
+    monkeypatch.undo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == (["cases.bpatch", "model.bpatch"] if there else [])
+    if there:
+        assert same(load(model, cases=cases).predict_proba([["yes", 58]]), small.predict_proba([["yes", 58]]))
+
+
+def fail_at(monkeypatch, step, name):
+    """No space is left when this step is taken for the file of this name."""
+    step, _, call = step.partition(":")
+    real, calls = getattr(os, "replace" if step == "replace" else "open" if step == "open" else "fsync"), []
+
+    def full(*args, **kwargs):
+        calls.append(args)
+        if (step != "open" or name in str(args[0])) and (not call or len(calls) == int(call)):
+            raise OSError(28, "No space left on device")
+        return real(*args, **kwargs)
+
+    if step == "write":
+        real_created = files._created
+
+        @contextmanager
+        def created(path, *mode):
+            with real_created(path, *mode) as file:
+                yield FullDisk(file) if name in path else file
+
+        monkeypatch.setattr(files, "_created", created)
+    else:
+        monkeypatch.setattr(os, step, full)
+
+
+class FullDisk:
+    """A file that takes a few bytes and no more."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, chunk):
+        self.file.write(chunk[:100])
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_killed_between_the_two_moves(on_frame, small, tmp_path):
+    """The model has its name and the cases do not: they are found beside it, and the next save tidies up."""
+    model, cases = tmp_path / "model.bpatch", tmp_path / "cases.bpatch"
+    small.save(model, cases_path=cases)
+    on_frame.save(tmp_path / "whole.bpatch")
+    code = (
+        "import os, signal, sys, bayespatch\n"
+        "real, calls = os.replace, []\n"
+        "def die(*args):\n"
+        "    real(*args)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "model = bayespatch.load(sys.argv[1])\n"
+        "os.replace = die\n"
+        "model.save(sys.argv[2], cases_path=sys.argv[3])\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, tmp_path / "whole.bpatch", model, cases], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert same(load(model, cases=cases).predict(NEW), on_frame.predict(NEW))
+    on_frame.save(model, cases_path=cases)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cases.bpatch", "model.bpatch", "whole.bpatch"]
+    assert same(load(model, cases=cases).predict(NEW), on_frame.predict(NEW))
+
+
 def test_the_cases_of_another_model_are_refused(on_frame, small, tmp_path):
     on_frame.save(tmp_path / "model.bpatch", with_cases=False)
     small.save(tmp_path / "other.bpatch", cases_path=tmp_path / "cases.bpatch")
@@ -238,7 +318,7 @@ def test_a_classifier_is_not_taken_for_a_regressor(blob, tmp_path):
     for whole, name in ((blob, "PatchworkRegressor"), ((tmp_path / "regressor").read_bytes(), "PatchworkClassifier")):
         manifest, parts = taken_apart(whole)
         (tmp_path / "forged").write_bytes(put_together({**manifest, "estimator": name}, parts))
-        with pytest.raises(StorageError, match="regressor"):
+        with pytest.raises(StorageError, match=r"not that of a model: (the outcomes of a regressor|an array is not)"):
             load(tmp_path / "forged")
 
 

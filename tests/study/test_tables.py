@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 
@@ -68,7 +70,10 @@ def test_a_row_of_another_length_is_refused():
 def test_a_file_is_written_entirely_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "new" / "file.csv"
     write_atomically(path, "first")
-    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(path, "second")
-    assert path.read_text() == "first"
+    for step in ("fsync", "replace", "open"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, step, lambda *_, **__: (_ for _ in ()).throw(OSError(28, "disk full")))
+            with pytest.raises(ValueError, match="disk full"):
+                write_atomically(path, "second")
+        assert path.read_text() == "first"
+        assert list(path.parent.iterdir()) == [path]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import os
+import signal
+import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayespatch.cli.terminal import say
 
@@ -18,7 +22,9 @@ except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
 _EXAMPLES = "\n\nExamples\n--------\n"
-_FAILURES = (ValueError, ImportError, OSError, MemoryError)  # of what was given, and told in one sentence
+# Of what was given, and told in one sentence
+_FAILURES = (ValueError, ImportError, OSError, MemoryError, FloatingPointError, RecursionError)
+_INTERRUPTED, _TERMINATED = 130, 143
 
 
 @dataclass
@@ -28,7 +34,16 @@ class _Wishes:
     traceback: bool = False
 
 
-def new_app(commands: Sequence[Callable[..., Any]], about: str, version: str) -> typer.Typer:
+class Group(NamedTuple):
+    """Commands that are called by two words, such as ``casebase import``."""
+
+    about: str
+    commands: Sequence[Callable[..., Any]]
+
+
+def new_app(
+    commands: Sequence[Callable[..., Any]], about: str, version: str, groups: Mapping[str, Group] | None = None
+) -> typer.Typer:
     """The program with its commands, in their order; a docstring's examples stand below its options."""
     wishes = _Wishes()
     app = typer.Typer(
@@ -51,10 +66,24 @@ def new_app(commands: Sequence[Callable[..., Any]], about: str, version: str) ->
     ) -> None:
         wishes.traceback = traceback
 
+    _register(app, commands, wishes)
+    for name, group in (groups or {}).items():
+        inside = typer.Typer(name=name, help=group.about, no_args_is_help=True)
+        _register(inside, group.commands, wishes)
+        app.add_typer(inside, name=name)
+    return app
+
+
+def _register(app: typer.Typer, commands: Sequence[Callable[..., Any]], wishes: _Wishes) -> None:
     for command in commands:
         text, examples = told(command)
-        app.command(help=text, epilog="\n\n".join(["Examples:", *examples]))(_plainly(command, wishes))
-    return app
+        epilog = "\n\n".join(["Examples:", *examples])
+        app.command(command_name(command), help=text, epilog=epilog)(_plainly(command, wishes))
+
+
+def command_name(command: Callable[..., Any]) -> str:
+    """What is typed for a command; an underscore at the end of a function's name keeps it apart from Python's words."""
+    return command.__name__.rstrip("_").replace("_", "-")
 
 
 def told(command: Callable[..., Any]) -> tuple[str, list[str]]:
@@ -68,19 +97,67 @@ def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
-        with _notes():
+        if sys.stdout is None:
+            say("bayespatch: stdout is closed, and there is no place for the result; open it, if only to /dev/null")
+            raise typer.Exit(1)
+        with _notes(), _terminable() as code:
             try:
                 command(*args, **kwargs)
+                sys.stdout.flush()
             except KeyboardInterrupt:
                 say("bayespatch: interrupted; nothing is half-written")
-                raise typer.Exit(130) from None
+                raise typer.Exit(code[-1]) from None
+            except BrokenPipeError:  # whoever read has read enough
+                _close_stdout()
+                raise typer.Exit(1) from None
             except _FAILURES as error:
                 if wishes.traceback:
                     raise
-                say(f"bayespatch: {' '.join(str(error).split())}")
+                say(f"bayespatch: {_sentence(error)}")
+                try:
+                    sys.stdout.flush()
+                except OSError:
+                    _close_stdout()
                 raise typer.Exit(1) from None
 
     return run
+
+
+def _sentence(error: BaseException) -> str:
+    """What is wrong, in one line; some errors of Python's say nothing."""
+    said = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        return said or "out of memory; pass fewer cases, parents or draws, or run it on a larger machine"
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply; pass simple values"
+    return said or type(error).__name__
+
+
+def _close_stdout() -> None:
+    """What is left in the buffer cannot be written; Python would try once more at its end, and say so."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """SIGTERM ends a command as Ctrl-C does, with a last checkpoint where there is one; yields the code to end with."""
+    code = [_INTERRUPTED]
+
+    def stop(*_: Any) -> None:
+        code.append(_TERMINATED)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # others get no signals
+        yield code
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield code
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from bayespatch.cli.options import (
     Force,
     Form,
     Format,
+    HideIds,
     IdColumn,
     Identifier,
     IdentifierColumn,
@@ -28,12 +29,13 @@ from bayespatch.cli.options import (
     MaybeOut,
     ModelFile,
     Query,
+    Raw,
     Row,
     Top,
     Votes,
 )
 from bayespatch.cli.predictions import as_csv, predictions
-from bayespatch.cli.terminal import as_json, say, show, width, working
+from bayespatch.cli.terminal import as_json, say, show, visible, width, working
 from bayespatch.source import features_of, read
 
 
@@ -49,6 +51,8 @@ def predict(
     delimiter: Delimiter = None,
     id_column: IdColumn = None,
     cases: Cases = None,
+    hide_ids: HideIds = False,
+    raw: Raw = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -66,6 +70,8 @@ def predict(
     check_new(force, out)
     loaded = load_model(model, cases)
     X = _read(loaded, data, query, delimiter, id_column)
+    if hide_ids:
+        X = X.reset_index(drop=True)
     with working(f"Predicting {len(X)} cases"):
         found = predictions(loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain)
     if abstain:
@@ -74,7 +80,7 @@ def predict(
     if json:
         write(as_json({"model": str(model), "level": level, "predictions": found}), None)
     if out is not None or not json:
-        write(as_csv(found, named=id_column), out)
+        write(as_csv(found, named=id_column, raw=raw), out)
     if out is not None:
         say(f"{len(found)} predictions are in {out}")
 
@@ -93,6 +99,7 @@ def explain(
     delimiter: Delimiter = None,
     id_column: IdentifierColumn = None,
     cases: Cases = None,
+    hide_ids: HideIds = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -110,14 +117,18 @@ def explain(
         raise usage_error("name the case by one of --row, --id and --json-row")
     check_new(force, out)
     loaded = load_model(model, cases)
+    ids = loaded.ids_
+    if hide_ids:
+        loaded.ids_ = None
     wishes: dict[str, Any] = {"top": top, "level": level}
     if json_row is not None:
         why = loaded.explain(_object(json_row), **wishes)
     elif data is not None:
         X = _read(loaded, data, query, delimiter, id_column)
-        why = loaded.explain(X.iloc[[_place(X, row, identifier, id_column)]], **wishes)
+        place = _place(X, row, identifier, id_column)
+        why = loaded.explain((X.reset_index(drop=True) if hide_ids else X).iloc[[place]], **wishes)
     else:
-        why = loaded.explain_past(_past_row(loaded, row, identifier), known=False, **wishes)
+        why = loaded.explain_past(_past_row(loaded, ids, row, identifier), known=False, **wishes)
     write(_rendered(why, chosen), out)
     if out is not None:
         show({"explanation": str(out)}, json, f"the explanation is in {out}")
@@ -155,7 +166,7 @@ def _format(form: Format | None, out: Path | None, json: bool) -> Format:
 def _object(text: str) -> dict[str, Any]:
     try:
         found = json_text.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"--json-row is not JSON ({error}); pass an object such as '{{\"age\": 61}}'") from error
     if not isinstance(found, dict):
         raise ValueError(f"--json-row is {text[:40]}, which is no object; pass one such as '{{\"age\": 61}}'")
@@ -171,18 +182,18 @@ def _place(X: Any, row: int | None, identifier: str | None, id_column: str | Non
     return _in_range(row, len(X), "the table")
 
 
-def _past_row(model: Any, row: int | None, identifier: str | None) -> int:
+def _past_row(model: Any, ids: tuple[str, ...] | None, row: int | None, identifier: str | None) -> int:
     """The row of the training table that was asked for."""
     if identifier is None:
         return _in_range(row, len(model.x_), "the training table")
-    if model.ids_ is None:
+    if ids is None:
         raise ValueError("the past cases have no identifiers; pass --row, or name the column with --id when you fit")
-    return _found(list(model.ids_), identifier)
+    return _found(list(ids), identifier)
 
 
 def _found(ids: list[str], identifier: str) -> int:
     if identifier not in ids:
-        raise ValueError(f"--id {identifier!r} is none of the {len(ids)} identifiers, such as {ids[0]!r}; correct it")
+        raise ValueError(f"--id {identifier!r} is none of the {len(ids)} identifiers; correct it")
     return ids.index(identifier)
 
 
@@ -196,7 +207,7 @@ def _in_range(row: int | None, n_rows: int, where: str) -> int:
 def _rendered(why: Any, form: Format) -> str | bytes:
     """An explanation in one of its forms."""
     if form is Format.text:
-        return str(why.to_text(width()))
+        return visible(why.to_text(width()))
     if form is Format.json:
         return as_json(why.to_dict())
     if form is Format.html:

@@ -19,6 +19,7 @@ from bayespatch.cli.options import (
     Engine,
     Folds,
     Force,
+    HideIds,
     Hyper,
     HyperRule,
     IdColumn,
@@ -70,13 +71,14 @@ def fit(
     jobs: Jobs = None,
     checkpoint: Checkpoint = None,
     cases: Cases = None,
+    hide_ids: HideIds = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Learn from a table of past cases, and write a model.
 
-    Blank, NA, N/A, NaN, null and ? are missing values. The model holds the past cases, with their identifiers: keep it
-    as you keep them, or put them into a file of their own with --cases.
+    Blank, NA, N/A, NaN, null and ? are missing values. The model holds the past cases, with their identifiers unless
+    you pass --hide-ids: keep it as you keep them, or put them into a file of their own with --cases.
 
     Examples
     --------
@@ -87,6 +89,8 @@ def fit(
     """
     check_new(force, out, cases)
     table = _read(data, query, delimiter, target, regression, id_column, drop)
+    if hide_ids:
+        table = table._replace(X=table.X.reset_index(drop=True))
     settings = _settings(
         categorical, missing, model, parents, n_parents, hyper, engine, chains, draws, warmup, seed, jobs
     )

@@ -167,6 +167,17 @@ Abstain = Annotated[
         help="Leave the prediction of a case empty where the past holds no adequate precedent for it.",
     ),
 ]
+HideIds = Annotated[
+    bool, typer.Option("--hide-ids", help="Call cases by their row, not by their identifier.", rich_help_panel=_OUTPUT)
+]
+Raw = Annotated[
+    bool,
+    typer.Option(
+        "--raw",
+        help="Texts in CSV as they are, also those that a spreadsheet would run.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 Votes = Annotated[bool, typer.Option("--votes", help="Add the neighbors' votes, before calibration.")]
 Row = Annotated[
     int | None,

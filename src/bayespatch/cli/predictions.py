@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from bayespatch.cli.terminal import visible
+
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also as some keyboards write them
 
 
 def predictions(
@@ -52,8 +56,11 @@ def _empty(value: Any) -> Any:
     return [_empty(part) for part in value] if isinstance(value, list) else None
 
 
-def as_csv(found: Sequence[dict[str, Any]], named: str | None = None) -> str:
+def as_csv(found: Sequence[dict[str, Any]], named: str | None = None, raw: bool = False) -> str:
     """The records as lines; a column of identifiers keeps its name.
+
+    Texts that a spreadsheet would take for a formula begin with an apostrophe, and characters that cannot be seen are
+    escapes, unless the `raw` texts are asked for.
 
     >>> print(as_csv([{"row": 0, "class": "yes", "probabilities": {"no": 0.25, "yes": 0.75}}]), end="")
     row,predicted,probability_no,probability_yes
@@ -62,10 +69,28 @@ def as_csv(found: Sequence[dict[str, Any]], named: str | None = None) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     rows = [dict(_flat(one)) for one in found]
-    writer.writerow([named if named and name == "id" else name for name in rows[0]])
+    cell: Callable[[str], str] = str if raw else _cell
+    writer.writerow([cell(named if named and name == "id" else name) for name in rows[0]])
     for row in rows:
-        writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in row.values()])
+        values = [f"{value:.6g}" if isinstance(value, float) else value for value in row.values()]
+        writer.writerow([cell(value) if isinstance(value, str) else value for value in values])
     return text.getvalue()
+
+
+def _cell(text: str) -> str:
+    """A text that is one for a spreadsheet, too.
+
+    >>> _cell("=HYPERLINK(1)"), _cell("-5"), _cell("a-b")
+    ("'=HYPERLINK(1)", '-5', 'a-b')
+    """
+    seen = visible(text).replace("\n", r"\n")
+    if not text.lstrip().startswith(_FORMULA):
+        return seen
+    try:
+        float(text)
+    except ValueError:
+        return f"'{seen}"
+    return seen
 
 
 def _flat(one: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -15,6 +15,7 @@ from bayespatch.cli.options import (
     Draws,
     FolderOut,
     Force,
+    HideIds,
     Hyper,
     HyperRule,
     IntendedUse,
@@ -30,7 +31,6 @@ from bayespatch.cli.options import (
     Warmup,
 )
 from bayespatch.cli.terminal import facts_text, say, show, width, working
-from bayespatch.container import read_manifest
 
 
 def demo(
@@ -79,6 +79,7 @@ def report(
     out: PageOut = Path("model.html"),
     intended_use: IntendedUse = "",
     cases: Cases = None,
+    hide_ids: HideIds = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -92,6 +93,8 @@ def report(
 
     check_new(force, out)
     loaded = load_model(model, cases)
+    if hide_ids:
+        loaded.ids_ = None
     with working("Looking the model over"):
         model_report(loaded, out, intended_use=intended_use)
     show({"report": str(out)}, json, f"the report is in {out}")
@@ -105,6 +108,8 @@ def info(model: ModelFile, json: Json = False) -> None:
     $ bayespatch info model.bpatch
     $ bayespatch info model.bpatch --json
     """
+    from bayespatch.storage import read_manifest
+
     manifest = read_manifest(model)
     show(manifest, json, facts_text(_facts(manifest)))
 
@@ -137,7 +142,7 @@ def _facts(manifest: dict[str, Any]) -> dict[str, str]:
     if manifest["holds"] != "model":
         return {"holds": manifest["holds"], "written by": f"bayespatch {manifest['package']}"}
     sizes, run, mixed = manifest["sizes"], manifest["settings"], manifest["diagnostics"]
-    columns = manifest["schema"]["columns"]
+    columns = manifest["columns"]
     outcome = "a number" if manifest["classes"] is None else f"{sizes['M']} classes"
     kinds = Counter(column["kind"] for column in columns)
     return {

@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+NARROWEST = 60  # columns
+# Control characters but for the end of a line, halves of pairs, separators, what turns the direction of writing, tags
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    r"""A text in which nothing acts on the terminal or hides: escapes for what is no letter, but for the end of a line.
+
+    Control characters can move the cursor, set colors and titles, or run what a terminal has been told to; characters
+    that turn the direction of writing make a text read as another one.
+
+    Examples
+    --------
+    >>> print(visible("\x1b[31mred, \u202efdp.exe"))
+    \x1b[31mred, \u202efdp.exe
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
 
 def say(text: str) -> None:
     """A line for the person at the terminal."""
-    print(text, file=sys.stderr, flush=True)
+    if sys.stderr is not None:
+        print(visible(text), file=sys.stderr, flush=True)
 
 
 def width() -> int:
-    """Columns of the terminal; a wide one where nobody watches."""
-    return shutil.get_terminal_size((120, 24)).columns
+    """Columns of the terminal, as many as a table needs at least; many where nobody watches."""
+    return max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
 
 
 def as_json(document: Any) -> str:
-    """A document for programs."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    """A document for programs, which a person may look at."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", r"\u007f"), text)
 
 
 def show(document: Mapping[str, Any], as_document: bool, text: str) -> None:
     """The result of a command, for a program or for a person."""
-    print(as_json(document) if as_document else text)
+    print(as_json(document) if as_document else visible(text))
 
 
 @contextmanager
@@ -38,8 +61,9 @@ def working(text: str) -> Iterator[None]:
         yield
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(f"{text} ..."):
+    with Console(stderr=True).status(Text(f"{visible(text)} ...")):  # a text: brackets are no markup
         yield
 
 
@@ -58,14 +82,16 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as wide as it needs to be; all but the first column are set to the right."""
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(*headings, box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(*(escape(visible(heading)) for heading in headings), box=box.SIMPLE_HEAD, show_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
-        table.add_row(*(text.replace("[", r"\[") for text in row))
-    console = Console(width=max(width(), 60), color_system=None)
+        table.add_row(*(Text(visible(text)) for text in row))
+    console = Console(width=width(), color_system=None)
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())

@@ -125,6 +125,10 @@ def _id_text(key: Any) -> str:
 def _read_array(table: Any) -> PlainTable:
     if hasattr(table, "toarray"):
         raise ValueError("a sparse matrix cannot be read as a table; pass X.toarray()")
+    if isinstance(table, np.ma.MaskedArray):  # what lies below a mask is not a value
+        mask = np.ma.getmaskarray(table)
+        table = table.data.astype(np.float64 if table.dtype.kind in "iuf" else object)
+        table[mask] = np.nan if table.dtype.kind == "f" else None
     try:
         array = np.asarray(table)
     except (TypeError, ValueError):  # rows of different lengths, or values that are sequences

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from bayespatch.model import Data, Latent, Model
 
+FARTHEST = 1e9  # from 0, of any number in a state: logits of the smallest Beta shapes that are allowed are nearer
+
 
 class Observation(NamedTuple):
     """What is kept of a chain after a sweep."""
@@ -122,6 +124,10 @@ class Engine(ABC):
                 raise ValueError(
                     f"{name} is {found.dtype} of shape {found.shape}, and should be {array.dtype} of {array.shape}"
                 )
+            if found.dtype.kind == "f" and not np.all(np.abs(found) <= FARTHEST):  # nor NaN
+                raise ValueError(f"{name} has values that are not finite, or beyond {FARTHEST:g}")
+        if "n_sweeps" in arrays and not 0 <= int(arrays["n_sweeps"]) < 2**53:
+            raise ValueError(f"the state has been swept {int(arrays['n_sweeps'])} times")
         if (int(arrays["seed"]), int(arrays["chain"])) != (state.seed, state.chain):
             raise ValueError(f"the state is of chain {arrays['chain']} with seed {arrays['seed']}")
 

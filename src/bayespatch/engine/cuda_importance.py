@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numba import cuda, float64, int32, uint64
 
 from bayespatch.engine.cuda_case import chance_at
-from bayespatch.engine.importance import beta_shape, set_importance, softplus
+from bayespatch.engine.importance import MOST_STEPS, beta_shape, set_importance, softplus, steps_to_the_left
 from bayespatch.engine.special import digamma, log_beta, trigamma
 from bayespatch.engine.streams import (
     compiled,
@@ -303,29 +303,36 @@ def draw_q(chain, prior, key):
     logit = chain.logit_q[j]
     log = part_of_density(chain, prior.sigma2, logit, j, most, t, n_threads)
     level = log_prior_q(prior, logit, j) + block_sum(buffer, log) + math.log(uniform_positive(rng))
-    left = logit - uniform(rng)
+    u = uniform(rng)
+    left = logit - u
     right = left + 1.0
-    while True:
+    n_left = steps_to_the_left(u)
+    n_right = MOST_STEPS - 1 - n_left
+    while n_left > 0:
         log = part_of_density(chain, prior.sigma2, left, j, most, t, n_threads)
         if not log_prior_q(prior, left, j) + block_sum(buffer, log) > level:
             break
         left -= 1.0
-    while True:
+        n_left -= 1
+    while n_right > 0:
         log = part_of_density(chain, prior.sigma2, right, j, most, t, n_threads)
         if not log_prior_q(prior, right, j) + block_sum(buffer, log) > level:
             break
         right += 1.0
-    while True:
+        n_right -= 1
+    found = logit
+    for _ in range(MOST_STEPS):
         new = left + uniform(rng) * (right - left)
         log = part_of_density(chain, prior.sigma2, new, j, most, t, n_threads)
         if log_prior_q(prior, new, j) + block_sum(buffer, log) > level:
+            found = new
             break
         if new < logit:
             left = new
         else:
             right = new
     if t == 0:
-        chain.logit_q[j] = new
+        chain.logit_q[j] = found
 
 
 @compiled

@@ -20,6 +20,8 @@ import numpy as np
 from bayespatch.engine.streams import compiled, inlined, key_of, logit_beta, open_stream, uniform, uniform_positive
 from bayespatch.engine.votes import OFF, ON, PARENT_MISSING, VOTE_OFF, VOTE_ON
 
+MOST_STEPS = 512  # of a slice, out and in; an interval of an ordinary posterior is a dozen wide
+
 
 @inlined
 def softplus(v):
@@ -96,18 +98,34 @@ def log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n):
     return log
 
 
+@inlined
+def steps_to_the_left(u):
+    """How many of the `MOST_STEPS` may go to the left: uniform, and so that any point of an interval would have led to
+    that interval as often (Neal, 2003, figure 3). `u` also places the interval, by its leading bits; this takes others.
+    """
+    return int(MOST_STEPS * (u * 2.0**26 - math.floor(u * 2.0**26)))
+
+
 @compiled
 def slice_logit_q(rng, logit, gamma, sigma1, sigma2, above_s, above_n):
-    """One slice-sampling step (Neal, 2003: stepping out, then shrinking)."""
+    """One slice-sampling step (Neal, 2003: stepping out, then shrinking), of a bounded number of evaluations.
+
+    A density that is nearly flat over thousands of units (a Beta shape near 0) is crossed in several sweeps. Where no
+    point but the present one is left, by rounding, the chain stays.
+    """
     level = log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n) + math.log(uniform_positive(rng))
-    width = 1.0
-    left = logit - width * uniform(rng)
-    right = left + width
-    while log_density_of_logit_q(left, gamma, sigma1, sigma2, above_s, above_n) > level:
-        left -= width
-    while log_density_of_logit_q(right, gamma, sigma1, sigma2, above_s, above_n) > level:
-        right += width
-    while True:
+    u = uniform(rng)
+    left = logit - u
+    right = left + 1.0
+    n_left = steps_to_the_left(u)
+    n_right = MOST_STEPS - 1 - n_left
+    while n_left > 0 and log_density_of_logit_q(left, gamma, sigma1, sigma2, above_s, above_n) > level:
+        left -= 1.0
+        n_left -= 1
+    while n_right > 0 and log_density_of_logit_q(right, gamma, sigma1, sigma2, above_s, above_n) > level:
+        right += 1.0
+        n_right -= 1
+    for _ in range(MOST_STEPS):
         new = left + uniform(rng) * (right - left)
         if log_density_of_logit_q(new, gamma, sigma1, sigma2, above_s, above_n) > level:
             return new
@@ -115,6 +133,7 @@ def slice_logit_q(rng, logit, gamma, sigma1, sigma2, above_s, above_n):
             left = new
         else:
             right = new
+    return logit
 
 
 @compiled

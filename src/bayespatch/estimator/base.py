@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -17,11 +18,13 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_choice, check_count, check_flag, check_model
+from bayespatch.check import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
 from bayespatch.checkpoint import check_folder
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.explaining import Explaining
+from bayespatch.estimator.snapshot import read_at_once
+from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
 from bayespatch.metropolis import Shape
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
@@ -88,6 +91,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     hyper_: Hyperparameters
     tuning_: Tuning | None
 
+    save = read_at_once(Storable.save)
+
+    @read_at_once
     def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
         """The past cases that matter most to each row, how strongly, and through which features.
 
@@ -138,6 +144,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             check_flag(name, getattr(self, name))
         for name, at_least in {"chains": 1, "draws": 1, "warmup": 0, "thin": 1}.items():
             check_count(name, getattr(self, name), at_least=at_least)
+        if self.transductive:
+            check_sweeps(self.warmup, self.draws, self.thin)
         check_choice("engine", self.engine, ("auto", *ENGINES))
         if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
             raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
@@ -178,7 +186,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """As joblib counts, -1 is all cores and -2 all but one; but None is all, too."""
         if self.n_jobs is None:
             return available_cores()
-        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-(2**31))
+        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-MOST_THREADS, at_most=MOST_THREADS)
         if n_jobs == 0:
             raise ValueError("n_jobs=0 leaves nobody to do the work; pass a number of threads, or -1 for all cores")
         return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
@@ -255,6 +263,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "tuning_": None if given is not None else tuning,
             "parents_": parents,
             "cases_": cases,
+            "salt_": secrets.token_bytes(32),
             "x_": encoded.x,
             "y_": y,
             "values_": encoded.values,
@@ -388,6 +397,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 UnseenValueWarning,
                 stacklevel=5,
             )
+        warn_out_of_range(self.schema_, encoded.values, ranges(self.schema_, self.values_), stacklevel=4)
         n = len(encoded.x)
         past = self._past()
         known = np.full(n, HIDDEN) if y is None else self._codes_of(y, n)

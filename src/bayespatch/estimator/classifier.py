@@ -14,10 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_flag
+from bayespatch.check import check_class_weights, check_classes, check_finite, check_flag, refuse_masked
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import check_abstain
+from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.model import Hyperparameters
 from bayespatch.pool import Pool
 from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion
@@ -217,6 +218,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         }
         return cls(model=model, n_parents=n_parents, **settings)
 
+    @built_aside
     def fit(self, X: Any, y: ArrayLike) -> PatchworkClassifier:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
@@ -249,6 +251,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         self._check_table(X, y)
         classes, codes = _read_classes(y)
         weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        check_class_weights(weights, classes)
         seed = int(check_random_state(self.random_state).randint(2**31))
         learned = self._learn(X, codes, len(classes), seed, class_weight=weights)
         if not self.calibrate:
@@ -265,6 +268,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             setattr(self, name, value)
         return self
 
+    @read_at_once
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class: the neighbors' votes, calibrated, and pooled with the second opinion.
 
@@ -282,7 +286,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         >>> bool(p[0, 0] > 0.8), bool(p[1, 0] < 0.2)
         (True, True)
         """
-        return self._pooled(X, np.concatenate([part.mean_votes() for part in self._predictions(X)]))
+        votes = np.concatenate([part.mean_votes() for part in self._predictions(X)])
+        return check_finite("the probability", self._pooled(X, votes))
 
     def _pooled(self, X: Any, votes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities of the rows, (n, M), from the votes on them and the second opinion."""
@@ -296,6 +301,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         own = self.schema_.encode(X).values if isinstance(self.opinion_, AdditiveScore) else X
         return np.asarray(self.opinion_.predict_proba(own))
 
+    @read_at_once
     def predict_opinions(self, X: Any) -> dict[str, NDArray[np.float64]]:
         """What each opinion says alone, beside the pool of both.
 
@@ -319,6 +325,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         precedents, additive = self.calibration_.apply(votes), self._opinion_on(X)
         return {"precedents": precedents, "additive": additive, "pool": self.pool_.combine(additive, precedents)}
 
+    @read_at_once
     def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
         """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
 
@@ -355,6 +362,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         classes[self._percentiles(parts) <= quantile] = None
         return classes
 
+    @read_at_once
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Credible intervals of the class probabilities.
 
@@ -388,6 +396,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             additive = self.opinion_.predict_interval(self.schema_.encode(X).values, level)
         return self.pool_.interval(self._opinion_on(X), additive, self.calibration_.apply(votes), ends, level)
 
+    @read_at_once
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
         """Share of the neighbors' votes for each class, before calibration.
 
@@ -446,10 +455,11 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
 
 def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The classes in order, and the place among them of the class of each case."""
+    refuse_masked("y", y)
     labels = column_or_1d(y, warn=True)
     check_classification_targets(labels)
     encoder = LabelEncoder()
-    return encoder.fit(labels).classes_, encoder.transform(labels).astype(np.int64)
+    return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 
 
 def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:

@@ -15,6 +15,7 @@ from bayespatch.calibrate import Calibration
 from bayespatch.check import check_count, check_flag
 from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema, changed_row, describe_values, read_row
+from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain import Cases, Explanation, Past, SecondOpinion, WhatIf, explain_cases
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.summarize import summarize
@@ -57,6 +58,7 @@ class Explaining(ABC):
     def diagnostics_(self) -> Diagnostics:
         """Whether the chains have mixed."""
 
+    @read_at_once
     def explain(
         self,
         row: Any,
@@ -107,6 +109,7 @@ class Explaining(ABC):
             self._explanations(table, None if y is None else [y], wishes, check_flag("exclude_self", exclude_self))
         )
 
+    @read_at_once
     def explain_all(
         self,
         X: Any,
@@ -151,6 +154,7 @@ class Explaining(ABC):
         wishes["reliance"] = check_flag("reliance", reliance)
         return list(self._explanations(X, y, wishes, check_flag("exclude_self", exclude_self)))
 
+    @read_at_once
     def explain_past(
         self,
         row: int,
@@ -189,6 +193,11 @@ class Explaining(ABC):
         row = check_count("row", row, at_least=0)
         if row >= len(self.x_):
             raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {len(self.x_) - 1}")
+        if not self.may_be_shown(row):
+            raise ValueError(
+                f"row={row} is not among the parents, and only these may be shown; pass one of parents_, or fit with "
+                f"this row among the parents"
+            )
         wishes = self._wishes(top, level, quantile, error)
         past = self._told_past(self.parents_)
         codes = self.y_[[row]] if check_flag("known", known) else np.array([HIDDEN])
@@ -203,6 +212,23 @@ class Explaining(ABC):
         second = self._second_opinion_of_past(np.array([row]))
         return next(explain_cases(self.posterior_, case, words, past, same=np.array([row]), second=second, **wishes))
 
+    def may_be_shown(self, row: int) -> bool:
+        """Whether a row of the training table may appear in anything that is shown: only the parents may.
+
+        This is the one rule; explanations, reports and pictures of past cases all obey it.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(parents=[0, 1, 2, 3], draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> clf.may_be_shown(3), clf.may_be_shown(4)
+        (True, False)
+        """
+        check_is_fitted(self)
+        return self._told_past(self.parents_).may_be_shown(row)
+
+    @read_at_once
     def what_if(
         self,
         row: Any,
@@ -246,6 +272,7 @@ class Explaining(ABC):
         before, after = (next(self._explanations(t, None, wishes, same=same)) for t in (table, other))
         return WhatIf(before, after)
 
+    @read_at_once
     def overview(self, *, quantile: float = QUANTILE) -> Overview:
         """The model as a whole: what matters, which past cases vote most, how good predictions are, and for whom.
 
@@ -272,6 +299,7 @@ class Explaining(ABC):
         check_is_fitted(self)
         return summarize(self, self._told_past(self.parents_), _check_share("quantile", quantile))
 
+    @read_at_once
     def report(self, path: str | PathLike[str]) -> None:
         """Write a page about the model: data, settings, how good it is and for whom, intended use and limits.
 
@@ -328,6 +356,7 @@ class Explaining(ABC):
             self.pool_,
             self.opinion_.predict_interval(values, level),
             self.opinion_.points(values)[:, :, -1],
+            base=self.opinion_.base,
         )
 
     def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:

@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_choice, check_count
+from bayespatch.check import LARGEST_OUTCOME, check_choice, check_count, check_finite, refuse_masked
 from bayespatch.dressing import (
     Dressing,
     OutcomeGroups,
@@ -25,6 +25,7 @@ from bayespatch.encode import EncodedTable, Schema
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Patchwork
+from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.explain import Past, SecondOpinion
 from bayespatch.model import Data, Hyperparameters
 from bayespatch.pool import Pool
@@ -189,6 +190,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.progress = progress
         self.checkpoint = checkpoint
 
+    @built_aside
     def fit(self, X: Any, y: ArrayLike) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
@@ -233,6 +235,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             setattr(self, name, value)
         return self
 
+    @read_at_once
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The mean of the outcome.
 
@@ -251,10 +254,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         precedents = np.concatenate(
             [self.dressing_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)]
         )
-        if self.pool_ is None:
-            return precedents
-        return self.pool_.combine(self.opinion_.predict(self.schema_.encode(X).values), precedents)
+        if self.pool_ is not None:
+            precedents = self.pool_.combine(self.opinion_.predict(self.schema_.encode(X).values), precedents)
+        return check_finite("the prediction", precedents)
 
+    @read_at_once
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
         """Quantiles of the outcome.
 
@@ -280,8 +284,10 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         """
         asked = _read_levels(levels)
         weights = np.concatenate(list(self._weights_of(X)))
-        return self._quantiles(weights, self.parents_, self.schema_.encode(X).values, asked)
+        found = self._quantiles(weights, self.parents_, self.schema_.encode(X).values, asked)
+        return check_finite("the prediction", found)
 
+    @read_at_once
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Intervals in which the outcome lies with the probability `level`, and on either side with the same.
 
@@ -444,7 +450,10 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
 def _read_outcomes(y: ArrayLike) -> NDArray[np.float64]:
     """Finite numbers, one after the other."""
+    refuse_masked("y", y)
     numbers = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    if np.abs(numbers).max(initial=0.0) > LARGEST_OUTCOME:
+        raise ValueError(f"y has outcomes beyond {LARGEST_OUTCOME:g}; pass them in a larger unit")
     return np.asarray(numbers)
 
 

@@ -88,7 +88,6 @@ def _about(model: FittedModel, past: Past) -> dict[str, Any]:
         "features": len(model.schema_.columns),
         "missing": model.schema_.missing,
         "tuned": model.tuning_ is not None,
-        "firm_priors": model.tuning_ is not None,
         "second_opinion": getattr(model, "second_opinion", None) is not None,
         "is_number": past.read_number is not None,
         "chains": posterior.n_chains,
@@ -204,6 +203,7 @@ def _influential(model: FittedModel, past: Past, percentiles: NDArray[np.float64
         PastCase(row, past.named(row), past.outcomes[row], float(neighbors[b]), usual.get(row))
         for b in most_influential(model.posterior_.z_mean, _TOP).tolist()
         for row in [int(model.parents_[b])]
+        if past.may_be_shown(row)
     )
 
 
@@ -211,7 +211,8 @@ def _unusual(model: FittedModel, past: Past, percentiles: NDArray[np.float64]) -
     neighbors = dict(
         zip(model.parents_.tolist(), model.posterior_.z_mean.sum(axis=0, dtype=float).tolist(), strict=True)
     )
-    order = np.argsort(percentiles, kind="stable")[:_TOP]
+    order = np.argsort(percentiles, kind="stable")
+    order = order[[past.may_be_shown(row) for row in model.review_.rows[order].tolist()]][:_TOP]
     rows = model.review_.rows[order].tolist()
     return tuple(
         PastCase(row, past.named(row), past.outcomes[row], neighbors.get(row), p)

@@ -10,9 +10,9 @@ from importlib.resources import files
 from os import PathLike
 from typing import Any
 
-from bayespatch.container import check_writable, replacing
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.overview import Overview
+from bayespatch.files import check_writable, replacing
 
 Path = str | PathLike[str]
 Data = Mapping[str, Any]

@@ -1,13 +1,17 @@
-"""The answer of a database to a query: SQLite, PostgreSQL or DuckDB through their usual drivers, only ever reading."""
+"""The answer of a database to a query: SQLite, PostgreSQL or DuckDB through their usual drivers, only ever reading.
+
+One SELECT, and nothing else, is what a query can be: each database is asked in the way in which it can do no other
+thing. What a role may do in PostgreSQL by calling functions is for its administrator to say.
+A URL is taken apart and never searched for passwords: what is shown of it is put together from the parts that are none.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from bayespatch.source.frame import frame_of, refuse
 
@@ -15,6 +19,25 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _MEMORY = ":memory:"
+# What may follow the question mark of a URL of PostgreSQL: libpq's own words
+_OPTIONS = frozenset(
+    (
+        *("host", "hostaddr", "port", "dbname", "user", "password", "passfile", "service", "options"),
+        *("connect_timeout", "client_encoding", "application_name", "keepalives", "target_session_attrs"),
+        *("sslmode", "sslcert", "sslkey", "sslpassword", "sslrootcert", "sslcrl", "sslcrldir", "channel_binding"),
+        *("gssencmode", "krbsrvname", "require_auth"),
+    )
+)
+_SECRETS = ("password", "sslpassword")
+
+
+class Address(NamedTuple):
+    """Where a database is: how that is shown, the way to it, and what no message may repeat."""
+
+    shown: str
+    path: str = ""  # of a file
+    options: dict[str, str] = {}  # noqa: RUF012  # of a server; nobody changes it
+    secrets: tuple[str, ...] = ()
 
 
 class Answer(NamedTuple):
@@ -33,52 +56,74 @@ def read_query(url: str, query: str | None) -> DataFrame:
         ``sqlite:///cases.db`` (a fourth slash begins an absolute path), ``postgresql://user@host/name`` or
         ``duckdb:///cases.duckdb``; ``duckdb://`` alone is a database in memory, whose queries can read files.
     query : str
-        A SELECT.
+        A single SELECT: databases are read and never written.
     """
-    scheme, _, rest = url.partition("://")
-    source = re.sub(r"://([^:/@]*):[^@]*@", r"://\1:***@", url)  # a password is nobody's business
-    if scheme.lower() not in _ASKED:
-        raise refuse(source, f"{scheme}:// is not known; pass sqlite:///, postgresql:// or duckdb:///")
+    scheme = url.partition("://")[0].lower()
+    if scheme not in _ASKED:
+        raise refuse(f"{scheme}://***", f"{scheme}:// is not known; pass sqlite:///, postgresql:// or duckdb:///")
+    address = _server(url) if scheme.startswith("postgres") else _file(scheme, url)
     if query is None or not query.strip():
-        raise refuse(source, "a database needs a query; pass one: --query 'SELECT ...'")
+        raise refuse(address.shown, "a database needs a query; pass one: --query 'SELECT ...'")
     try:
-        answer = _ASKED[scheme.lower()](source, url, rest, query)
+        answer = _ASKED[scheme](address, query)
     except (ImportError, ValueError):
         raise
     except Exception as error:  # every driver has errors of its own; none of them is ours
         said = str(error).strip().partition("\n")[0]
-        raise refuse(source, f"the database refuses ({said}); correct the URL or the query") from error
+        if any(secret in str(error) for secret in address.secrets):
+            said = "its answer repeats a part of the URL that may be a password, and is not shown"
+        raise refuse(address.shown, f"the database refuses ({said}); correct the URL or the query") from None
     if answer.names is None:
-        raise refuse(source, "the query returns no table; pass a SELECT")
-    return frame_of(source, answer.names, answer.rows)
+        raise refuse(address.shown, "the query returns no table; pass a SELECT")
+    return frame_of(address.shown, answer.names, answer.rows)
 
 
-def _ask_sqlite(source: str, url: str, rest: str, query: str) -> Answer:
+def _ask_sqlite(address: Address, query: str) -> Answer:
+    """Nothing is allowed but to select, to read columns and to call functions."""
     import sqlite3
 
-    path = _file(source, rest)
-    with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
-        return _answer(connection.execute(query))
+    allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+    _check_there(address)
+    with closing(sqlite3.connect(f"file:{quote(address.path)}?mode=ro", uri=True)) as connection:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # other files, which VACUUM INTO would make as well
+        connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY)
+        try:
+            return _answer(connection.execute(query))
+        except sqlite3.DatabaseError as error:
+            if any(word in str(error) for word in ("not authorized", "prohibited", "authorization denied")):
+                raise refuse(address.shown, f"the query does more than to read ({error}); pass a SELECT") from None
+            raise
 
 
-def _ask_postgresql(source: str, url: str, rest: str, query: str) -> Answer:
+def _ask_postgresql(address: Address, query: str) -> Answer:
+    """A cursor can be declared for a single SELECT and for nothing else; the transaction can only read."""
     try:
         import psycopg
     except ImportError as error:
         raise ImportError('postgresql:// needs psycopg: pip install "bayespatch[sql]"') from error
-    with psycopg.connect(f"postgresql://{rest}", connect_timeout=10) as connection:
+    with psycopg.connect(**{"connect_timeout": "10", **address.options}) as connection:  # type: ignore[arg-type]
         connection.read_only = True
-        return _answer(connection.execute(query.encode()))
+        with connection.cursor("bayespatch") as cursor:
+            return _answer(cursor.execute(query.encode()))
 
 
-def _ask_duckdb(source: str, url: str, rest: str, query: str) -> Answer:
+def _ask_duckdb(address: Address, query: str) -> Answer:
+    """A single SELECT; beside a file of its own it can see no other, and in memory it can read files but not write."""
     try:
         import duckdb
     except ImportError as error:
         raise ImportError('duckdb:// needs duckdb: pip install "bayespatch[sql]"') from error
-    in_memory = rest.lstrip("/") in ("", _MEMORY)
-    path = _MEMORY if in_memory else _file(source, rest)
-    with closing(duckdb.connect(path, read_only=not in_memory)) as connection:
+    in_memory = address.path in ("", _MEMORY)
+    if not in_memory:
+        _check_there(address)
+    statements = duckdb.extract_statements(query)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise refuse(address.shown, "the query is not one SELECT; databases are only read: pass a single SELECT")
+    config: dict[str, Any] = {"autoinstall_known_extensions": "false", "allow_community_extensions": "false"}
+    if not in_memory:
+        config["enable_external_access"] = "false"
+    path = _MEMORY if in_memory else address.path
+    with closing(duckdb.connect(path, read_only=not in_memory, config=config)) as connection:
         return _answer(connection.execute(query))
 
 
@@ -89,15 +134,55 @@ def _answer(cursor: Any) -> Answer:
     return Answer([str(column[0]) for column in cursor.description], cursor.fetchall())
 
 
-def _file(source: str, rest: str) -> str:
-    """The path behind the third slash."""
-    path = unquote(rest.partition("?")[0]).removeprefix("/")
-    if not path or not os.path.isfile(path):
-        raise refuse(source, f"there is no file {path!r}; correct it (a fourth slash begins an absolute path)")
-    return path
+def _file(scheme: str, url: str) -> Address:
+    """The path behind the third slash; what follows a question mark is left out."""
+    host, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    if host and not (scheme == "duckdb" and host == _MEMORY):
+        raise refuse(f"{scheme}://***", f"a file has no host; pass {scheme}:///FILE (a fourth slash: from the root)")
+    path = unquote(path)
+    return Address(f"{scheme}:///{path}", path)
 
 
-_ASKED: dict[str, Callable[[str, str, str, str], Answer]] = {
+def _check_there(address: Address) -> None:
+    if not address.path or not os.path.isfile(address.path):
+        wrong = f"there is no file {address.path!r}; correct it (a fourth slash begins an absolute path)"
+        raise refuse(address.shown, wrong)
+
+
+def _server(url: str) -> Address:
+    """User, password, host, port, database and options, each by itself."""
+    hidden = "postgresql://***"
+    unclear = (
+        "the URL cannot be read; pass postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in the password write "
+        "%40 for @, %3A for :, %2F for /, %3F for ?, %23 for # and %25 for %"
+    )
+    try:
+        parts = urlsplit(url)
+        named = {"host": parts.hostname, "user": parts.username, "password": parts.password}
+        port, database = parts.port, unquote(parts.path).removeprefix("/")
+        given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError:
+        raise refuse(hidden, unclear) from None
+    if "@" in database or "/" in database or parts.fragment:  # a password that was cut in two
+        raise refuse(hidden, unclear)
+    if not set(given) <= _OPTIONS:
+        raise refuse(hidden, f"an option behind the ? is not known; known are {', '.join(sorted(_OPTIONS))}")
+    options = {name: unquote(value) for name, value in named.items() if value}
+    options |= {"port": str(port)} if port is not None else {}
+    options |= {"dbname": database} if database else {}
+    options |= given
+    secrets = [options[name] for name in _SECRETS if options.get(name)]
+    secrets += [quote(secret, safe="") for secret in secrets] + [parts.password or ""]
+    if "@" not in parts.netloc and port is not None:  # where the @ was forgotten, this is no port
+        secrets.append(str(port))
+    user = f"{options['user']}@" if "user" in options else ""
+    shown = f"postgresql://{user}{parts.hostname or ''}/{options.get('dbname', '')}"
+    if any(secret in shown for secret in secrets if secret):
+        shown = hidden
+    return Address(shown, options=options, secrets=tuple(secret for secret in secrets if secret))
+
+
+_ASKED: dict[str, Callable[[Address, str], Answer]] = {
     "sqlite": _ask_sqlite,
     "postgresql": _ask_postgresql,
     "postgres": _ask_postgresql,

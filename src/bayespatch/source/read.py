@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from bayespatch.memory import available_memory, shown_bytes
 from bayespatch.source.columnar import BEGINNINGS, read_columnar
 from bayespatch.source.database import read_query
 from bayespatch.source.delimited import read_delimited
@@ -13,6 +15,8 @@ from bayespatch.source.frame import refuse
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+_TIMES = 3  # the memory that a table takes while it is read, over the size of its file, at the least
 
 
 def read(
@@ -49,19 +53,33 @@ def read(
     if "://" in where:
         return read_query(where, query)
     source = repr(where)
+    if "\0" in where:
+        raise refuse(source, "cannot be read (a path has no zero byte); correct the path")
     if query is not None:
         raise refuse(source, "a --query is for a database; pass a URL such as sqlite:///cases.db, or leave it out")
     if os.path.isdir(where):
         raise refuse(source, "is a folder; pass a file in it")
     try:
+        state = os.stat(where)
+        _check_file(source, state)
         with open(where, "rb") as file:
             beginning = file.read(8)
             layouts = [layout for magic, layout in BEGINNINGS.items() if beginning.startswith(magic)]
-            data = b"" if layouts else beginning + file.read()
+            data = b"" if layouts else beginning + file.read(state.st_size)
     except FileNotFoundError as error:
         raise refuse(source, "there is no such file; correct the path") from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise refuse(source, f"cannot be read ({error}); correct the path") from error
     if layouts:
         return read_columnar(source, where, layouts[0])
     return read_delimited(source, data, delimiter=delimiter, texts=texts)
+
+
+def _check_file(source: str, state: os.stat_result) -> None:
+    """A file that has an end, and that fits into the memory."""
+    if not stat.S_ISREG(state.st_mode):
+        raise refuse(source, "is a device or a pipe and not a file; write what it gives to a file, and pass that")
+    available = available_memory()
+    if available is not None and _TIMES * state.st_size > available:
+        wrong = f"is {shown_bytes(state.st_size)} large, and {shown_bytes(available)} of memory are available"
+        raise refuse(source, f"{wrong}; pass fewer rows or columns, or a database and a --query")

@@ -1,7 +1,7 @@
 """Saving and loading a fitted estimator, without executing code.
 
 The file itself is ``bayespatch.container``; ``plain`` turns parameters into JSON, ``arrays`` says what each array must
-be, ``model`` what a model is: one file, or two where the past cases are stored apart.
+be, ``kept`` what a file may hold without the past cases, ``believe`` checks it all, ``model`` is a file, or two.
 
 >>> import os, tempfile, bayespatch
 >>> clf = bayespatch.PatchworkClassifier(draws=50, warmup=50, random_state=0).fit([[0], [1]] * 9, [0, 1] * 9)
@@ -12,7 +12,7 @@ be, ``model`` what a model is: one file, or two where the past cases are stored 
 array([1])
 """
 
-from bayespatch.container import StorageError, read_manifest
-from bayespatch.storage.model import LeftOut, Storable, load, save
+from bayespatch.files import StorageError
+from bayespatch.storage.model import LeftOut, Storable, load, read_manifest, save
 
 __all__ = ["LeftOut", "Storable", "StorageError", "load", "read_manifest", "save"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +11,9 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from bayespatch.check import LARGEST_OUTCOME
 from bayespatch.container import Part
+from bayespatch.storage.kept import Kept, kept_of
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -27,35 +28,45 @@ class Kind(NamedTuple):
     low: float = 0.0
     high: float = 1.0
     nan: bool = False
+    rounding: float = 0.0  # by how much a mean may leave the range
 
 
-# n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases reviewed
-SIZES = ("n", "N", "S", "P", "M", "C", "D", "R")
-POSTERIOR = {
-    "q": Kind("float64", "CDP"),
-    "q_tilde": Kind("float32", "CDSP"),
-    "z_mean": Kind("float32", "NS"),
-    "votes_mean": Kind("float64", "NM"),
-    "n_neighbors": Kind("int32", "CDN", high=math.inf),
-    "log_joint": Kind("float64", "CD", -math.inf, math.inf),
-    "kept_w_mean": Kind("float32", "NSP"),
-    "kept_votes": Kind("float32", "CDNM"),
-}
+# n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases reviewed,
+# T: steps of the importances' own chains (0: they have none), Q: P + 2, s: bytes of the salt
+SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T")
+# Of every array, by the name of its attribute; `kept` says which of them need the past cases beside them.
 ARRAYS = {
-    **POSTERIOR,
-    "parents": Kind("int64", "S", high=math.inf),
-    "cases": Kind("int64", "N", high=math.inf),
-    "review_rows": Kind("int64", "R", high=math.inf),
-    "review_votes": Kind("float64", "RM"),
-    "review_familiarity": Kind("float64", "R", -math.inf, math.inf),
+    "posterior_.q": Kind("float64", "CDP"),
+    "posterior_.steps": Kind("float64", "CTQ", -math.inf, math.inf),
+    "posterior_.q_tilde": Kind("float32", "CDSP"),
+    "posterior_.z_mean": Kind("float32", "NS", rounding=_ROUNDING),
+    "posterior_.votes_mean": Kind("float64", "NM", rounding=_ROUNDING),
+    "posterior_.n_neighbors": Kind("int32", "CDN", high=math.inf),
+    "posterior_.log_joint": Kind("float64", "CD", -math.inf, math.inf),
+    "posterior_.kept_w_mean": Kind("float32", "NSP", rounding=_ROUNDING),
+    "posterior_.kept_votes": Kind("float32", "CDNM", rounding=_ROUNDING),
+    "parents_": Kind("int64", "S", high=math.inf),
+    "cases_": Kind("int64", "N", high=math.inf),
+    "review_.rows": Kind("int64", "R", high=math.inf),
+    "review_.votes": Kind("float64", "RM", rounding=_ROUNDING),
+    "review_.familiarity": Kind("float64", "R", -math.inf, math.inf),
+    "x_": Kind("float64", "nP", -math.inf, math.inf, nan=True),
+    "y_": Kind("int64", "n", -1, math.inf),
+    "values_": Kind("float64", "nP", -math.inf, math.inf, nan=True),
+    "outcomes_": Kind("float64", "n", -LARGEST_OUTCOME, LARGEST_OUTCOME),
+    "salt_": Kind("uint8", "s", high=255),
 }
-CASES = {
-    "x": Kind("float64", "nP", -math.inf, math.inf, nan=True),
-    "y": Kind("int64", "n", -1, math.inf),
-    "values": Kind("float64", "nP", -math.inf, math.inf, nan=True),
-}
-CASES_OF_REGRESSORS = {**CASES, "outcomes": Kind("float64", "n", -math.inf, math.inf)}
-_OPTIONAL = frozenset({"kept_w_mean", "kept_votes"})
+SALT_BYTES = 32
+OPTIONAL = frozenset({"posterior_.kept_w_mean", "posterior_.kept_votes", "posterior_.steps"})
+_MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
+
+
+def kinds_of(kept: Kept, regressor: bool) -> dict[str, Kind]:
+    """The arrays that are stored there."""
+    kinds = {name: kind for name, kind in ARRAYS.items() if kept_of(name) is kept}
+    if not regressor:
+        kinds.pop("outcomes_", None)
+    return kinds
 
 
 def in_their_types(arrays: Mapping[str, NDArray[Any] | None], kinds: Mapping[str, Kind]) -> Arrays:
@@ -71,40 +82,48 @@ def packed(arrays: Arrays) -> bytes:
 
 def unpacked(part: Part) -> Arrays:
     """The arrays that `packed` was given."""
+    if len(part) < 8 or int.from_bytes(part[:8], "little") > _MOST_HEADER:
+        raise ValueError("its arrays are not safetensors, or far too many")
     try:
         return safetensors.numpy.load(bytes(part))
     except safetensors.SafetensorError as error:
         raise ValueError(f"its arrays are not safetensors ({error})") from error
 
 
-def as_bytes(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """Texts as an array: their JSON."""
-    return np.frombuffer(json.dumps(list(texts)).encode("ascii"), dtype=np.uint8)
+def as_bytes(texts: Sequence[str]) -> Arrays:
+    """Texts as two arrays: their letters one after the other (UTF-8), and where each ends."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    return {"ids": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ids_ends": ends}
 
 
-def as_texts(array: NDArray[Any], n: int) -> tuple[str, ...]:
+def as_texts(letters: NDArray[Any], ends: NDArray[Any], n: int) -> tuple[str, ...]:
     """The n texts that `as_bytes` was given; anything else is a ValueError."""
-    if array.dtype == np.uint8 and array.ndim == 1:
-        texts = json.loads(array.tobytes().decode("ascii"))
-        is_list = isinstance(texts, list) and len(texts) == n and all(type(text) is str for text in texts)
-        if is_list and as_bytes(texts).tobytes() == array.tobytes():
-            return tuple(texts)
-    raise ValueError("the names of the past cases are not a list of texts, one for each")
+    if letters.dtype != np.uint8 or ends.dtype != np.int64 or letters.ndim != 1 or ends.shape != (n,):
+        raise ValueError("the names of the past cases are not texts, one for each")
+    starts = np.concatenate([[0], ends[:-1]])
+    if np.any(starts > ends) or int(ends[-1]) != len(letters):
+        raise ValueError("the names of the past cases do not follow one another")
+    whole = letters.tobytes()
+    return tuple(
+        whole[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+    )
 
 
 def check_arrays(arrays: Arrays, kinds: Mapping[str, Kind], sizes: Mapping[str, int]) -> None:
     """All arrays that are wanted and no others, of the right type, shape and range; else a ValueError."""
-    strange = (set(arrays) ^ set(kinds)) - (_OPTIONAL & set(kinds))
+    strange = (set(arrays) ^ set(kinds)) - (OPTIONAL & set(kinds))
     if strange:
         raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing, or are not known")
     for name, array in arrays.items():
         kind = kinds[name]
-        shape = tuple(sizes[letter] for letter in kind.shape)
+        known = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2}
+        shape = tuple(known[letter] for letter in kind.shape)
         if array.dtype != kind.dtype or array.shape != shape:
             raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and should be {kind.dtype} of {shape}")
         values = array[~np.isnan(array)] if kind.nan else array
         low, high = float(values.min(initial=0)), float(values.max(initial=0))  # NaN where there is one
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(f"{name} has values that are not finite")
-        if not (kind.low - _ROUNDING <= low and high <= kind.high + _ROUNDING):
+        if not (kind.low - kind.rounding <= low and high <= kind.high + kind.rounding):
             raise ValueError(f"{name} has values outside {kind.low:g} to {kind.high:g}")

@@ -1,20 +1,20 @@
 """A fitted estimator as a file, and back.
 
-A model file (`container` says how it is laid out) has a manifest with the keys of `_KEYS`, a part "arrays" (the
-posterior, and who is a parent and who a case) and a part "cases" (the training table: its coded values ``x``, the
-``values`` themselves, the classes ``y``, of a regressor the ``outcomes`` and, where they have any, the names ``ids`` of
-its rows), both safetensors. The cases are other people's data: they can be left out, or stored in a file of their own.
-The manifest has their checksum in any case, so that no other cases can be put in their place. What stays without them
-is the schema (categories, bins, the lowest and highest number of columns with a window, up to 101 quantiles of ranked
-ones), of a regressor the edges of the classes of outcomes and their mean, and numbers about the training table's rows
-(importances, who is whose neighbor, how these vote), but no row's values.
+A model file (`container` says how it is laid out) has a manifest with the keys of `believe.MANIFEST`, a part "arrays"
+(the draws of the importances) and a part "cases": the training table (its codes ``x_``, its own ``values_``, the
+classes ``y_``, of a regressor the ``outcomes_``, the names of its rows where they have any) and everything else that
+belongs to single rows or shows their values; `kept` says what. Both are safetensors. The cases are other people's data:
+they can be left out, or stored in a file of their own. The manifest has the checksum of their part in any case, so that
+no other cases can be put in their place. That part has 32 random bytes in it, drawn at the fit: without the part its
+checksum tells nothing.
 
 `save` puts a model through the same checks (`believe`) as `load` before it writes a byte: what is written can be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
 from os import PathLike
@@ -23,21 +23,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bayespatch.check import check_choice, check_flag
-from bayespatch.container import File, Part, StorageError, digest, package_version, read, refuse, write
+from bayespatch.container import File, Part, digest, package_version, read, write, written_json
+from bayespatch.container import read_manifest as read_any_manifest
 from bayespatch.diagnostics import Diagnostics
+from bayespatch.files import StorageError, refuse, unfinished
 from bayespatch.posterior import Posterior
-from bayespatch.storage.arrays import (
-    ARRAYS,
-    CASES_OF_REGRESSORS,
-    POSTERIOR,
-    SIZES,
-    Arrays,
-    as_bytes,
-    in_their_types,
-    packed,
-    unpacked,
-)
-from bayespatch.storage.believe import believed, parameters_of
+from bayespatch.predict import Review
+from bayespatch.storage.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
+from bayespatch.storage.believe import BESIDE_CASES, COLUMN, believed, check_manifest, parameters_of
+from bayespatch.storage.kept import KEPT, Kept, kept_of
+from bayespatch.storage.opinion import stored_opinion
 from bayespatch.storage.plain import plain_array, plain_hyper, plain_parameters
 from bayespatch.tune import Tuning
 
@@ -46,28 +41,6 @@ Path = str | PathLike[str]
 # Where to find them, by name as engines are: this room comes before the estimators and does not know them.
 ESTIMATORS = dict.fromkeys(("PatchworkClassifier", "PatchworkRegressor"), "bayespatch.estimator")
 
-_KEYS = (
-    "format",
-    "package",  # the version of bayespatch that wrote the file
-    "holds",  # "model"; a file with nothing but cases says "cases"
-    "estimator",
-    "parameters",
-    "classes",  # null where the outcome is a number
-    "edges",  # of the classes into which a number is cut; null where there are classes anyway
-    "names",  # what outcome and classes are called
-    "feature_names",  # null where the training table had none
-    "schema",
-    "model",
-    "settings",
-    "timing",
-    "sizes",
-    "diagnostics",
-    "calibration",
-    "dressing",  # null where the outcome is a class
-    "tuning",  # null where the hyperparameters were given
-    "cases_sha256",
-    "parts",
-)
 _CASES_KEYS = ("format", "package", "holds", "parts")
 _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # said by any check
 
@@ -75,8 +48,8 @@ _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 class LeftOut:
     """Stands where the past cases would be of a model that was loaded without them; every use says so."""
 
-    def __init__(self, path: str, sha256: str, n_rows: int) -> None:
-        self.path, self.sha256, self.n_rows = path, sha256, n_rows
+    def __init__(self, path: str, manifest: dict[str, Any]) -> None:
+        self.path, self.manifest = path, manifest  # of the file from which the model was loaded
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise refuse(
@@ -137,10 +110,11 @@ def save(estimator: Any, path: Path, *, with_cases: bool = True, cases_path: Pat
         check_flag("with_cases", with_cases)
         if not with_cases and cases_path is not None:
             raise ValueError("cases_path says where the past cases go, with_cases=False that they go nowhere")
-        arrays, past = _arrays(estimator)
+        left_out = estimator.x_ if isinstance(estimator.x_, LeftOut) else None
+        arrays, past = _arrays(estimator, left_out is None)
         cases = None if past is None else packed(past)
-        manifest = _manifest(estimator, cases)
-        believed(manifest, arrays, past)
+        manifest = _manifest(estimator, cases) if left_out is None else _manifest_again(estimator, left_out)
+        believed({"format": 0, **manifest, "parts": []}, arrays, past)
     except _WRONG as error:
         if isinstance(error, StorageError):
             raise
@@ -161,25 +135,53 @@ def save(estimator: Any, path: Path, *, with_cases: bool = True, cases_path: Pat
         write([(cases_path, apart), (path, File(manifest, parts))])
 
 
-def _arrays(estimator: Any) -> tuple[Arrays, Arrays | None]:
-    """The arrays of the model, and those of its past cases, where they are there."""
-    found = {name: getattr(estimator.posterior_, name) for name in POSTERIOR}
-    found |= {"parents": estimator.parents_, "cases": estimator.cases_}
-    found |= {f"review_{name}": array for name, array in estimator.review_._asdict().items()}
-    if isinstance(estimator.x_, LeftOut):
-        return in_their_types(found, ARRAYS), None
-    past = {name: getattr(estimator, f"{name}_", None) for name in CASES_OF_REGRESSORS}
-    ids = {} if estimator.ids_ is None else {"ids": as_bytes(estimator.ids_)}
-    return in_their_types(found, ARRAYS), in_their_types(past, CASES_OF_REGRESSORS) | ids
+def _arrays(estimator: Any, with_cases: bool) -> tuple[Arrays, Arrays | None]:
+    """The arrays of the model, and those that are stored beside its past cases, where they are there."""
+    found = {name: _attribute(estimator, name) for name in ARRAYS if with_cases or kept_of(name) is Kept.ALWAYS}
+    if with_cases:
+        found["salt_"] = np.frombuffer(estimator.salt_, dtype=np.uint8)
+    stored = in_their_types(found, ARRAYS)
+    always = {name: array for name, array in stored.items() if kept_of(name) is Kept.ALWAYS}
+    if not with_cases:
+        return always, None
+    past = {name: array for name, array in stored.items() if kept_of(name) is Kept.WITH_CASES}
+    if estimator.ids_ is not None:
+        past |= as_bytes(estimator.ids_)
+    edges, dressing = (getattr(estimator, name, None) for name in ("edges_", "dressing_"))
+    of_opinion, opinion = stored_opinion(estimator.opinion_)
+    past |= of_opinion
+    told = {
+        "schema": estimator.schema_.to_dict(),
+        "class_names": list(estimator.class_names_),
+        "edges": None if edges is None else edges.tolist(),
+        "dressing": None if dressing is None else asdict(dressing),
+        "opinion": opinion,
+    }
+    assert tuple(told) == BESIDE_CASES
+    past["told"] = np.frombuffer(written_json(told), dtype=np.uint8)
+    return always, past
+
+
+def _attribute(estimator: Any, name: str) -> Any:
+    """An attribute by the name that `kept` gives it; None where there is none."""
+    first, _, rest = name.partition(".")
+    found = getattr(estimator, first, None)
+    return getattr(found, rest) if rest else found
+
+
+def _manifest_again(estimator: Any, left_out: LeftOut) -> dict[str, Any]:
+    """The manifest of a model that was loaded without its cases, which may have other parameters now."""
+    kept = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
+    changed = {"package": package_version(), "parameters": plain_parameters(estimator.get_params(deep=False))}
+    return {**kept, **changed}
 
 
 def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
     """Everything but the arrays; the file adds its format and the list of parts."""
     posterior: Posterior = estimator.posterior_
-    names = getattr(estimator, "feature_names_in_", None)
-    classes, edges, dressing = (getattr(estimator, name, None) for name in ("classes_", "edges_", "dressing_"))
+    classes = getattr(estimator, "classes_", None)
     sizes = (
-        estimator.x_.n_rows if cases is None else len(estimator.x_),
+        len(estimator.x_),
         len(posterior.z_mean),
         len(estimator.parents_),
         len(estimator.schema_.columns),
@@ -187,6 +189,7 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         posterior.n_chains,
         posterior.n_draws,
         len(estimator.review_.rows),
+        0 if posterior.steps is None else posterior.steps.shape[1],
     )
     return {
         "package": package_version(),
@@ -194,10 +197,9 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         "estimator": type(estimator).__name__,
         "parameters": plain_parameters(estimator.get_params(deep=False)),
         "classes": None if classes is None else plain_array(classes),
-        "edges": None if edges is None else edges.tolist(),
-        "names": {"target": estimator.target_, "names": list(estimator.class_names_)},
-        "feature_names": None if names is None else [str(name) for name in names],
-        "schema": estimator.schema_.to_dict(),
+        "target": estimator.target_,
+        "named": hasattr(estimator, "feature_names_in_"),
+        "columns": [{name: getattr(column, name) for name in COLUMN} for column in estimator.schema_.columns],
         "model": {
             "kind": posterior.model.kind,
             "likelihood": posterior.model.likelihood,
@@ -207,13 +209,10 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         "timing": {name: np.asarray(value).item() for name, value in posterior.timing._asdict().items()},
         "sizes": dict(zip(SIZES, sizes, strict=True)),
         "diagnostics": _summary(estimator.diagnostics_),
-        "calibration": {
-            "slope": estimator.calibration_.slope,
-            "intercepts": list(estimator.calibration_.intercepts),
-        },
-        "dressing": None if dressing is None else asdict(dressing),
+        "calibration": {"slope": estimator.calibration_.slope, "base": list(estimator.calibration_.base)},
+        "pool": None if estimator.pool_ is None else estimator.pool_.to_dict(),
         "tuning": _trials(estimator.tuning_),
-        "cases_sha256": estimator.x_.sha256 if cases is None else digest(cases),
+        "cases_sha256": digest(cases or b""),
     }
 
 
@@ -228,8 +227,11 @@ def _summary(table: Diagnostics) -> dict[str, Any]:
 
 
 def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
-    """What was tried; the constants that were chosen are the model's."""
-    return None if tuning is None else {"coding": tuning.coding, "trials": [list(trial) for trial in tuning.trials]}
+    """What was tried; the constants that were chosen are the model's. A score of -inf, which JSON lacks, is null."""
+    if tuning is None:
+        return None
+    trials = [[None if part == -np.inf else part for part in trial] for trial in tuning.trials]
+    return {"coding": tuning.coding, "trials": trials}
 
 
 # Loading
@@ -275,36 +277,86 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
         )
     if cases is not None:
         parts["cases"] = _cases_of(path, manifest, cases)
-    try:
-        if tuple(manifest) != _KEYS or manifest["holds"] != "model" or set(parts) - {"cases"} != {"arrays"}:
-            raise ValueError("it does not have the keys or the parts of a model")
-        if "cases" in parts and digest(parts["cases"]) != manifest["cases_sha256"]:
+    with _named(path, manifest):
+        if set(parts) - {"cases"} != {"arrays"}:
+            raise ValueError("it does not have the parts of a model")
+        if "cases" in parts and digest(parts["cases"]) != manifest.get("cases_sha256"):
             raise ValueError("its cases are not those that the manifest names")
         past = unpacked(parts["cases"]) if "cases" in parts else None
         fitted = believed(manifest, unpacked(parts["arrays"]), past)
         estimator = _made(manifest)
-    except _WRONG as error:
-        raise refuse(path, f"the content is not that of a model: {error}") from error
     if past is None:
-        left_out = LeftOut(str(path), manifest["cases_sha256"], manifest["sizes"]["n"])
-        names = (
-            ("x_", "y_", "values_", "ids_")
-            if manifest["edges"] is None
-            else ("x_", "y_", "values_", "ids_", "outcomes_")
-        )
-        fitted |= dict.fromkeys(names, left_out)
+        regressor = manifest["estimator"] == "PatchworkRegressor"
+        left_out = LeftOut(str(path), manifest)
+        beside = [name for name, kept in KEPT.items() if kept is Kept.WITH_CASES]
+        of_regressors = () if regressor else ("edges_", "dressing_", "outcomes_")
+        fitted |= {name: left_out for name in beside if name not in of_regressors}
+    fitted["posterior_"] = Posterior(**_fields(fitted, "posterior_."))
+    fitted["review_"] = Review(**_fields(fitted, "review_."))
     for name, value in fitted.items():
         setattr(estimator, name, value)
     return estimator
 
 
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What a model file says about itself, without its arrays, which are not looked at; all of it is checked.
+
+    Returns
+    -------
+    dict
+        The keys of `believe.MANIFEST`; of a file with nothing but cases, or of a checkpoint, what it holds.
+    """
+    manifest = read_any_manifest(path)
+    if manifest.get("holds") == "model":
+        with _named(path, manifest):
+            check_manifest(manifest)
+        return manifest
+    if not all(isinstance(manifest.get(name), str) for name in ("package", "holds")):
+        raise refuse(path, "the manifest does not say what the file holds")
+    return {name: manifest[name] for name in ("format", "package", "holds", "parts")}
+
+
+@contextmanager
+def _named(path: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
+    """Whatever is wrong with the content is told with the file's name; so is a lack of memory."""
+    try:
+        yield
+    except MemoryError as error:
+        raise refuse(path, "there is not enough memory to load it", "load it on a larger machine") from error
+    except _WRONG as error:
+        wrong, other = f"the content is not that of a model: {error}", manifest.get("package")
+        if isinstance(other, str) and other != package_version():
+            wrong += f" (it was written by bayespatch {other[:40]!r}, and this is {package_version()!r})"
+        raise refuse(path, wrong) from error
+
+
+def _fields(fitted: dict[str, Any], start: str) -> dict[str, Any]:
+    """The fields of an object among the attributes, which are taken out."""
+    names = [name for name in fitted if name.startswith(start)]
+    return {name.removeprefix(start): fitted.pop(name) for name in names}
+
+
 def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> Part:
-    """The part with the cases of this model, from another file."""
+    """The part with the cases of this model, from another file.
+
+    A process that was killed after the model had its name and before the cases had theirs has left these beside it.
+    """
+    found = [_cases_in(cases)]
+    if digest(found[0]) != manifest.get("cases_sha256"):
+        for left in unfinished(cases):
+            with suppress(StorageError):
+                found.append(_cases_in(left))
+    for part in found:
+        if digest(part) == manifest.get("cases_sha256"):
+            return part
+    raise refuse(cases, f"holds the past cases of another model than {path}", "pass the file that belongs to it")
+
+
+def _cases_in(cases: Path) -> Part:
+    """The part with cases of any model."""
     file = read(cases)
     if "cases" not in file.parts or (file.manifest.get("holds") == "cases" and tuple(file.manifest) != _CASES_KEYS):
         raise refuse(cases, "holds no past cases", "pass the file that was cases_path when the model was saved")
-    if digest(file.parts["cases"]) != manifest.get("cases_sha256"):
-        raise refuse(cases, f"holds the past cases of another model than {path}", "pass the file that belongs to it")
     return file.parts["cases"]
 
 

@@ -6,6 +6,7 @@ is. Rules for what JSON has no word for:
 - NumPy's numbers become Python's; what offers itself as an array (a pandas Index, a polars Series) becomes an array;
 - a function that watches the progress is stored as False, and a random generator as None: a loaded model predicts as
   before, but a refit is seeded anew;
+- a classifier of the user's own as second opinion is stored as None; what it has learned is stored where it is linear;
 - the folder of a checkpoint is stored as None: it is of the machine where the fit was made, and of that fit;
 - anything else is refused.
 """
@@ -25,8 +26,10 @@ from numpy.typing import NDArray
 from bayespatch.model import PER, Hyperparameters
 
 _DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
-_WIDEST = 4096  # letters of a text's type, where no text is that long
+_WIDEST = 256  # letters of a text's type, where no text is that long
+_MOST_BYTES = 2**20  # of an array of texts, which may be far wider than these
 _SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_KEYS = (type(None), bool, int, float, str)  # of a dict
 _NOT_FINITE = ("nan", "inf", "-inf")
 _CONSTANTS = tuple(part.name for part in fields(Hyperparameters))
 
@@ -41,7 +44,8 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name == "progress" and callable(value):
             value = False
         seeds_anew = name == "random_state" and isinstance(value, np.random.RandomState | np.random.Generator)
-        if seeds_anew or name == "checkpoint":
+        own_opinion = name == "second_opinion" and hasattr(value, "fit")
+        if seeds_anew or own_opinion or name == "checkpoint":
             value = None
         try:
             found[name] = plain(value)
@@ -63,6 +67,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Hyperparameters):
         return {"type": "Hyperparameters", "value": plain_hyper(value)}
     if isinstance(value, Mapping):
+        if not all(type(key.item() if isinstance(key, np.generic) else key) in _KEYS for key in value):
+            raise TypeError("a dict has keys that are neither numbers nor texts")
         return {"type": "dict", "value": [[plain(key), plain(part)] for key, part in value.items()]}
     if isinstance(value, set | frozenset):
         return {"type": type(value).__name__, "value": [plain(part) for part in sorted(value, key=repr)]}
@@ -88,7 +94,7 @@ def restored(data: Any) -> Any:
         return restored_array(value)
     if kind == "dict" and isinstance(value, list):
         pairs = {restored(key): restored(part) for key, part in value}
-        if len(pairs) == len(value):
+        if len(pairs) == len(value) and all(type(key) in _KEYS for key in pairs):
             return pairs
     if kind in _SEQUENCES and isinstance(value, list):
         return _SEQUENCES[kind](restored(part) for part in value)
@@ -146,8 +152,8 @@ def restored_array(data: Any) -> NDArray[Any]:
         raise ValueError(f"an array has the shape {shape} and {len(values)} values")
     kept = [restored(value) for value in values]
     dtype = np.dtype(name)
-    if dtype.kind == "U" and dtype.itemsize // 4 > max([_WIDEST, *(len(v) for v in kept if isinstance(v, str))]):
-        raise ValueError(f"an array is of the type {name!r}, far wider than its values")
+    if dtype.kind == "U" and dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is taken
+        raise ValueError(f"an array of {len(kept)} values of the type {name!r} is far larger than its values")
     array = np.empty(len(kept), dtype=dtype)
     array[:] = kept
     same_types = all(type(a) is type(b) for a, b in zip(array.tolist(), kept, strict=True))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bayespatch.files import PUBLIC, replacing
 
 Cell = str | int | float | bool | None
 
@@ -119,9 +120,8 @@ def summary(
 def write_atomically(path: Path, content: str | bytes) -> None:
     """A file that is there entirely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-    temporary.replace(path)
+    with replacing(path, PUBLIC) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 def _plain(value: Any) -> Cell:
