@@ -6,8 +6,8 @@ others, w_b summed out (``kernels.py``). Two kinds of moves leave the posterior 
 
 - *replace*: neighbor k becomes parent b with probability ``odds_b / sum odds``, the conditional of z given the others
   and given that exactly one more parent is a neighbor;
-- *birth and death*: with probability 1/2 each, a parent drawn in proportion to its odds joins with probability
-  ``min(1, sum odds / (n + 1))``, or one of the n neighbors, chosen evenly, leaves with probability
+- *birth and death*: with probability 1/2 each, a parent drawn in proportion to its odds joins, at any place, with
+  probability ``min(1, sum odds / (n + 1))``, or one of the n neighbors, chosen evenly, leaves with probability
   ``min(1, n / sum odds)``, sum odds taken without it. (Metropolis-Hastings: the ratio of the target, odds_b, cancels
   against the proposal, odds_b / sum odds.)
 
@@ -337,8 +337,12 @@ def sweep_case(voters, case, q, q_tilde, y, rng, parent, bits, n, detail, i, cha
                 continue
             total = weigh_parents(voters, case, q, q_tilde, y)
             if uniform(rng) * (n + 1) < total:
-                parent[n] = choose_parent(voters, case, rng)
-                bits[n] = take_place(voters, case, q_tilde, rng, parent[n])
+                # At any of the places, which reverses a death: places are asked in their order, so the order must say
+                # nothing of who is there.
+                k = min(int(uniform(rng) * (n + 1)), n)
+                parent[n], bits[n] = parent[k], bits[k]
+                parent[k] = choose_parent(voters, case, rng)
+                bits[k] = take_place(voters, case, q_tilde, rng, parent[k])
                 n += 1
         elif n > 0:
             k = min(int(uniform(rng) * n), n - 1)
