@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-statistical test-browser test-hostile test-lowest lint format bench study docs package-check clean
+.PHONY: help venv demo test test-statistical test-casebase test-browser test-hostile test-lowest lint format bench study docs package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: venv ## Run the tests, but for the slow statistical ones (JOBS: in so many
 STATISTICAL ?= tests/statistical
 test-statistical: venv ## Run the slow truth checks: exactness, Geweke, calibration, planted bugs (STATISTICAL: some of them)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(STATISTICAL)
+
+test-casebase: venv ## Run what is shown at length of the case base: random sequences, kills, tamperings (an hour)
+	$(BIN)/python -m pytest tests/casebase tests/statistical/test_casebase.py
 
 EDITS ?= 10000
 test-hostile: venv ## Attack model files and checkpoints: forged content whose checksums fit, in bounded memory and time (EDITS: how many)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import card
+import casebase
 import explaining
 import fitting
 import memory
@@ -36,8 +37,19 @@ BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
     "explaining": explaining.main,
     "fitting": fitting.main,
     "mixing": mixing.main,
+    "casebase": casebase.main,
 }
-ORDER = ("speed", "fitting", "prediction", "explaining", "mixing", "memory", "scale", "startup")  # on the page
+ORDER = (
+    "speed",
+    "fitting",
+    "prediction",
+    "explaining",
+    "mixing",
+    "memory",
+    "scale",
+    "startup",
+    "casebase",
+)  # on the page
 
 
 def main() -> None:

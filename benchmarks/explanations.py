@@ -33,7 +33,6 @@ from bayespatch.predict import predict_batches, predict_cases
 HOME = Path(__file__).parent
 PARTS = ("votes", "seeds", "simulated", "marks", "guards")
 KINDS = ("range", "unseen", "itself", "combination", "subgroup", "rare")
-N_VOTES = 10**6  # as many as the posterior has draws for
 N_SPLITS = 5  # of a table, for the guards
 N_CHANGED = 60  # cases whose values are set to missing
 
@@ -65,8 +64,9 @@ def fitted(some: Table, rows: NDArray[np.int64] | slice, seed: int, options: arg
 
 
 def ballots(clf: PatchworkClassifier, cases: Data) -> Iterator[Ballot]:
-    """The votes on cases, with as many draws as there are."""
-    for part in predict_batches(clf.posterior_, cases, detail=True, n_draws=N_VOTES, n_threads=clf._n_threads()):
+    """The votes on cases, with as many draws as a prediction takes."""
+    run = {"calibration": clf.calibration_, "n_threads": clf._n_threads()}
+    for part in predict_batches(clf.posterior_, cases, detail=True, **run):
         yield ballot_of(part, clf.posterior_.n_chains)
 
 
@@ -235,7 +235,7 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
         for k, (_, features) in enumerate(pairs):
             x[k, features] = np.nan
         cases = past._replace(x=x, y=np.full(len(rows), HIDDEN), own_parent=past.own_parent[rows])
-        seen = predict_cases(clf.posterior_, cases, n_draws=N_VOTES, n_threads=clf._n_threads())
+        seen = predict_cases(clf.posterior_, cases, calibration=clf.calibration_, n_threads=clf._n_threads())
         after = clf.calibration_.apply(seen.mean_votes())
         effect[kind] = (before[rows] - after)[:, -1]
     share = n_marked / max(1, n_agree)
@@ -306,6 +306,7 @@ def main() -> None:
             chosen = {**tables, **({"34 features": wide()} if part == "marks" else {})}
             for some in chosen.values():
                 each[part](section, some, options)
+                print(f"{part}, {some.name}: {time.perf_counter() - start:.0f} s", flush=True)
         print(f"\n{part}: {time.perf_counter() - start:.0f} s\n{as_text(section.tables[part])}", flush=True)
     print(f"\n{as_text([finding.row() for finding in section.findings])}")
     if options.out is not None:

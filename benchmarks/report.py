@@ -82,6 +82,12 @@ begins; "with 500 draws" adds what the draws of a complete run take to the peak 
 card's own host was timed in the same run, on 2,000 of the cases. The arithmetic limit is the time of one multiply-add
 and one product for each case, parent and feature on all lanes of the card, and of nothing else.""",
     "gpu_models": "The models, at the first of these sizes:",
+    "casebase_seconds": """## The case base
+
+A SQLite file on disk, `synchronous=FULL`; cases with 13 features, each drawn from the values of the heart data. Every
+search leaves its row in the audit log, which is part of its time.""",
+    "casebase_search": "Searches, 50 cases a page; by the clock, and the time that the processor was busy with it:",
+    "casebase_consult": "A consultation explains, and keeps what it showed; heart data, default settings:",
     "startup": """## First call
 
 Fresh processes; the first has an empty cache of compiled kernels, the later ones find it full. Median of 5.""",

@@ -13,8 +13,8 @@ from typing import Any, get_args, get_type_hints
 
 from typer.models import ArgumentInfo
 
-from bayespatch.cli.app import told
-from bayespatch.cli.commands import ABOUT, COMMANDS
+from bayespatch.cli.app import command_name, told
+from bayespatch.cli.commands import ABOUT, COMMANDS, GROUPS
 
 PAGE = Path(__file__).with_name("cli.md")
 BEFORE = f"""# The command line
@@ -46,15 +46,21 @@ only ever read.
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([BEFORE, *map(section, COMMANDS)])
+    grouped = [
+        part
+        for name, group in GROUPS.items()
+        for part in (f"## bayespatch {name}\n\n{group.about}\n", *(section(one, f"{name} ") for one in group.commands))
+    ]
+    return "\n".join([BEFORE, *map(section, COMMANDS), *grouped])
 
 
-def section(command: Callable[..., Any]) -> str:
+def section(command: Callable[..., Any], group: str = "") -> str:
     """One command: what it does, its examples, what it takes."""
     text, examples = told(command)
     kinds = get_type_hints(command, include_extras=True)
     rows = [row(name, kinds[name], param.default) for name, param in inspect.signature(command).parameters.items()]
-    parts = [f"## bayespatch {command.__name__}", text, "```\n" + "\n".join(examples) + "\n```"]
+    title = f"{'###' if group else '##'} bayespatch {group}{command_name(command)}"
+    parts = [title, text, "```\n" + "\n".join(examples) + "\n```"]
     return "\n\n".join([*parts, "\n".join(["| | | default |", "|---|---|---|", *rows])]) + "\n"
 
 

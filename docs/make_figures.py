@@ -1,8 +1,8 @@
 """Draws the pictures in docs/figures: the paper's example patients and the views of a whole model, on the bundled data.
 
 ``python docs/make_figures.py`` takes a minute or two. The ``network`` pictures follow the paper's figures of the same
-names: two patients with the condition and two without, of each data set, with their four most influential past cases
-(and, where these all agree with the prediction, the strongest that do not).
+names: two patients with the condition and two without, of each data set, with the past cases that stand for their
+voters.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import matplotlib
 import numpy as np
 
 matplotlib.use("Agg")
-from matplotlib import pyplot
-
 from bayespatch import PatchworkClassifier, datasets, plot
 from bayespatch.diagnostics import MixingWarning
 
@@ -35,20 +33,20 @@ def main() -> None:
         for label, name in zip(clf.classes_[::-1], names, strict=True):  # those with the condition first
             two = [row for row in new if y.iloc[row] == label][:2]
             for number, why in enumerate(clf.explain_all(X.iloc[two]), 1):
-                ax = plot.patchwork(why)
-                truth = clf.class_names_[clf.classes_.tolist().index(label)]
-                title = f"{ax.get_title(loc='left')}   (in truth: {truth})"
-                ax.set_title(title, loc="left", fontsize=10, weight="bold")
-                save(ax, f"{name}_patient{number}")
-        for picture in (plot.importance, plot.probabilities, plot.parents, plot.calibration):
+                figure = plot.patchwork(why)
+                ax, truth = figure.axes[0], clf.class_names_[clf.classes_.tolist().index(label)]
+                title = f"{ax.get_title(loc='left')}   (known outcome: {truth})"
+                ax.set_title(title, loc="left", fontsize=10, weight="bold", parse_math=False)
+                save(figure, f"{name}_patient{number}")
+        views = (plot.importance, plot.probabilities, plot.parents, plot.calibration, plot.roc, plot.decision_curve)
+        for picture in views:
             save(picture(clf), f"{data}_{picture.__name__}")
-        save(plot.diagnostics(clf)[0], f"{data}_diagnostics")
+        save(plot.diagnostics(clf), f"{data}_diagnostics")
 
 
-def save(ax, name: str) -> None:
+def save(figure, name: str) -> None:
     """As PNG, the same bytes for the same picture."""
-    ax.figure.savefig(HOME / f"{name}.png", dpi=110, metadata={"Software": None})
-    pyplot.close(ax.figure)
+    figure.savefig(HOME / f"{name}.png", dpi=110, metadata={"Software": None})
     print(HOME / f"{name}.png")
 
 

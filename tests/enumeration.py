@@ -38,9 +38,9 @@ class Settings(NamedTuple):
     kappa: NDArray[np.float64]  # (K, N, S)  E[kappa | z, w]
 
 
-def enumerate_posterior(data: Data, model: Model) -> Exact:
-    """The exact posterior means of z, z*w and q, and the evidence p(x, y)."""
-    settings = enumerate_settings(data, model)
+def enumerate_posterior(data: Data, model: Model, q: NDArray[np.float64] | None = None) -> Exact:
+    """The exact posterior means of z, z*w and q, and the evidence p(x, y); given q, where it is given."""
+    settings = enumerate_settings(data, model, q)
     log_evidence = logsumexp(settings.log_weight)
     weight = np.exp(settings.log_weight - log_evidence)
     return Exact(
@@ -52,7 +52,7 @@ def enumerate_posterior(data: Data, model: Model) -> Exact:
     )
 
 
-def enumerate_settings(data: Data, model: Model) -> Settings:
+def enumerate_settings(data: Data, model: Model, given_q: NDArray[np.float64] | None = None) -> Settings:
     """Every setting of (z, w). The cases share nothing but the counts (n_b, s_bj) that q sees."""
     (n_cases, n_features), n_parents = data.x.shape, len(data.x_parents)
     case_settings = [_settings_of_case(data, model, i) for i in range(n_cases)]
@@ -67,7 +67,11 @@ def enumerate_settings(data: Data, model: Model) -> Settings:
     q = np.empty((len(choice), n_features))
     for j in range(n_features):
         counts, which = np.unique(np.concatenate([n, s[:, :, j]], axis=1), axis=0, return_inverse=True)
-        integrals = np.array([integrate_q(model.hyper, c[:n_parents], c[n_parents:], j) for c in counts])
+        if given_q is None:
+            integrals = np.array([integrate_q(model.hyper, c[:n_parents], c[n_parents:], j) for c in counts])
+        else:
+            log_p = [log_p_of_w(model.hyper, given_q[j], c[:n_parents], c[n_parents:]) for c in counts]
+            integrals = np.array([(log, given_q[j]) for log in log_p])
         log_weight = log_weight + integrals[which.ravel(), 0]
         q[:, j] = integrals[which.ravel(), 1]
     return Settings(z=z, zw=zw, log_weight=log_weight, q=q, kappa=kappa)
@@ -92,6 +96,43 @@ def integrate_q(hyper: Hyperparameters, n: NDArray[np.int64], s: NDArray[np.int6
         log_f = log_f - np.log(shape + hyper.sigma2 + np.arange(n_b)).sum(axis=1)
     log_total = logsumexp(log_f)
     return log_total + np.log(h), float(np.exp(log_f - log_total) @ expit(points))
+
+
+def log_p_of_w(hyper: Hyperparameters, q: float, n: NDArray[np.int64], s: NDArray[np.int64]) -> float:
+    """log prod_b B(q' + s_b, sigma2 + n_b - s_b) / B(q', sigma2) for one q."""
+    shape = hyper.sigma2 * q / (1.0 - q)
+    return float((betaln(shape + s, hyper.sigma2 + n - s) - betaln(shape, hyper.sigma2)).sum())
+
+
+class Voting(NamedTuple):
+    """What the neighbors of one case tell of it, exactly, given q-tilde."""
+
+    votes: NDArray[np.float64]  # (M,)  E[h(m) / sum h]
+    z: NDArray[np.float64]  # (S,)
+    zw: NDArray[np.float64]  # (S, P)
+    share: NDArray[np.float64]  # (S,)  of each parent in all votes
+    n_neighbors: float
+
+
+def enumerate_votes(data: Data, model: Model, q_tilde: NDArray[np.float64], i: int) -> Voting:
+    """All settings of z_i and w_i weighed, Model I, q-tilde (S, P) given; a silent parent's w is left at 0."""
+    z, w, log_weight, _ = _settings_of_case(data, model, i)
+    silent = np.isnan(data.x_parents)
+    log_p = np.where(w, np.log(q_tilde), np.log1p(-q_tilde)) * z[:, :, None]
+    log_weight = log_weight + log_p.sum(axis=(1, 2))
+    weight = np.exp(log_weight - logsumexp(log_weight))
+    mu = np.broadcast_to(model.hyper.mu, data.n_classes)[data.y_parents]
+    base = model.hyper.mu0_per_class(data.n_classes)
+    every = base.sum() + (z * mu).sum(axis=1)
+    share = z * mu / every[:, None]
+    by_class = np.stack([share[:, data.y_parents == m].sum(axis=1) for m in range(data.n_classes)], axis=1)
+    return Voting(
+        votes=weight @ (by_class + base / every[:, None]),
+        z=weight @ z,
+        zw=np.where(silent, 0.0, np.tensordot(weight, w & z[:, :, None], 1)),
+        share=weight @ share,
+        n_neighbors=float(weight @ z.sum(axis=1)),
+    )
 
 
 def _settings_of_case(

@@ -15,10 +15,13 @@ ROOMS = (
     "check",
     "metrics",
     "encode",
+    "dictionary",
     "parents",
     "engine",
     "diagnostics",
     "posterior",
+    "metropolis",
+    "importances",
     "progress",
     "memory",
     "files",
@@ -26,8 +29,8 @@ ROOMS = (
     "chains",
     "checkpoint",
     "sample",
-    "predict",
     "calibrate",
+    "predict",
     "dressing",
     "tune",
     "second_opinion",
@@ -40,6 +43,7 @@ ROOMS = (
     "datasets",
     "source",
     "compare",
+    "casebase",
     "study",
     "cli",
 )
@@ -47,7 +51,8 @@ ROOMS = (
 # These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
 ARRAY_ROOMS = (
     *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
-    *("memory", "files", "container", "chains", "checkpoint", "sample"),
+    *("metropolis", "importances", "memory", "files", "container", "chains", "checkpoint", "sample"),
+    *("calibrate", "predict"),
 )
 TABLE_ROOMS = ("encode", "parents", "datasets", "source")
 
@@ -58,7 +63,11 @@ KEEPERS = {
     "pyarrow": ("encode", "datasets", "source"),
     "duckdb": ("source",),
     "psycopg": ("source",),
-    "sqlite3": ("source",),
+    "sqlite3": ("source", "casebase"),
+    "sqlalchemy": ("casebase",),
+    "alembic": ("casebase",),
+    "yaml": ("dictionary",),
+    "filelock": ("casebase",),
     "narwhals": ("encode",),
     "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
     "cuda": ("engine.cuda_launch",),

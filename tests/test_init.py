@@ -7,7 +7,18 @@ import pytest
 
 import bayespatch
 
-OPTIONAL = ("pandas", "polars", "matplotlib", "jinja2", "typer", "rich", "arviz_base", "xarray")
+OPTIONAL = (
+    "sqlalchemy",
+    "alembic",
+    "pandas",
+    "polars",
+    "matplotlib",
+    "jinja2",
+    "typer",
+    "rich",
+    "arviz_base",
+    "xarray",
+)
 SLOW = ("numpy", "scipy", "numba", "sklearn", "arviz_stats", "narwhals")
 
 

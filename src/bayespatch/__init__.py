@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayespatch import datasets as datasets
+    from bayespatch.casebase import CaseBase as CaseBase
     from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
     from bayespatch.estimator import PatchworkRegressor as PatchworkRegressor
     from bayespatch.explain import Explanation as Explanation
@@ -28,6 +29,7 @@ __version__ = "0.1.0.dev0"
 
 # Public name -> the room it lives in; None: the name is a room itself.
 _ROOM_OF: dict[str, str | None] = {
+    "CaseBase": "casebase",
     "Explanation": "explain",
     "Hyperparameters": "model",
     "PatchworkClassifier": "estimator",
@@ -39,6 +41,7 @@ _ROOM_OF: dict[str, str | None] = {
 }
 
 __all__ = [
+    "CaseBase",
     "Explanation",
     "Hyperparameters",
     "PatchworkClassifier",

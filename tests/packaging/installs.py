@@ -26,6 +26,8 @@ SHIPPED = (
     "datasets/data/ATTRIBUTION.md",
     "report/templates/case.html",
     "report/templates/style.css",
+    "casebase/migrations/env.py",
+    "casebase/migrations/versions/v0001_case_base.py",
 )
 IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_house.py", "examples/heart.py")
 
@@ -81,6 +83,11 @@ EXTRAS = {
     ),
     "arviz": ("assert 'posterior' in clf.posterior_.to_arviz().children", ("matplotlib", "typer")),
     "datasets": ("assert bayespatch.datasets.load_heart()[0].shape == (303, 13)", ("matplotlib", "typer")),
+    "casebase": (
+        "with bayespatch.CaseBase.demo() as base:\n"
+        "    assert base.consult({'age': 58, 'pain': 'rest'}, by='someone').predicted == 'sick'",
+        ("matplotlib", "typer", "pyarrow"),
+    ),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
 }
 NOT_TRIED = ("cuda", "test", "docs", "dev")  # for a GPU, and for developers

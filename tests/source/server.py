@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import pwd
 import shutil
@@ -17,11 +18,16 @@ def why_no_server() -> str | None:
     """What is missing to start one; None where nothing is."""
     if find_spec("psycopg") is None:
         return "psycopg is not installed"
-    if not shutil.which("initdb") or not shutil.which("pg_ctl"):
-        return "initdb and pg_ctl of PostgreSQL are not on the path"
+    if not _program("initdb") or not _program("pg_ctl"):
+        return "initdb and pg_ctl of PostgreSQL are not installed"
     if os.geteuid() == 0 and _someone() is None:
         return "PostgreSQL does not run as root, and there is no user postgres or nobody"
     return None
+
+
+def _program(name: str) -> str | None:
+    """On the path, or where Debian puts it; the newest version."""
+    return shutil.which(name) or next(iter(sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"), reverse=True)), None)
 
 
 def _someone() -> str | None:
@@ -30,9 +36,10 @@ def _someone() -> str | None:
 
 
 @contextmanager
-def postgresql_server() -> Iterator[str]:
-    """Starts it, gives its URL, and removes all of it."""
-    folder = tempfile.mkdtemp(dir="/tmp")  # the path of a socket may not be long
+def postgresql_server(settings: str = "") -> Iterator[str]:
+    """Starts it, gives its URL, and removes all of it; its data are in the folder ``data`` beside the socket."""
+    # The path of a socket may not be long; in memory, where the system has such a folder.
+    folder = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp")
     user: dict[str, Any] = {}
     if os.geteuid() == 0:
         someone = _someone()
@@ -40,13 +47,15 @@ def postgresql_server() -> Iterator[str]:
         os.chown(folder, pwd.getpwnam(someone).pw_uid, -1)
         user = {"user": someone, "cwd": folder}
 
-    def run(*command: str) -> None:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user)
+    def run(name: str, *words: str) -> None:
+        program = _program(name)
+        assert program is not None
+        subprocess.run([program, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user)
 
     data = os.path.join(folder, "data")
     try:
-        run("initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync")
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
+        run("initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync", "--wal-segsize=1")
+        options = f"-k {folder} -c listen_addresses='' -c fsync=off {settings}"
         run("pg_ctl", "-D", data, "-w", "-o", options, "-l", os.path.join(folder, "log"), "start")
         try:
             yield f"postgresql://tester@/postgres?host={folder}"

@@ -49,17 +49,18 @@ def truth(request):
 
 
 def ranked_first(clf, rows, of):
-    """In how many cases the given parent is the most influential one, and the marks of that parent's features."""
-    found = clf.explain_all(rows, top=N_PARENTS)
+    """In how many cases the given parent is the most influential one, and which of its agreeing features matter."""
+    found = clf.explain_all(rows, top=N_PARENTS, reliance=False)
     first = [bool(why.neighbors) and why.neighbors[0].index == parent for why, parent in zip(found, of, strict=True)]
     marks = []
     for why, parent in zip(found, of, strict=True):
         mine = [neighbor for neighbor in why.neighbors if neighbor.index == parent]
-        marks.append([patch.marked for patch in mine[0].features.values()] if mine else [False] * N_FEATURES)
+        patches = mine[0].features.values() if mine else ()
+        marks.append([patch.agrees and patch.matters >= 0.5 for patch in patches] or [False] * N_FEATURES)
     return np.mean(first), np.array(marks)
 
 
-def test_true_parents_rank_first_and_true_features_are_marked(truth):
+def test_true_parents_rank_first_and_true_features_matter(truth):
     clf, new, of, through = truth
     first, marks = ranked_first(clf, new, of)
     true = through[of]
@@ -95,7 +96,8 @@ def heart():
 def flagged(clf, X, quantile=0.05):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return np.mean([not why.precedent.adequate for why in clf.explain_all(X, top=1, quantile=quantile)])
+        found = clf.explain_all(X, top=1, quantile=quantile, reliance=False)
+        return np.mean([not why.precedent.adequate for why in found])
 
 
 def test_held_out_patients_are_flagged_at_about_the_stated_rate(heart):
@@ -185,4 +187,4 @@ def _reliance(why, index, predicted):
     neighbor = next((n for n in why.neighbors if n.index == index), None)
     if neighbor is None:
         return 0.0
-    return neighbor.reliance if why.predicted == predicted else -neighbor.reliance
+    return neighbor.reliance if why.reliance_class == predicted else -neighbor.reliance

@@ -8,11 +8,11 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayespatch.cli.terminal import say
 
@@ -34,7 +34,16 @@ class _Wishes:
     traceback: bool = False
 
 
-def new_app(commands: Sequence[Callable[..., Any]], about: str, version: str) -> typer.Typer:
+class Group(NamedTuple):
+    """Commands that are called by two words, such as ``casebase import``."""
+
+    about: str
+    commands: Sequence[Callable[..., Any]]
+
+
+def new_app(
+    commands: Sequence[Callable[..., Any]], about: str, version: str, groups: Mapping[str, Group] | None = None
+) -> typer.Typer:
     """The program with its commands, in their order; a docstring's examples stand below its options."""
     wishes = _Wishes()
     app = typer.Typer(
@@ -57,10 +66,24 @@ def new_app(commands: Sequence[Callable[..., Any]], about: str, version: str) ->
     ) -> None:
         wishes.traceback = traceback
 
+    _register(app, commands, wishes)
+    for name, group in (groups or {}).items():
+        inside = typer.Typer(name=name, help=group.about, no_args_is_help=True)
+        _register(inside, group.commands, wishes)
+        app.add_typer(inside, name=name)
+    return app
+
+
+def _register(app: typer.Typer, commands: Sequence[Callable[..., Any]], wishes: _Wishes) -> None:
     for command in commands:
         text, examples = told(command)
-        app.command(help=text, epilog="\n\n".join(["Examples:", *examples]))(_plainly(command, wishes))
-    return app
+        epilog = "\n\n".join(["Examples:", *examples])
+        app.command(command_name(command), help=text, epilog=epilog)(_plainly(command, wishes))
+
+
+def command_name(command: Callable[..., Any]) -> str:
+    """What is typed for a command; an underscore at the end of a function's name keeps it apart from Python's words."""
+    return command.__name__.rstrip("_").replace("_", "-")
 
 
 def told(command: Callable[..., Any]) -> tuple[str, list[str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bayespatch.cli.app import new_app
+from bayespatch.cli import casebase
+from bayespatch.cli.app import Group, new_app
 from bayespatch.cli.asking import explain, predict
 from bayespatch.cli.learning import compare, fit
 from bayespatch.cli.showing import demo, info, report, study
@@ -15,4 +16,6 @@ ABOUT = (
 
 COMMANDS = (demo, fit, predict, explain, report, info, compare, study)
 
-app = new_app(COMMANDS, ABOUT, package_version())
+GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}
+
+app = new_app(COMMANDS, ABOUT, package_version(), GROUPS)

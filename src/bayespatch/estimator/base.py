@@ -24,6 +24,7 @@ from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
+from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
 from bayespatch.metropolis import Shape
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
@@ -396,6 +397,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 UnseenValueWarning,
                 stacklevel=5,
             )
+        warn_out_of_range(self.schema_, encoded.values, ranges(self.schema_, self.values_), stacklevel=4)
         n = len(encoded.x)
         past = self._past()
         known = np.full(n, HIDDEN) if y is None else self._codes_of(y, n)

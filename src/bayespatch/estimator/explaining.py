@@ -356,6 +356,7 @@ class Explaining(ABC):
             self.pool_,
             self.opinion_.predict_interval(values, level),
             self.opinion_.points(values)[:, :, -1],
+            base=self.opinion_.base,
         )
 
     def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:

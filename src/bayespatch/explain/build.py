@@ -200,6 +200,8 @@ class SecondOpinion(NamedTuple):
     number : function, optional
         Where the outcome is a number: from shares of the votes of the parents, (1, S), a level and the row of the case
         to the pooled mean, lower and upper end, (3,).
+    base : array of shape (M,), or None
+        Base rates of the classes, from which the points count.
     """
 
     probabilities: NDArray[np.float64]
@@ -207,6 +209,7 @@ class SecondOpinion(NamedTuple):
     interval: NDArray[np.float64] | None = None
     points: NDArray[np.float64] | None = None
     number: Callable[[NDArray[np.float32], float, int], NDArray[np.float64]] | None = None
+    base: NDArray[np.float64] | None = None
 
 
 class _Reading(NamedTuple):
@@ -456,7 +459,7 @@ class _One:
             target=past.target,
             predicted=past.classes[self.best],
             probabilities=self.by_class(self.probabilities),
-            intervals={name: (float(a), float(b)) for name, a, b in zip(past.classes, *ends.T, strict=True)},
+            intervals=self.ends_by_class(ends),
             votes=self.by_class(votes),
             error=self.error(),
             level=self.level,
@@ -519,7 +522,19 @@ class _One:
             weight=second.pool.weight,
             disagreement=float(disagreement(additive, precedents)),
             points=points,
+            base=None if second.base is None or points is None else self.by_class(second.base),
+            intervals={
+                "precedents": self.ends_by_class(
+                    self.past.calibration.interval(self.plain.votes[[self.i]], self.plain.share[[self.i]], self.level)[
+                        0
+                    ]
+                ),
+                "additive": None if second.interval is None else self.ends_by_class(second.interval[self.row]),
+            },
         )
+
+    def ends_by_class(self, ends: NDArray[np.float64]) -> dict[str, tuple[float, float]]:
+        return {name: (float(a), float(b)) for name, a, b in zip(self.past.classes, *ends.T, strict=True)}
 
     def guards(self, features: Sequence[Feature], precedent: Precedent, same: int) -> Iterator[Guard]:
         past, numbers = self.past, self.words.values[self.row]

@@ -209,4 +209,8 @@ class Explanation(Findings):
 
 def _opinions(both: Opinions) -> dict[str, Any]:
     points = None if both.points is None else [{"feature": name, "points": number} for name, number in both.points]
-    return {**asdict(both), "points": points}
+    intervals = {
+        name: None if ends is None else {label: list(pair) for label, pair in ends.items()}
+        for name, ends in both.intervals.items()
+    }
+    return {**asdict(both), "points": points, "intervals": intervals}

@@ -250,7 +250,12 @@ class Opinions:
     disagreement : float
         Largest difference of the two over the classes.
     points : tuple of pairs of str and float, or None
-        What each feature adds to the score of the last class; None where the second opinion cannot say.
+        Percentage points that each feature adds to the probability of the last class by the additive score; from the
+        base rate they add up to it. None where the second opinion cannot say.
+    base : dict or None
+        The base rate of each class, where there are points.
+    intervals : dict
+        Credible intervals of both opinions, {"precedents": {class: (low, high)}, "additive": the same or None}.
     """
 
     precedents: dict[str, float]
@@ -258,6 +263,8 @@ class Opinions:
     weight: float
     disagreement: float
     points: tuple[tuple[str, float], ...] | None = None
+    base: dict[str, float] | None = None
+    intervals: dict[str, dict[str, tuple[float, float]] | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,6 @@ def _about(model: FittedModel, past: Past) -> dict[str, Any]:
         "features": len(model.schema_.columns),
         "missing": model.schema_.missing,
         "tuned": model.tuning_ is not None,
-        "firm_priors": model.tuning_ is not None,
         "second_opinion": getattr(model, "second_opinion", None) is not None,
         "is_number": past.read_number is not None,
         "chains": posterior.n_chains,

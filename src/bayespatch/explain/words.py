@@ -169,8 +169,10 @@ def strongest_points(why: Data, n: int = 3) -> str | None:
     if both is None or both["points"] is None:
         return None
     ranked = sorted(both["points"], key=lambda part: -abs(part["points"]))[:n]
-    listed = ", ".join(f"{part['feature']} ({part['points']:+.2f})" for part in ranked)
-    return f"Risk factors that count most towards {why['reliance_class']} (log-odds): {listed}."
+    listed = ", ".join(f"{part['feature']} ({part['points']:+.1f})" for part in ranked)
+    name = why["reliance_class"]
+    start = f" from the base rate, {percent(both['base'][name])}" if both["base"] else ""
+    return f"Risk factors that move the probability of {name} most{start}, in percentage points: {listed}."
 
 
 def exemplar(part: Data) -> str:

@@ -27,8 +27,8 @@ def test_patients_are_shown_with_four_parents_in_codes():
                 "patient",
                 *(f"parent {k}" for k in range(1, 5)),
             ]
-            assert len(texts(ax)) == 5 * (n_features + 1)
-    outcomes = [texts(ax)[13] for ax in people.patients_of("heart")(tables_of("patients")).axes]
+            assert len(texts(ax)) == 5 * (2 * n_features + 1)  # codes, names, and the outcome
+    outcomes = [texts(ax)[26] for ax in people.patients_of("heart")(tables_of("patients")).axes]
     assert outcomes == ["ill", "ill", "well", "well"]
 
 

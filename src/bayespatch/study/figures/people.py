@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +43,11 @@ def probabilities(tables: Tables) -> Figure:
     return figure
 
 
+_SHADES = "red: agrees with the patient, the stronger the more probably it matters; bold: it probably matters"
+
+
 def _draw_members(ax: Axes, table: Table, names: dict[Any, str]) -> None:
-    """A patient and those beside it as a grid: codes, dark where the feature agrees and matters."""
+    """A patient and those beside it as a grid: codes and values' names; red where the feature agrees and matters."""
     features = unique(table.column("feature"))
     members = unique(zip(table.column("part"), table.column("rank"), strict=True))
     for r, (part, rank) in enumerate(members):
@@ -60,7 +64,9 @@ def _draw_members(ax: Axes, table: Table, names: dict[Any, str]) -> None:
             )
             ax.fill_between([c - 0.48, c + 0.48], r - 0.46, r + 0.46, color=color, linewidth=0)
             weight = "bold" if own or matters > 0.5 else "normal"
-            ax.text(c, r, str(record["code"]), ha="center", va="center", fontsize=8, fontweight=weight)
+            ax.text(c, r - 0.2, str(record["code"]), ha="center", va="center", fontsize=8, fontweight=weight)
+            name = "\n".join(wrap(str(record["value"]), 12, max_lines=2, placeholder="…"))
+            ax.text(c, r + 0.2, name, ha="center", va="center", fontsize=5.5, color="#333333", linespacing=0.9)
         record = records[0]
         health = "ill" if record["outcome"] == 1 else "well"
         likeness = "" if record["similarity"] is None else f", {record['similarity']:.2f}"
@@ -82,13 +88,14 @@ def patients_of(cohort: str) -> Callable[[Tables], Figure]:
     def draw(tables: Tables) -> Figure:
         table = tables["patients"].where(cohort=cohort)
         who = unique(table.column("patient"))
-        figure, axes = sheet(2, 2, 11, 5.6)
+        figure, axes = sheet(4, 1, 11, 13)
         for k, (ax, patient) in enumerate(zip(axes.ravel(), who, strict=False)):
             shown = table.where(patient=patient)
             shown = Table("", "", (*shown.columns, "part"), [(*row, "") for row in shown.rows])
             _draw_members(ax, shown, {("", 0): "patient"})
             p = shown.column("probability")[0]
             ax.set_title(f"Sample patient {k + 1}: probability {p:.2f}", fontsize=9, loc="left")
+        figure.supxlabel(_SHADES, fontsize=8)
         return figure
 
     return draw
@@ -102,8 +109,9 @@ def sample_patient(tables: Tables) -> Figure:
         key: "patient" if key[1] == 0 else f"{key[0]}: {'parent' if key[0] == 'Model II' else 'prototype'} {key[1]}"
         for key in zip(shown.column("part"), shown.column("rank"), strict=True)
     }
-    figure, axes = sheet(1, 1, 10, 4.4)
+    figure, axes = sheet(1, 1, 11, 6.4)
     _draw_members(axes[0, 0], shown, names)
+    figure.supxlabel(_SHADES, fontsize=8)
     return figure
 
 

@@ -1,0 +1,287 @@
+"""Do the answers hold still, and mean what they say?
+
+``python benchmarks/honesty.py [--suite FOLDER] [--parts halves coverage steady base speed]`` measures on the heart data
+(and the CSV files of the folder, target last, for base rates):
+
+halves     fits to two random halves of the table: |difference of mean q_j| over the root of the summed variances;
+coverage   outcomes drawn from the voting model with known importances: how many 90 % intervals hold the truth;
+steady     60 held-out patients, several seeds: how much the probabilities differ, and by what error they are said to;
+base       a row of which nothing is known: the base rates, also with class weights;
+speed      predict_proba of 1,000 heart-sized cases, and a fit of 3,000 rows of 20 columns.
+
+Results are kept in results/honesty.json, and docs/honesty.md is written from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+from sets import Table, breast, from_file, heart
+
+from bayespatch import PatchworkClassifier, datasets
+from bayespatch.importances import (
+    APART_SD,
+    COMMON_MEAN,
+    COMMON_SD,
+    LOG_SLOPE_MEAN,
+    LOG_SLOPE_SD,
+    LeaveOneOut,
+    draw_importances,
+)
+from bayespatch.model import Data, Model
+from bayespatch.tune import constants
+
+HOME = Path(__file__).parent
+N_ROUNDS = 150  # of a tenth of the outcomes each, before they follow from each other
+RESULTS, PAGE = HOME / "results" / "honesty.json", HOME.parent / "docs" / "honesty.md"
+
+
+def halves(n_splits: int = 10) -> dict[str, Any]:
+    """Two fits that share no patient should differ as their posteriors say."""
+    X, y = datasets.load_heart()
+    ratios = []
+    for split in range(n_splits):
+        order = np.random.default_rng(split).permutation(len(y))
+        draws = []
+        for rows in np.array_split(order, 2):
+            clf = PatchworkClassifier(random_state=split, bins="quantile").fit(X.iloc[rows], y.iloc[rows])
+            draws.append(clf.posterior_.q.reshape(-1, X.shape[1]))
+        mean, variance = (np.array([getattr(q, name)(axis=0) for q in draws]) for name in ("mean", "var"))
+        ratios.append(np.abs(mean[0] - mean[1]) / np.sqrt(variance.sum(axis=0)))
+    flat = np.concatenate(ratios)
+    return {
+        "splits": n_splits,
+        "median": float(np.median(flat)),
+        "share_below_3": float((flat < 3).mean()),
+        "largest": float(flat.max()),
+        "posterior_sd": [float(np.sqrt(v)) for v in np.quantile(variance, [0.1, 0.5, 0.9])],
+    }
+
+
+def voting_data(rng: np.random.Generator, n: int, n_features: int, together: bool) -> tuple[Data, np.ndarray]:
+    """Features at random; importances from their prior, and outcomes from the votes of others given these.
+
+    Parents and cases apart: the posterior is that of the model from which the data came, exactly. `together`: every
+    case is a candidate parent of every other, as in a fit with all parents. Outcomes are then drawn again and again, each
+    given all others, some at a time, until each follows from the rest as the leave-one-out prediction says.
+    """
+    x = rng.integers(0, 3, (2 * n, n_features)).astype(np.float64)
+    q = expit(rng.normal(COMMON_MEAN, COMMON_SD) + rng.normal(0.0, APART_SD, n_features))
+    slope = float(np.exp(rng.normal(LOG_SLOPE_MEAN, LOG_SLOPE_SD)))
+    # At first outcomes follow a hidden pattern, so that there is something to find.
+    score = rng.normal(0.0, 1.0, (3, n_features))[x.astype(int), np.arange(n_features)].sum(axis=1)
+    y = (score > np.median(score)).astype(np.int64)
+    base = np.array([0.5, 0.5])
+    n_values, windows = np.full(n_features, 3.0), np.zeros(n_features)
+    position = np.append(np.log(q / (1 - q)), np.log(slope))
+
+    def probability(data: Data) -> np.ndarray:
+        """Of the second class, for each case, by the votes of its parents."""
+        asked = data._replace(y=np.ones_like(data.y))
+        return np.exp(LeaveOneOut(asked, Model(hyper=constants(asked, base)), base).predict(position, False)[0])
+
+    if not together:
+        data = Data(x[n:], y[n:], x[:n], y[:n], n_values, 2, windows, np.full(n, -1))
+        return data._replace(y=(rng.random(n) < probability(data)).astype(np.int64)), q
+    for _ in range(N_ROUNDS):
+        some = rng.choice(2 * n, 2 * n // 10, replace=False)
+        p = probability(Data(x[some], y[some], x, y, n_values, 2, windows, some))
+        y[some] = rng.random(len(some)) < p
+    return Data(x, y, x, y, n_values, 2, windows, np.arange(2 * n)), q
+
+
+def coverage(n_tables: int = 50) -> dict[str, Any]:
+    """How often 90 % and 50 % intervals hold the importance from which the outcomes were drawn."""
+    found: dict[str, Any] = {}
+    for together in (False, True):
+        inside: dict[float, list[float]] = {0.9: [], 0.5: []}
+        for table in range(n_tables):
+            rng = np.random.default_rng([7, table])
+            data, q = voting_data(rng, 150, 8, together)
+            base = np.array([0.5, 0.5])
+            density = LeaveOneOut(data, Model(hyper=constants(data, base)), base)
+            drawn = draw_importances(density, density.shape(), chains=4, warmup=20, draws=60, seed=table)
+            draws = drawn.given[:, 20:].reshape(-1, len(q))
+            for level, hits in inside.items():
+                low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+                hits.append(float(((low <= q) & (q <= high)).mean()))
+        name = "all past cases predict each other" if together else "parents and cases apart"
+        found[name] = {
+            f"{level:.0%}": {"share": float(np.mean(hits)), "error": float(np.std(hits, ddof=1) / np.sqrt(n_tables))}
+            for level, hits in inside.items()
+        }
+    return {"tables": n_tables, **found}
+
+
+def steady(n_seeds: int = 4) -> dict[str, Any]:
+    """The same patients, the same training table, other seeds."""
+    X, y = datasets.load_heart()
+    order = np.random.default_rng(0).permutation(len(y))
+    new, past = order[:60], order[60:]
+    found: dict[str, Any] = {}
+    for second in ("auto", None):
+        p, errors, tops = [], [], []
+        for seed in range(n_seeds):
+            clf = PatchworkClassifier(random_state=seed, second_opinion=second).fit(X.iloc[past], y.iloc[past])
+            parts = list(clf._predictions(X.iloc[new], detail="shares"))
+            weight = 1.0 if clf.pool_ is None else 1.0 - clf.pool_.weight
+            errors.append(weight * clf.calibration_.error(np.concatenate([part.votes_by_batch for part in parts])))
+            p.append(clf.predict_proba(X.iloc[new])[:, 1])
+            share = np.concatenate([part.neighbors.share for part in parts if part.neighbors is not None])
+            tops.append([set(np.argsort(-row)[:4].tolist()) for row in share])
+        pairs = [(a, b) for a in range(n_seeds) for b in range(a)]
+        gaps = np.array([np.abs(p[a] - p[b]) for a, b in pairs])
+        within = np.array([np.sqrt(errors[a] ** 2 + errors[b] ** 2) for a, b in pairs])
+        shared = [len(one & other) / 4 for a, b in pairs for one, other in zip(tops[a], tops[b], strict=True)]
+        found["with the second opinion" if second else "precedents alone"] = {
+            "mean_difference": float(gaps.mean()),
+            "largest_difference": float(gaps.max()),
+            "stated_error": float(np.mean(errors)),
+            "largest_stated_error": float(np.max(errors)),
+            "difference_over_stated": float(np.sqrt(np.mean((gaps / within) ** 2))),
+            "same_four_neighbors": float(np.mean(shared)),
+        }
+    row = X.iloc[[-1]]
+    demo = [
+        float(PatchworkClassifier(random_state=seed).fit(X.iloc[:-1], y.iloc[:-1]).explain(row).probabilities[name])
+        for seed in range(10)
+        for name in ["presence of heart disease"]
+    ]
+    return {"patients": 60, "seeds": n_seeds, **found, "demo_patient": demo, "demo_range": max(demo) - min(demo)}
+
+
+def base(tables: list[Table]) -> dict[str, Any]:
+    """A row of missing values, beside the class frequencies."""
+    found = {}
+    for table in tables:
+        unknown = pd.DataFrame({name: pd.Series([np.nan], dtype=table.X[name].dtype) for name in table.X})
+        frequencies = np.bincount(table.y) / len(table.y)
+        gaps = {}
+        for weight, expected in ((None, frequencies), ("balanced", np.full(len(frequencies), 1 / len(frequencies)))):
+            clf = PatchworkClassifier(random_state=0, class_weight=weight).fit(table.X, table.y)
+            gaps["weighted" if weight else "plain"] = float(np.abs(clf.predict_proba(unknown)[0] - expected).max())
+        found[table.name] = gaps
+    return found
+
+
+def speed() -> dict[str, Any]:
+    """Seconds by the clock and of the processor, with all cores."""
+    X, y = datasets.load_heart()
+    rows = X.iloc[np.random.default_rng(0).integers(0, len(X), 1000)]
+    clf = PatchworkClassifier(random_state=0).fit(X, y)
+    alone = PatchworkClassifier(random_state=0, second_opinion=None).fit(X, y)
+    found: dict[str, Any] = {}
+    rng = np.random.default_rng(0)
+    many = rng.normal(size=(3000, 20))
+    outcome = (many[:, 0] + many[:, 1] * many[:, 2] + rng.normal(size=3000) > 0).astype(int)
+    tasks: dict[str, Callable[[], object]] = {
+        "predict_proba of 1,000 heart-sized cases": lambda: clf.predict_proba(rows),
+        "the same, precedents alone": lambda: alone.predict_proba(rows),
+        "explain one heart case": lambda: clf.explain(X.iloc[0]),
+        "fit of heart": lambda: PatchworkClassifier(random_state=0).fit(X, y),
+        "fit of heart, precedents alone": lambda: PatchworkClassifier(random_state=0, second_opinion=None).fit(X, y),
+        "fit of 3,000 rows, 20 columns": lambda: PatchworkClassifier(random_state=0).fit(many, outcome),
+    }
+    for name, task in tasks.items():
+        began, cpu = time.perf_counter(), time.process_time()
+        task()
+        found[name] = {"seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - cpu}
+    return found
+
+
+def page(found: dict[str, Any]) -> str:
+    """docs/honesty.md."""
+    lines = [
+        "# Answers that hold still and mean what they say",
+        "",
+        "Written by `python benchmarks/honesty.py` from benchmarks/results/honesty.json; edit the program instead.",
+    ]
+    if part := found.get("halves"):
+        low, middle, high = part["posterior_sd"]
+        lines += [
+            "",
+            "## Importances: are their error bars true?",
+            "",
+            f"Heart, split into two random halves, {part['splits']} times, a fit to each half: the difference of the "
+            "two posterior means of a feature's importance over the root of the summed posterior variances has median "
+            f"**{part['median']:.2f}** (a normal distribution with true error bars: 0.67; shrinkage makes it less), "
+            f"**{part['share_below_3']:.1%}** of them are below 3, the largest is {part['largest']:.2f}. Posterior "
+            f"standard deviations: {low:.2f} to {high:.2f}, median {middle:.2f}.",
+        ]
+    if part := found.get("coverage"):
+        lines += [
+            "",
+            "Outcomes drawn from the voting model (one neighbor, slope) with known importances, "
+            f"{part['tables']} tables of 8 features: share of the intervals that hold the truth.",
+            "",
+            "| | 90 % intervals | 50 % intervals |",
+            "|---|---|---|",
+        ]
+        for name in ("parents and cases apart", "all past cases predict each other"):
+            cells = [f"{part[name][level]['share']:.1%} ± {part[name][level]['error']:.1%}" for level in ("90%", "50%")]
+            lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
+    if part := found.get("steady"):
+        lines += [
+            "",
+            "## Steady",
+            "",
+            f"Heart: {part['patients']} held-out patients, {part['seeds']} fits with other seeds, each pair compared.",
+            "",
+            "| | mean difference | largest | stated error | largest | rms difference / stated | same four neighbors |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for name in ("with the second opinion", "precedents alone"):
+            row = part[name]
+            lines.append(
+                f"| {name} | {row['mean_difference']:.4f} | {row['largest_difference']:.4f} "
+                f"| {row['stated_error']:.4f} | {row['largest_stated_error']:.4f} "
+                f"| {row['difference_over_stated']:.2f} | {row['same_four_neighbors']:.0%} |"
+            )
+        demo = part["demo_patient"]
+        lines += [
+            "",
+            f"One patient explained with seeds 0 to 9: {min(demo):.3f} to {max(demo):.3f} "
+            f"({100 * part['demo_range']:.1f} points apart).",
+        ]
+    if part := found.get("base"):
+        lines += ["", "## A patient of whom nothing is known", "", "Largest difference from the class frequencies:", ""]
+        lines += ['| table | plain | class_weight="balanced" |', "|---|---|---|"]
+        lines += [f"| {name} | {gap['plain']:.4f} | {gap['weighted']:.4f} |" for name, gap in part.items()]
+    if part := found.get("speed"):
+        lines += ["", "## Speed", "", "| | s by the clock | s of the processor |", "|---|---|---|"]
+        lines += [f"| {name} | {t['seconds']:.2f} | {t['processor_seconds']:.2f} |" for name, t in part.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = ("halves", "coverage", "steady", "base", "speed")
+    parser.add_argument("--parts", nargs="*", choices=names, default=names)
+    parser.add_argument("--suite", type=Path, help="folder of further tables, for the base rates")
+    wanted = parser.parse_args()
+    tables = [heart(), breast()]
+    if wanted.suite is not None:
+        tables += [from_file(path) for path in sorted(wanted.suite.glob("*.csv"))]
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    run = {"halves": halves, "coverage": coverage, "steady": steady, "base": lambda: base(tables), "speed": speed}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in wanted.parts:
+            began = time.perf_counter()
+            found[name] = run[name]()
+            print(f"{name} ({time.perf_counter() - began:.0f} s): {json.dumps(found[name])[:600]}", flush=True)
+            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+            PAGE.write_text(page(found))
+
+
+if __name__ == "__main__":
+    main()

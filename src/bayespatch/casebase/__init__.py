@@ -1,0 +1,16 @@
+"""The case base: past cases, consultations, decisions and models in SQLite or PostgreSQL.
+
+`base` is what a user meets; behind it `cases`, `consultations`, `models`, `refit`, `forget`, `drift`, `backup` and
+`export` say what is done inside a transaction of `database`, and `audit` what each leaves in the log.
+"""
+
+try:
+    import alembic as alembic
+    import sqlalchemy as sqlalchemy
+except ImportError as error:
+    raise ImportError('a case base needs SQLAlchemy and Alembic: pip install "bayespatch[casebase]"') from error
+
+from bayespatch.casebase.base import CaseBase
+from bayespatch.casebase.errors import CaseBaseError
+
+__all__ = ["CaseBase", "CaseBaseError"]

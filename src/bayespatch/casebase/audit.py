@@ -1,0 +1,172 @@
+"""The audit log: who did what and when, each row hashed together with the row before it.
+
+A row's hash is the SHA-256 of the JSON list of its number, time, person, action, case, details and the hash of the row
+before. The end of the chain, number and hash, stands in a table of its own, so that rows cut off at the end are missed
+as well. Who can write to the database can also compute hashes: keep an end of the chain elsewhere (every backup and
+`bayespatch casebase verify` state it) and `verify` holds the log against it.
+
+No row has a patient's values: these can be forgotten, the log stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, insert, select, update
+
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import audit, chain
+
+ACTIONS = (
+    *("define", "import", "add", "consult", "decide", "outcome", "retain", "refit", "promote", "roll back", "forget"),
+    *("erase", "read", "search", "drift", "backup", "restore", "export"),
+)
+
+
+class Entry(NamedTuple):
+    """One row of the log."""
+
+    number: int
+    at: str
+    by: str
+    action: str
+    case_id: int | None
+    details: dict[str, Any]
+    hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return self._asdict()
+
+
+class Verification(NamedTuple):
+    """What holding the log against its hashes has shown; `problems` is empty where all is well."""
+
+    n_entries: int
+    head: str  # number and hash of the last row
+    problems: tuple[str, ...]
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing was changed, removed or moved."""
+        return not self.problems
+
+
+class Transaction:
+    """A write in progress, and the audit rows that will be committed with it."""
+
+    def __init__(self, connection: Connection, by: str, number: int, digest: str) -> None:
+        self.connection, self.by, self.at = connection, by, now()
+        self._number, self._hash = number, digest
+        self._rows: list[dict[str, Any]] = []
+
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a statement."""
+        return self.connection.execute(*args, **kwargs)
+
+    def record(self, action: str, case_id: int | None = None, **details: Any) -> int:
+        """Add an audit row; returns its number."""
+        assert action in ACTIONS
+        self._number += 1
+        text = json.dumps(details, ensure_ascii=False, allow_nan=False, sort_keys=True)
+        self._hash = row_hash(self._number, self.at, self.by, action, case_id, text, self._hash)
+        row = (self._number, self.at, self.by, action, case_id, text, self._hash)
+        self._rows.append(dict(zip(audit.c.keys(), row, strict=True)))
+        return self._number
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next audit row will have."""
+        return self._number + 1
+
+    def continue_from(self, number: int, digest: str) -> None:
+        """Go on with a chain that was copied from elsewhere."""
+        assert not self._rows
+        self._number, self._hash = number, digest
+
+    def finish(self) -> None:
+        """Write the audit rows and the new end of the chain."""
+        assert self._rows, "a write leaves an audit row"
+        self.execute(insert(audit), self._rows)
+        self.execute(update(chain).where(chain.c.id == 1).values(number=self._number, hash=self._hash))
+
+
+def now() -> str:
+    """The time, in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def check_by(by: object) -> str:
+    """Who does something: a name."""
+    if not isinstance(by, str) or not by.strip() or len(by) > 200 or not by.isprintable():
+        raise CaseBaseError(f"by={by!r} names nobody; pass the name of the person who does this")
+    return by
+
+
+def row_hash(number: int, at: str, by: str, action: str, case_id: int | None, details: str, before: str) -> str:
+    """The hash of an audit row."""
+    content = json.dumps([number, at, by, action, case_id, details, before], ensure_ascii=True)
+    return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def check_chain(rows: Iterable[Any], head_number: int, head_hash: str, expected: str | None = None) -> Verification:
+    """Hold audit rows, in the order of their numbers, against their hashes, and their end against the stated one.
+
+    `expected` is an end of the chain that was noted at an earlier time.
+    """
+    problems: list[str] = []
+    before, last = "", 0
+    noted = _read_head(expected) if expected is not None else None
+    for row in rows:
+        if row.number != last + 1:
+            problems.append(f"row {last + 1} is missing" if row.number > last else f"row {row.number} is out of place")
+        elif row.hash != row_hash(row.number, row.at, row.by, row.action, row.case_id, row.details, before):
+            problems.append(f"row {row.number} is not as it was written")
+        if problems:
+            break
+        last, before = row.number, row.hash
+        if noted is not None and noted[0] == last and noted[1] != before:
+            problems.append(f"row {last} is not the one that was noted: the log was rewritten")
+            break
+    if not problems and (last, before) != (head_number, head_hash):
+        problems.append(f"the log ends with row {last}, and was written up to row {head_number}")
+    if not problems and noted is not None and noted[0] > last:
+        problems.append(f"row {noted[0]}, which was noted, is missing: rows were removed at the end")
+    return Verification(last, f"{last}:{before}", tuple(problems))
+
+
+def _read_head(text: str) -> tuple[int, str]:
+    number, _, digest = text.partition(":")
+    if not number.isdecimal() or (digest and len(digest) != 64):
+        raise CaseBaseError(f"{text!r} is no end of a chain; pass NUMBER:HASH as verify states it")
+    return int(number), digest
+
+
+def verify(connection: Connection, expected: str | None = None) -> Verification:
+    """Hold the whole log against its hashes."""
+    rows = connection.execute(select(audit).order_by(audit.c.number).execution_options(yield_per=1000))
+    heads = connection.execute(select(chain.c.number, chain.c.hash)).all()
+    if len(heads) != 1:
+        return Verification(0, "", ("the end of the chain is missing",))
+    return check_chain(rows, heads[0].number, heads[0].hash, expected)
+
+
+def entries(
+    connection: Connection, *, case_id: int | None, by: str | None, action: str | None, after: int, limit: int
+) -> Iterator[Entry]:
+    """Rows of the log, the newest first, or from row `after` on, the oldest first."""
+    wanted = select(audit)
+    for column, value in ((audit.c.case_id, case_id), (audit.c.by, by), (audit.c.action, action)):
+        if value is not None:
+            wanted = wanted.where(column == value)
+    if after:
+        wanted = wanted.where(audit.c.number > after).order_by(audit.c.number)
+    else:
+        wanted = wanted.order_by(audit.c.number.desc())
+    for row in connection.execute(wanted.limit(limit)):
+        details: Mapping[str, Any] = json.loads(row.details)
+        yield Entry(row.number, row.at, row.by, row.action, row.case_id, dict(details), row.hash)

@@ -1,0 +1,97 @@
+"""Backups: the whole case base as one SQLite file, which is a case base itself, made while others go on working."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, insert, select, text
+
+from bayespatch.casebase.cases import index_columns
+from bayespatch.casebase.database import Database
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import chain, metadata, settings
+from bayespatch.files import StorageError, check_writable
+
+_BATCH = 1000  # rows at a time
+
+
+def backup(database: Database, path: str | os.PathLike[str], by: str) -> Path:
+    """Copy the whole base, as it is at one moment, into a new file."""
+    target = Path(os.fspath(path))
+    if target.exists():
+        raise CaseBaseError(f"{str(target)!r} is there already; choose another name")
+    try:
+        check_writable(target)
+    except StorageError as error:
+        raise CaseBaseError(str(error)) from error
+    with database.writing(by) as transaction:
+        transaction.record("backup", file=target.name)
+    unfinished = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        if database.is_sqlite:
+            _vacuum_into(database, unfinished)
+        else:
+            _copy_out(database, unfinished)
+        with open(unfinished, "rb") as file:
+            os.fsync(file.fileno())
+        os.chmod(unfinished, 0o600)
+        os.replace(unfinished, target)
+    finally:
+        for ending in ("", "-wal", "-shm", "-journal"):
+            Path(f"{unfinished}{ending}").unlink(missing_ok=True)
+    return target
+
+
+def restore(source: str | os.PathLike[str], database: Database, by: str) -> None:
+    """Fill an empty case base from a backup."""
+    other = Database(os.fspath(source))
+    try:
+        other.open(create=False)
+        if database.version() is not None:
+            with database.reading() as connection:
+                if connection.execute(select(chain.c.number)).scalar():
+                    raise CaseBaseError(f"{database.name}: is not empty; restore a backup into a new case base")
+        database.open()
+        with other.reading() as old, database.writing(by) as transaction:
+            transaction.execute(delete(chain))
+            _copy(old, transaction.connection)
+            head = transaction.execute(select(chain.c.number, chain.c.hash)).one()
+            transaction.continue_from(head.number, head.hash)
+            transaction.execute(delete(settings).where(settings.c.key == "erase"))
+            index_columns(transaction.connection)
+            transaction.record("restore", rows=head.number)
+    finally:
+        other.close()
+
+
+def _vacuum_into(database: Database, target: Path) -> None:
+    """SQLite writes a copy without anything that was deleted."""
+    with database.outside() as connection:
+        name = str(target).replace("'", "''")
+        connection.execute(text(f"VACUUM INTO '{name}'"))
+
+
+def _copy_out(database: Database, target: Path) -> None:
+    """From PostgreSQL, row by row, from one snapshot."""
+    copy = Database(str(target))
+    try:
+        copy.open()
+        with database.reading() as old, copy.copying() as new:
+            new.execute(delete(chain))
+            _copy(old, new)
+            new.execute(delete(settings).where(settings.c.key == "erase"))
+            index_columns(new)
+        with copy.outside() as connection:
+            connection.execute(text("PRAGMA journal_mode = DELETE"))  # all of it in the one file
+    finally:
+        copy.close()
+
+
+def _copy(old: Connection, new: Connection) -> None:
+    """All rows of all tables, in an order in which each finds what it refers to."""
+    for table in metadata.sorted_tables:
+        found = old.execute(select(table).execution_options(yield_per=_BATCH))
+        for part in found.partitions(_BATCH):
+            new.execute(insert(table), [dict(row._mapping) for row in part])

@@ -1,0 +1,863 @@
+"""The case base as a user meets it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bayespatch.casebase import backup as backups
+from bayespatch.casebase import cases as case_rows
+from bayespatch.casebase import consultations, export, models
+from bayespatch.casebase import drift as drifts
+from bayespatch.casebase import forget as forgetting
+from bayespatch.casebase import refit as refitting
+from bayespatch.casebase.audit import Entry, Verification, check_by, entries, verify
+from bayespatch.casebase.cases import Case, Condition, Definition, Page
+from bayespatch.casebase.consultations import Consultation, Decision
+from bayespatch.casebase.database import TIMEOUT, Database
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.forget import Forgotten
+from bayespatch.casebase.models import Model
+from bayespatch.casebase.refit import Refit
+from bayespatch.dictionary import Dictionary, Value
+from bayespatch.source import read
+
+SYSTEM = "bayespatch"  # who does what no person has asked for
+_TRIES = 10  # consultations, while others change the model
+
+
+class _ModelChanged(Exception):
+    """The model was changed while it was asked: it may have forgotten someone whom the explanation names."""
+
+
+class CaseBase:
+    """Past cases, consultations, decisions and models in a database: retrieve, reuse, revise, retain, forget.
+
+    Made by `CaseBase.open`. Everything that is done says by whom (`by`), is one transaction, and leaves a row in the
+    audit log. A `CaseBaseError` means that nothing was changed.
+
+    Attributes
+    ----------
+    dictionary : Dictionary or None
+        What the features are; None until cases were imported or defined.
+    target : str or None
+        The column that is predicted.
+
+    Examples
+    --------
+    >>> from bayespatch import CaseBase
+    >>> with CaseBase.demo() as base:
+    ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+    ...     decision = base.decide(seen.id, "sick", by="Dr. Roe")
+    ...     case = base.outcome(seen.case_id, "sick", by="registry")
+    ...     base.retain([case.id], by="registry")
+    ...     base.verify_audit().intact
+    [25]
+    True
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._model: tuple[str, Any] | None = None  # SHA-256 and the model itself
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    # Opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        folder: str | os.PathLike[str] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> CaseBase:
+        """Open a case base, and make it where there is none.
+
+        Parameters
+        ----------
+        url : str or path
+            ``sqlite:///clinic.db``, or the path of the file; ``postgresql://user@host/name``.
+        create : bool
+            False refuses a place where there is no case base.
+        folder : path, optional
+            A folder for files that exist for moments, and for a refit while it runs. By default beside the SQLite file,
+            or in the system's folder for temporary files.
+        timeout : float
+            Seconds to wait while another process writes.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from bayespatch import CaseBase
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with CaseBase.open(os.path.join(folder, "clinic.db")) as base:
+        ...         base.dictionary is None
+        True
+        """
+        database = Database(os.fspath(url), folder, timeout)
+        try:
+            database.open(create)
+            base = cls(database)
+            base._tidy()
+        except BaseException:
+            database.close()
+            raise
+        return base
+
+    @classmethod
+    def demo(cls) -> CaseBase:
+        """A small invented clinic in a temporary folder, with a model of 24 past cases; closing it deletes it.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.target, base.dictionary.names
+        ('outcome', ('age', 'pain'))
+        """
+        folder = tempfile.TemporaryDirectory()
+        base = cls.open(Path(folder.name) / "clinic.db")
+        base._temporary = folder
+        base.define(
+            {
+                "age": {"kind": "number", "unit": "years", "usual": [18, 95], "possible": [0, 120]},
+                "pain": {"label": "chest pain", "levels": ["none", "effort", "rest"]},
+                "outcome": {"levels": ["sick", "well"]},
+            },
+            "outcome",
+            by=SYSTEM,
+        )
+        pains = ("none", "effort", "rest")
+        rows = [(31 + (7 * i) % 50, pains[i % 3]) for i in range(24)]
+        sick = ["sick" if age > 50 and pain != "none" else "well" for age, pain in rows]
+        cases = [{"age": row[0], "pain": row[1], "outcome": outcome} for row, outcome in zip(rows, sick, strict=True)]
+        base.add(cases, by=SYSTEM)
+        quick = {"hyper": {}, "chains": 2, "draws": 20, "warmup": 20, "n_jobs": 1}
+        model = refitting.learn(base._database, SYSTEM, quick)
+        base.promote(model.version, by=SYSTEM)
+        return base
+
+    def close(self) -> None:
+        """Give all connections back.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> base = CaseBase.demo()
+        >>> base.close()
+        """
+        self._database.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def __enter__(self) -> CaseBase:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"CaseBase({self._database.name!r})"
+
+    def _tidy(self) -> None:
+        """Finish what a process that was killed has left: files, and values that are deleted but still on disk."""
+        if "mode=ro" not in str(self._database.url):
+            models.drop_left_over(self._database.folder)
+            forgetting.finish(self._database, SYSTEM)
+
+    # What the cases are
+
+    @property
+    def dictionary(self) -> Dictionary | None:
+        """What the features are; None until cases were imported or defined."""
+        known = self._definition()
+        return None if known is None else known.features
+
+    @property
+    def target(self) -> str | None:
+        """The column that is predicted; None until cases were imported or defined."""
+        known = self._definition()
+        return None if known is None else known.target.name
+
+    @property
+    def classes(self) -> dict[str, Value]:
+        """What an outcome is called -> the outcome itself; empty until cases were imported or defined."""
+        known = self._definition()
+        return {} if known is None else known.classes
+
+    @property
+    def definition(self) -> Definition:
+        """What the features and the outcome are; an error where nobody has said so yet."""
+        with self._database.reading() as connection:
+            return case_rows.defined(connection)
+
+    def _definition(self) -> Definition | None:
+        with self._database.reading() as connection:
+            return case_rows.definition(connection)
+
+    def define(
+        self, dictionary: Dictionary | Mapping[str, Any] | str | os.PathLike[str], target: str, *, by: str
+    ) -> None:
+        """Say what the cases are; cases that are there already have to agree.
+
+        Parameters
+        ----------
+        dictionary : Dictionary, dict, or path
+            The data dictionary, features and outcome, each with its kind; or the file that has it.
+        target : str
+            The column that is predicted. Its levels are the classes.
+        by : str
+            Who says so.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     words = {"age": {"kind": "number", "unit": "years"}, "pain": {"kind": "text", "label": "chest pain"}}
+        ...     base.define({**words, "outcome": {"levels": ["sick", "well", "unclear"]}}, "outcome", by="data manager")
+        ...     list(base.classes)
+        ['sick', 'well', 'unclear']
+        """
+        given = _dictionary(dictionary)
+        unsaid = [name for name in given.names if given[name].kind == "any" and not given[name].identifier]
+        if unsaid:
+            raise CaseBaseError(f"data dictionary, column {unsaid[0]!r}: no kind; say number, text or boolean")
+        new = case_rows.read_definition(given, target)
+        with self._database.writing(by) as transaction:
+            if case_rows.definition(transaction.connection) == new:
+                transaction.record("define", unchanged=True)
+            case_rows.store_definition(transaction, new)
+
+    # Retrieve: cases come in and are found again
+
+    def import_cases(
+        self,
+        table: Any,
+        *,
+        by: str,
+        target: str | None = None,
+        id_column: str | None = None,
+        dictionary: Dictionary | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        drop: Iterable[str] = (),
+        query: str | None = None,
+        delimiter: str | None = None,
+    ) -> range:
+        """Add the cases of a table, all or none: past ones where the outcome is known, open ones where it is missing.
+
+        The first import says what the cases are: the columns of the table, described by the dictionary where it has
+        them, and by their values where not. Later tables must have the same features; columns that the dictionary calls
+        identifiers are left out.
+
+        Parameters
+        ----------
+        table : data frame, or str
+            What `bayespatch.source.read` reads: a CSV, Parquet or Arrow file, or the URL of a database with a `query`.
+        by : str
+            Who does it.
+        target : str, optional
+            The column that is predicted; needed the first time.
+        id_column : str, optional
+            The column with the external ids.
+        dictionary : Dictionary, dict or path, optional
+            The data dictionary; the first time only.
+        drop : names
+            Columns to leave out.
+        query, delimiter
+            As in `bayespatch.source.read`.
+
+        Returns
+        -------
+        range
+            The numbers of the new cases.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> from bayespatch import CaseBase
+        >>> table = pandas.DataFrame({"age": [44, 61], "pain": ["rest", None], "outcome": ["well", None]})
+        >>> with CaseBase.demo() as base:
+        ...     base.import_cases(table, by="registry")
+        range(25, 27)
+        """
+        check_by(by)
+        before = self._definition()
+        given = None if dictionary is None else _dictionary(dictionary)
+        name = "a table"
+        if isinstance(table, str | os.PathLike):
+            name = os.fspath(table)
+            name = name.partition("://")[0] if "://" in name else os.path.basename(name)
+            described = {} if before is None else dict(before.features.entries)
+            described |= {} if given is None else given.entries
+            texts = [column for column, entry in described.items() if entry.kind == "text"]
+            texts += [id_column] if id_column else []
+            table = read(os.fspath(table), query, delimiter=delimiter, texts=texts)
+        known, rows, outcomes, external_ids = _read_cases(table, before, given, target, id_column, set(drop))
+        with self._database.writing(by) as transaction:
+            if case_rows.definition(transaction.connection) != before:
+                raise CaseBaseError("what the cases are was changed meanwhile; import again")
+            case_rows.store_definition(transaction, known)
+            ids = case_rows.add_cases(transaction, rows, outcomes, external_ids)
+            n_past = sum(outcome is not None for outcome in outcomes)
+            transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start)
+        return ids
+
+    def add(self, rows: Sequence[Mapping[str, Any]], *, by: str) -> range:
+        """Add cases given as dicts: values by column, the outcome under the name of the target where it is known.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.add([{"age": 70, "pain": "rest", "outcome": "sick"}], by="registry")
+        range(25, 26)
+        """
+        with self._database.writing(by) as transaction:
+            known = case_rows.defined(transaction.connection)
+            target = known.target.name
+            values, outcomes = [], []
+            for number, row in enumerate(rows, start=1):
+                where = f"row {number}, "
+                values.append(known.features.check_row({n: v for n, v in row.items() if n != target}, where))
+                outcome = row.get(target)
+                outcomes.append(None if outcome is None else known.outcome(outcome, where))
+            if not values:
+                raise CaseBaseError("there are no cases to add; pass at least one")
+            ids = case_rows.add_cases(transaction, values, outcomes, [None] * len(values))
+            transaction.record("add", cases=len(ids), first=ids.start)
+        return ids
+
+    def case(self, case: int | str, *, by: str) -> Case:
+        """One case by its number, or by its external id if a text is given.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.case(3, by="Dr. Roe").values
+        {'age': 45, 'pain': 'rest'}
+        """
+        with self._database.writing(by) as transaction:
+            row = case_rows.find(transaction.connection, case)
+            transaction.record("read", row.id)
+            return case_rows.as_case(row)
+
+    def consultations(self, case: int | str, *, by: str) -> list[tuple[Consultation, Decision | None]]:
+        """The consultations of a case, with what was decided, in their order.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     [(one.predicted, decision) for one, decision in base.consultations(seen.case_id, by="Dr. Roe")]
+        [('sick', None)]
+        """
+        with self._database.writing(by) as transaction:
+            row = case_rows.find_live(transaction.connection, case)
+            transaction.record("read", row.id, consultations=True)
+            return consultations.of_case(transaction.connection, row.id)
+
+    def search(
+        self,
+        where: Iterable[Condition] = (),
+        *,
+        by: str,
+        state: str | None = None,
+        order: str = "id",
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> Page:
+        """Cases that meet all conditions, page by page.
+
+        Parameters
+        ----------
+        where : list of (column, operator, value)
+            Operators are ``= != < <= > >=``; the value None is a missing one. Columns are the features, "outcome",
+            "id", "external_id", "entered_at", "entered_by" and "outcome_at".
+        by : str
+            Who looks.
+        state : {"open", "past", "withdrawn"}, optional
+            Only these.
+        order : str
+            The column to sort by.
+        descending : bool
+            The largest first.
+        offset, limit : int
+            Which page.
+
+        Returns
+        -------
+        Page
+            The cases, and how many there are in all.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     page = base.search([("age", ">=", 70), ("pain", "=", "rest")], order="age", by="Dr. Roe")
+        ...     page.total, [case.values["age"] for case in page.cases]
+        (2, [71, 79])
+        """
+        conditions = list(where)
+        with self._database.writing(by) as transaction:
+            page = case_rows.search(
+                transaction.connection,
+                conditions,
+                state=state,
+                order=order,
+                descending=descending,
+                offset=offset,
+                limit=limit,
+            )
+            asked = [f"{name} {operator}" for name, operator, _ in conditions]
+            transaction.record("search", where=asked, state=state, found=page.total, shown=[c.id for c in page.cases])
+        return page
+
+    # Reuse: the model speaks
+
+    def consult(
+        self,
+        values: Mapping[str, Any],
+        *,
+        by: str,
+        case: int | str | None = None,
+        external_id: str | None = None,
+        top: int = 4,
+        level: float = 0.9,
+    ) -> Consultation:
+        """Ask the active model about a case, and keep what it showed.
+
+        Parameters
+        ----------
+        values : dict
+            A value for each feature, None where it is not known; labels may stand for values.
+        by : str
+            Who asks.
+        case : int or str, optional
+            An open case that comes again; its values become these. Without it, a new case is made.
+        external_id : str, optional
+            What others call the case; an open case of this name comes again.
+        top, level
+            As in `PatchworkClassifier.explain`.
+
+        Returns
+        -------
+        Consultation
+            With the `explanation`, which is `Explanation.to_dict()`.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 99, "pain": "rest"}, by="Dr. Roe")
+        ...     seen.predicted, seen.explanation["case"]["warnings"]
+        ('sick', ['age 99 years is outside of the usual range, 18 to 95'])
+        """
+        check_by(by)
+        external_id = case_rows.check_external_id(external_id)
+        for _ in range(_TRIES):
+            with self._database.reading() as connection:
+                known = case_rows.defined(connection)
+                plain = known.features.check_row(values)
+                consultations.visited(connection, case, external_id)
+                model, clf = self._active(connection)
+            shown = consultations.explain(clf, plain, known, top, level)
+            try:
+                with self._database.writing(by) as transaction:
+                    now = models.active(transaction.connection)
+                    if now is None or now.sha256 != model.sha256:
+                        raise _ModelChanged
+                    number = consultations.visited(transaction.connection, case, external_id)
+                    return consultations.store(transaction, number, external_id, plain, shown, model.version)
+            except _ModelChanged:
+                continue
+        raise CaseBaseError("the active model changes faster than it can be asked; try again")
+
+    def model(self) -> Any:
+        """The active model itself, a fitted `PatchworkClassifier`.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     len(base.model().parents_)
+        24
+        """
+        with self._database.reading() as connection:
+            return self._active(connection)[1]
+
+    def _active(self, connection: Any) -> tuple[Model, Any]:
+        """The active version, read once."""
+        model = models.active(connection)
+        if model is None or model.sha256 is None:
+            raise CaseBaseError("there is no active model; refit on the past cases, and promote what comes out")
+        if self._model is None or self._model[0] != model.sha256:
+            clf = models.read_model(connection, model.version, model.sha256, self._database.folder)
+            self._model = model.sha256, clf
+        return model, self._model[1]
+
+    # Revise: the person decides
+
+    def decide(self, consultation: int, decided: Any, *, by: str, reason: str = "", code: str = "") -> Decision:
+        """Write down what was decided after a consultation; to override the model needs a reason or a code.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     base.decide(seen.id, "well", by="Dr. Roe", reason="the pain is from a broken rib").agrees
+        False
+        """
+        with self._database.writing(by) as transaction:
+            return consultations.decide(transaction, consultation, decided, reason, code)
+
+    # Retain: the outcome is known
+
+    def outcome(self, case: int | str, outcome: Any, *, by: str) -> Case:
+        """Write down what became of a case; a second outcome is refused.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     base.outcome(seen.case_id, "sick", by="registry").state
+        'open'
+        """
+        with self._database.writing(by) as transaction:
+            return case_rows.record_outcome(transaction, case, outcome)
+
+    def retain(self, which: Iterable[int | str] | None = None, *, by: str) -> list[int]:
+        """Make open cases past ones, which the next refit learns from: those named, or all whose outcome is known.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     _ = base.outcome(seen.case_id, "sick", by="registry")
+        ...     base.retain(by="registry")
+        [25]
+        """
+        with self._database.writing(by) as transaction:
+            return case_rows.retain(transaction, which)
+
+    def refit(self, *, by: str, wait: bool = True, **parameters: Any) -> Model | Refit:
+        """Learn anew from all past cases, in a process of its own, beginning where the active model ended.
+
+        The new version is only offered: look at its `metrics` and `promote` it. A refit that is killed goes on where it
+        was when it is started again, as long as cases, parameters and the active model are the same.
+
+        Parameters
+        ----------
+        by : str
+            Who does it.
+        wait : bool
+            False returns at once with a `Refit`: `running`, `wait()`, `cancel()`.
+        parameters
+            Of `PatchworkClassifier`, numbers and texts; those of the active model where nothing is said.
+
+        Returns
+        -------
+        Model or Refit
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     model = base.refit(by="steward", draws=10)
+        ...     model.version, model.state, model.metrics["both"]["n"]
+        (2, 'offered', 24)
+        """
+        process = Refit(self._database, by, parameters)
+        if not wait:
+            return process
+        try:
+            version = process.wait()
+        except KeyboardInterrupt:
+            process.cancel()
+            raise
+        with self._database.reading() as connection:
+            return models.find(connection, version)
+
+    def models(self) -> list[Model]:
+        """All versions of the model, the newest first.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     [(model.version, model.state, model.n_cases) for model in base.models()]
+        [(1, 'active', 24)]
+        """
+        with self._database.reading() as connection:
+            return models.listed(connection)
+
+    def promote(self, version: int, *, by: str) -> Model:
+        """Make a version the active one.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.promote(1, by="steward")
+        Traceback (most recent call last):
+        ...
+        bayespatch.casebase.errors.CaseBaseError: model version 1 is the active one already
+        """
+        with self._database.writing(by) as transaction:
+            return models.promote(transaction, version)
+
+    def roll_back(self, *, by: str) -> Model:
+        """Go back to the version that was active before.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.roll_back(by="steward")
+        Traceback (most recent call last):
+        ...
+        bayespatch.casebase.errors.CaseBaseError: no version before 1 was ever active; promote one by its number
+        """
+        with self._database.writing(by) as transaction:
+            return models.roll_back(transaction)
+
+    # Forget
+
+    def forget(self, case: int | str, reason: str, *, by: str) -> Forgotten:
+        """Forget a patient: the values go from every table and every model at once, and from the disk.
+
+        Predictions are from now on exactly those without that past case, given the same importances; these have learned
+        from it, so that a refit is due. The number of the case stays, and in the log who forgot it, when and why.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     done = base.forget(3, "asked for it", by="steward")
+        ...     done.versions, done.erased, len(base.model().parents_), base.models()[0].refit_due
+        ((1,), True, 23, True)
+        """
+        done = forgetting.forget(self._database, case, reason, by)
+        self._model = None
+        return done
+
+    # Looking after it
+
+    def drift(self, *, by: str, every: str = "month") -> list[dict[str, Any]]:
+        """What the model said against what happened, by "year", "month", "day" or "all".
+
+        Returns
+        -------
+        list of dict
+            One for each period, the earliest first; `bayespatch.casebase.drift.drift` says what is in it.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     _ = base.outcome(seen.case_id, "sick", by="registry")
+        ...     [row] = base.drift(by="steward", every="all")
+        ...     row["consultations"], row["outcomes"], row["accuracy"]
+        (1, 1, 1.0)
+        """
+        with self._database.writing(by) as transaction:
+            known = case_rows.defined(transaction.connection)
+            found = drifts.drift(transaction.connection, known, every)
+            transaction.record("drift", every=every)
+        return found
+
+    def audit(
+        self,
+        *,
+        case: int | None = None,
+        by: str | None = None,
+        action: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[Entry]:
+        """The log: the newest rows first, or the oldest first from the row `after` on; of a case, a person, an action.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     [entry.action for entry in base.audit()]
+        ['promote', 'refit', 'add', 'define']
+        """
+        with self._database.reading() as connection:
+            return list(entries(connection, case_id=case, by=by, action=action, after=after, limit=limit))
+
+    def verify_audit(self, head: str | None = None) -> Verification:
+        """Hold the log and the models against their hashes; `head` is an end of the log that was noted earlier.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     found = base.verify_audit()
+        ...     found.intact, found.n_entries
+        (True, 4)
+        """
+        with self._database.reading() as connection:
+            found = verify(connection, head)
+            return found._replace(problems=(*found.problems, *models.problems(connection)))
+
+    def backup(self, path: str | os.PathLike[str], *, by: str) -> Path:
+        """Copy the whole base into one SQLite file, which is a case base itself, while others go on working.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base, tempfile.TemporaryDirectory() as folder:
+        ...     path = base.backup(os.path.join(folder, "backup.db"), by="steward")
+        ...     with CaseBase.open(path) as copy:
+        ...         len(copy.model().parents_)
+        24
+        """
+        return backups.backup(self._database, path, by)
+
+    def restore(self, path: str | os.PathLike[str], *, by: str) -> None:
+        """Fill this base, which must be empty, from a backup.
+
+        Who was forgotten after the backup was made is in it again, and has to be forgotten again.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base, tempfile.TemporaryDirectory() as folder:
+        ...     path = base.backup(os.path.join(folder, "backup.db"), by="steward")
+        ...     with CaseBase.open(os.path.join(folder, "new.db")) as other:
+        ...         other.restore(path, by="steward")
+        ...         other.verify_audit().intact
+        True
+        """
+        backups.restore(path, self._database, by)
+
+    def export(
+        self,
+        where: str | os.PathLike[str],
+        *,
+        by: str,
+        state: str | None = None,
+        sensitive: bool = True,
+        table: str = "cases",
+    ) -> int:
+        """Write the cases to a CSV or Parquet file, or into a new table of a database; returns how many.
+
+        Parameters
+        ----------
+        where : path or URL
+            A file that ends in .csv or .parquet; ``sqlite:///FILE`` or ``postgresql://...``.
+        by : str
+            Who does it.
+        state : {"open", "past"}, optional
+            Only these.
+        sensitive : bool
+            Whether columns that the dictionary calls sensitive are written.
+        table : str
+            The name of the new table of a database.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base, tempfile.TemporaryDirectory() as folder:
+        ...     base.export(os.path.join(folder, "cases.csv"), by="steward")
+        24
+        """
+        with self._database.writing(by) as transaction:
+            known = case_rows.defined(transaction.connection)
+            name = os.fspath(where)
+            n = export.write(transaction.connection, known, name, table=table, state=state, sensitive=sensitive)
+            said = name.partition("://")[0] if "://" in name else os.path.basename(name)
+            transaction.record("export", to=said, cases=n, state=state, sensitive=sensitive)
+        return n
+
+
+def _dictionary(given: Dictionary | Mapping[str, Any] | str | os.PathLike[str]) -> Dictionary:
+    if isinstance(given, Dictionary):
+        return given
+    return Dictionary.from_dict(given) if isinstance(given, Mapping) else Dictionary.read(given)
+
+
+def _read_cases(
+    table: Any,
+    known: Definition | None,
+    given: Dictionary | None,
+    target: str | None,
+    id_column: str | None,
+    drop: set[str],
+) -> tuple[Definition, list[dict[str, Value]], list[Value], list[str | None]]:
+    """What the cases of a table are, and the cases: their values, outcomes and external ids."""
+    names = [str(name) for name in table.columns]
+    for option, wanted in {"id_column": id_column, "target": target}.items():
+        if wanted is not None and wanted not in names:
+            raise CaseBaseError(f"{option}={wanted!r} is not a column of the table, which has {', '.join(names)}")
+    rows = table.astype(object).where(table.notna(), None).to_numpy().tolist()
+    if known is None:
+        if target is None:
+            raise CaseBaseError("the case base is new; pass target, the column that is predicted")
+        known = _new_definition(names, rows, given or Dictionary(), target, id_column, drop)
+    else:
+        if target not in (None, known.target.name):
+            raise CaseBaseError(f"the case base predicts {known.target.name!r}, and not {target!r}; leave target out")
+        if given is not None:
+            raise CaseBaseError("the case base has a data dictionary already; change it with define")
+    place = {name: j for j, name in enumerate(names)}
+    absent = [name for name in known.features.names if name not in place]
+    if absent:
+        raise CaseBaseError(f"the table has no column {absent[0]!r}, which the cases have; its columns are {names}")
+    own = {*known.features.names, known.target.name, id_column, *drop, *known.identifiers}
+    strange = [name for name in names if name not in own]
+    if strange:
+        raise CaseBaseError(f"the table has a column {strange[0]!r}, which the cases do not have; pass it as drop")
+    values, outcomes, external_ids = [], [], []
+    for number, row in enumerate(rows, start=1):
+        where = f"row {number}, "
+        values.append({name: entry.check(row[place[name]], where) for name, entry in known.features.entries.items()})
+        outcome = row[place[known.target.name]] if known.target.name in place else None
+        outcomes.append(None if outcome is None else known.outcome(outcome, where))
+        external_id = None if id_column is None else row[place[id_column]]
+        if id_column is not None and external_id is None:
+            raise CaseBaseError(f"row {number}, column {id_column!r}: has no identifier; fill it in")
+        external_ids.append(case_rows.check_external_id(external_id))
+    return known, values, outcomes, external_ids
+
+
+def _new_definition(
+    names: list[str],
+    rows: list[list[Any]],
+    given: Dictionary,
+    target: str,
+    id_column: str | None,
+    drop: set[str],
+) -> Definition:
+    """What the first table says about the cases."""
+    left_out = {id_column, *drop} | {name for name in given.names if given[name].identifier}
+    chosen = [j for j, name in enumerate(names) if name not in left_out]
+    used = [names[j] for j in chosen]
+    described = given.only(name for name in given.names if name not in left_out)
+    identifiers = tuple(name for name in given.names if given[name].identifier)
+    complete = described.completed(used, [[row[j] for j in chosen] for row in rows])
+    entry = complete[target]
+    if not entry.levels:
+        place = names.index(target)
+        found = {entry.check(row[place]) for row in rows} - {None}
+        levels = tuple((value, str(value)) for value in sorted(found, key=lambda v: (isinstance(v, str), v)))
+        complete = Dictionary({**complete.entries, target: replace(entry, levels=levels)})
+    return case_rows.read_definition(complete, target)._replace(identifiers=identifiers)

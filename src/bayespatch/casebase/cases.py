@@ -1,0 +1,429 @@
+"""Cases: how they come in, what became of them, and how they are found again.
+
+A case is *open* from its first visit until its outcome is known and someone retains it; then it is a *past* case, which
+the next refit learns from and which does not change any more. A *withdrawn* case was forgotten: its number is left and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, inspect, literal_column, select, text, update
+
+from bayespatch.casebase.audit import Transaction
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import cases, models, settings
+from bayespatch.dictionary import Dictionary, Entry, Value
+
+OPEN, PAST, WITHDRAWN = STATES = ("open", "past", "withdrawn")
+OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+MOST_AT_ONCE = 1000  # cases on a page
+
+Condition = tuple[str, str, Any]
+
+
+class Case(NamedTuple):
+    """A case as it is now."""
+
+    id: int
+    external_id: str | None
+    state: str
+    values: dict[str, Value] | None
+    outcome: Value
+    outcome_at: str | None
+    outcome_by: str | None
+    entered_at: str
+    entered_by: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return self._asdict()
+
+
+class Page(NamedTuple):
+    """Some of the cases that a search has found, and how many there are in all."""
+
+    cases: tuple[Case, ...]
+    total: int
+    offset: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {"cases": [case.to_dict() for case in self.cases], "total": self.total, "offset": self.offset}
+
+
+class Definition(NamedTuple):
+    """What the cases of a base are: the dictionary of their features, and what is to be predicted."""
+
+    features: Dictionary
+    target: Entry
+    identifiers: tuple[str, ...] = ()  # columns of tables that are left out
+
+    @property
+    def classes(self) -> dict[str, Value]:
+        """What a class is called -> the outcome itself."""
+        return {label: value for value, label in self.target.levels}
+
+    def outcome(self, value: Any, where: str = "") -> Value:
+        """An outcome as it is kept; it may be given by its label, or as text."""
+        if isinstance(value, str) and value not in self.classes:
+            for level, label in self.target.levels:
+                if value == str(level):
+                    value = label
+        plain = self.target.check(value, where)
+        if plain is None:
+            raise CaseBaseError(f"{where}the outcome {self.target.name!r} is missing; pass one of {list(self.classes)}")
+        return plain
+
+    def class_name(self, outcome: Value) -> str:
+        """What an outcome is called."""
+        return self.target.labels[outcome]
+
+
+# What the cases are
+
+
+def definition(connection: Connection) -> Definition | None:
+    """What the cases of a base are; None: nobody has said so yet."""
+    stored = connection.execute(select(settings.c.value).where(settings.c.key == "definition")).scalar()
+    if stored is None:
+        return None
+    entries = Dictionary.from_dict(stored["dictionary"])
+    target = entries[stored["target"]]
+    features = entries.only(name for name in entries.names if name != target.name)
+    return Definition(features, target, tuple(stored["identifiers"]))
+
+
+def defined(connection: Connection) -> Definition:
+    """What the cases of a base are; an error where nobody has said so yet."""
+    found = definition(connection)
+    if found is None:
+        raise CaseBaseError(
+            "the case base does not know its columns yet; import past cases, or define them with a data dictionary"
+        )
+    return found
+
+
+def read_definition(dictionary: Dictionary, target: str) -> Definition:
+    """A definition from a dictionary that describes features and outcome."""
+    entry = dictionary[target]
+    if entry.identifier:
+        raise CaseBaseError(f"column {target!r} is an identifier and cannot be the outcome; name another column")
+    if len(entry.levels) < 2:
+        raise CaseBaseError(
+            f"column {target!r} is the outcome and needs at least two levels in the data dictionary; name them"
+        )
+    features = [name for name in dictionary.names if name != target and not dictionary[name].identifier]
+    if not features:
+        raise CaseBaseError("the data dictionary describes no feature beside outcome and identifiers; add some")
+    identifiers = tuple(name for name in dictionary.names if dictionary[name].identifier)
+    return Definition(dictionary.only(features), entry, identifiers)
+
+
+def store_definition(transaction: Transaction, new: Definition) -> None:
+    """Write down what the cases are; cases that are there already must agree with it."""
+    old = definition(transaction.connection)
+    if old == new:
+        return
+    if old is not None and transaction.execute(select(func.count()).select_from(models)).scalar():
+        # Models, and what they have shown, name the classes.
+        kept = {value: new.target.labels.get(value) for value in old.target.labels}
+        if (old.target.name, old.target.labels) != (new.target.name, kept):
+            raise CaseBaseError(
+                f"the classes of {old.target.name!r} cannot be renamed or removed once there are models; keep them"
+            )
+    n_checked = 0
+    live = select(cases.c.id, cases.c["values"], cases.c.outcome).where(cases.c.state != WITHDRAWN)
+    for row in transaction.execute(live.execution_options(yield_per=1000)):
+        where = f"case {row.id}: "
+        if new.features.check_row(row.values, where) != row.values:
+            raise CaseBaseError(f"{where}its values would change under the new data dictionary; keep the old kinds")
+        if row.outcome is not None:
+            new.outcome(json.loads(row.outcome), where)
+        n_checked += 1
+    entries = {**new.features.entries, new.target.name: new.target}
+    value = {
+        "dictionary": Dictionary(entries).to_dict(),
+        "target": new.target.name,
+        "identifiers": list(new.identifiers),
+    }
+    if old is None:
+        transaction.execute(insert(settings).values(key="definition", value=value))
+    else:
+        transaction.execute(update(settings).where(settings.c.key == "definition").values(value=value))
+    index_columns(transaction.connection)
+    transaction.record("define", target=new.target.name, columns=list(new.features.names), cases_checked=n_checked)
+
+
+def index_columns(connection: Connection) -> None:
+    """Give each feature a column of the table that is computed from the values, so that a search reads no JSON.
+
+    SQLite computes them as it reads, and keeps what it has computed in an index that alone answers a search whatever
+    its conditions are; PostgreSQL keeps them in the table.
+    """
+    known = definition(connection)
+    is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite:
+        connection.execute(text("DROP INDEX IF EXISTS ix_cases_features"))
+    for column in inspect(connection).get_columns("cases"):
+        if column["name"].startswith("feature_"):
+            connection.execute(text(f"ALTER TABLE cases DROP COLUMN {column['name']}"))
+    features = () if known is None else tuple(known.features.entries.values())
+    for number, entry in enumerate(features):
+        name = entry.name.replace("'", "''").replace(":", r"\:")
+        kind = "double precision" if entry.kind == "number" else "text"
+        if is_sqlite:
+            computed = f'GENERATED ALWAYS AS (json_extract("values", \'$."{name}"\')) VIRTUAL'
+        else:
+            computed = f"{kind} GENERATED ALWAYS AS ((\"values\" ->> '{name}')\\:\\:{kind}) STORED"
+        connection.execute(text(f"ALTER TABLE cases ADD COLUMN feature_{number} {computed}"))
+        if not is_sqlite:  # no samples of a patient's values for the planner
+            connection.execute(text(f"ALTER TABLE cases ALTER COLUMN feature_{number} SET STATISTICS 0"))
+    if is_sqlite and features:
+        names = ", ".join(f"feature_{number}" for number in range(len(features)))
+        connection.execute(text(f"CREATE INDEX ix_cases_features ON cases (state, outcome, {names})"))
+
+
+# Coming in
+
+
+def add_cases(
+    transaction: Transaction,
+    rows: Sequence[Mapping[str, Value]],
+    outcomes: Sequence[Value],
+    external_ids: Sequence[str | None],
+) -> range:
+    """Store cases whose values were checked: past ones where the outcome is known, else open. Returns their ids."""
+    first = 1 + (transaction.execute(select(func.max(cases.c.id))).scalar() or 0)
+    check_external_ids(transaction.connection, [one for one in external_ids if one is not None])
+    stored = [
+        {
+            "id": first + i,
+            "external_id": external_id,
+            "state": OPEN if outcome is None else PAST,
+            "values": dict(values),
+            "outcome": None if outcome is None else json.dumps(outcome),
+            "outcome_at": None if outcome is None else transaction.at,
+            "outcome_by": None if outcome is None else transaction.by,
+            "entered_at": transaction.at,
+            "entered_by": transaction.by,
+        }
+        for i, (values, outcome, external_id) in enumerate(zip(rows, outcomes, external_ids, strict=True))
+    ]
+    for start in range(0, len(stored), 5000):
+        transaction.execute(insert(cases), stored[start : start + 5000])
+    return range(first, first + len(stored))
+
+
+def check_external_id(external_id: object) -> str | None:
+    """The name that others have for a case."""
+    if external_id is None:
+        return None
+    found = str(external_id)
+    if not found.strip() or len(found) > 200 or not found.isprintable():
+        raise CaseBaseError(f"external id {found[:40]!r} is empty, too long, or not printable; correct it")
+    return found
+
+
+def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> None:
+    """Refuse names that are taken, here or among themselves."""
+    if len(set(external_ids)) < len(external_ids):
+        seen: set[str] = set()
+        twice = next(one for one in external_ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
+        raise CaseBaseError(f"external id {twice!r} stands in more than one row; give every case its own")
+    for start in range(0, len(external_ids), 500):
+        part = external_ids[start : start + 500]
+        query = select(cases.c.external_id, cases.c.id).where(cases.c.external_id.in_(part)).limit(1)
+        taken = connection.execute(query).first()
+        if taken is not None:
+            raise CaseBaseError(
+                f"external id {taken.external_id!r} is case {taken.id} already; leave it out, or give it another id"
+            )
+
+
+# What became of them
+
+
+def find(connection: Connection, case: int | str) -> Any:
+    """The row of a case by its id, or by its external id where a text is given."""
+    if isinstance(case, bool) or not isinstance(case, int | str):
+        raise CaseBaseError(f"case={case!r} is neither the number of a case nor its external id; pass one of them")
+    condition = cases.c.id == case if isinstance(case, int) else cases.c.external_id == case
+    if isinstance(case, int) and abs(case) >= 2**63:
+        raise CaseBaseError(f"there is no case {case}; search for it")
+    row = connection.execute(select(cases).where(condition)).first()
+    if row is None:
+        raise CaseBaseError(f"there is no case {case!r}; search for it")
+    return row
+
+
+def find_live(connection: Connection, case: int | str) -> Any:
+    """`find`, for a case that was not forgotten."""
+    row = find(connection, case)
+    if row.state == WITHDRAWN:
+        raise CaseBaseError(f"case {row.id} was forgotten; nothing but its number is left")
+    return row
+
+
+def as_case(row: Any) -> Case:
+    """A row of the table as a case."""
+    outcome = None if row.outcome is None else json.loads(row.outcome)
+    return Case(**{**row._mapping, "outcome": outcome})
+
+
+def record_outcome(transaction: Transaction, case: int | str, outcome: Any) -> Case:
+    """Write down what became of an open case; a second outcome is refused."""
+    row = find_live(transaction.connection, case)
+    if row.outcome is not None:
+        raise CaseBaseError(f"case {row.id} has an outcome already, recorded by {row.outcome_by} at {row.outcome_at}")
+    plain = defined(transaction.connection).outcome(outcome)
+    new = {"outcome": json.dumps(plain), "outcome_at": transaction.at, "outcome_by": transaction.by}
+    transaction.execute(update(cases).where(cases.c.id == row.id).values(**new))
+    transaction.record("outcome", row.id)
+    return as_case(find(transaction.connection, row.id))
+
+
+def retain(transaction: Transaction, which: Iterable[int | str] | None) -> list[int]:
+    """Make open cases past ones: those named, or all whose outcome is known."""
+    if which is None:
+        ready = select(cases.c.id).where(and_(cases.c.state == OPEN, cases.c.outcome.is_not(None)))
+        ids = [row.id for row in transaction.execute(ready.order_by(cases.c.id))]
+    else:
+        rows = [find_live(transaction.connection, case) for case in which]
+        for row in rows:
+            if row.state == PAST:
+                raise CaseBaseError(f"case {row.id} is a past case already")
+            if row.outcome is None:
+                raise CaseBaseError(f"case {row.id} has no outcome yet; record it first, then retain the case")
+        ids = sorted({row.id for row in rows})
+    for start in range(0, len(ids), 500):
+        part = ids[start : start + 500]
+        transaction.execute(update(cases).where(cases.c.id.in_(part)).values(state=PAST))
+    for case_id in ids:
+        transaction.record("retain", case_id)
+    if not ids:
+        transaction.record("retain", cases=0)
+    return ids
+
+
+# Finding them
+
+
+def search(
+    connection: Connection,
+    where: Iterable[Condition],
+    *,
+    state: str | None,
+    order: str,
+    descending: bool,
+    offset: int,
+    limit: int,
+) -> Page:
+    """The cases that meet all conditions, page by page."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_AT_ONCE:
+        raise CaseBaseError(f"limit={limit!r} is no number of cases; pass one from 1 to {MOST_AT_ONCE}")
+    if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 2**31:
+        raise CaseBaseError(f"offset={offset!r} is no number of cases; pass 0 or more")
+    known = definition(connection)
+    asked = list(where)
+    conditions = [_condition(connection, known, one) for one in asked]
+    if state is not None:
+        if state not in STATES:
+            raise CaseBaseError(f"state={state!r} is not known; choose one of {', '.join(STATES)}")
+        conditions.append(literal_column("state") == state)
+    key = _column(known, order)[0]
+    source = text(_source(connection, known, [*(one[0] for one in asked), order]))
+    total = connection.execute(select(func.count()).select_from(source).where(*conditions)).scalar() or 0
+    number: ColumnElement[int] = literal_column("id")
+    by_key = [key.desc() if descending else key.asc(), number.desc() if descending else number.asc()]
+    if connection.dialect.name != "sqlite":  # there a missing value is the least
+        by_key[0] = by_key[0].nulls_last() if descending else by_key[0].nulls_first()
+    ids = select(number).select_from(source).where(*conditions).order_by(*by_key).offset(offset).limit(limit)
+    page = connection.execute(ids).scalars().all()
+    rows = {row.id: as_case(row) for row in connection.execute(select(cases).where(cases.c.id.in_(page)))}
+    return Page(tuple(rows[one] for one in page), total, offset)
+
+
+def _source(connection: Connection, known: Definition | None, names: Sequence[str]) -> str:
+    """Where a search looks: SQLite has to be asked to answer from the index of the features where it can."""
+    if connection.dialect.name != "sqlite" or known is None:
+        return "cases"
+    features = [name for name in names if name in known.features]
+    inside = {*known.features.names, known.target.name, "outcome", "id"}
+    return "cases INDEXED BY ix_cases_features" if features and set(names) <= inside else "cases"
+
+
+def read_condition(said: str, known: Definition) -> Condition:
+    """A condition as someone types it: ``age>=60``, ``chest pain=none``, ``chol=null``.
+
+    Examples
+    --------
+    >>> from bayespatch.dictionary import Dictionary
+    >>> target = Dictionary.from_dict({"y": {"levels": ["sick", "well"]}})["y"]
+    >>> known = Definition(Dictionary.from_dict({"age": {"kind": "number"}}), target)
+    >>> read_condition("age>=60", known)
+    ('age', '>=', 60)
+    """
+    for operator in sorted(OPERATORS, key=len, reverse=True):
+        name, found, value = said.partition(operator)
+        if found:
+            break
+    else:
+        raise CaseBaseError(f"{said!r} is no condition; write COLUMN, one of {' '.join(OPERATORS)}, and a value")
+    name, value = name.strip(), value.strip()
+    plain: Any = value
+    kind = known.features[name].kind if name in known.features else "number" if name == "id" else "text"
+    if value == "null":
+        plain = None
+    elif kind == "number":
+        try:
+            plain = json.loads(value)
+        except ValueError:
+            plain = value  # a label, perhaps
+    elif kind == "boolean":
+        plain = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
+    return name, operator, plain
+
+
+def _column(known: Definition | None, name: str) -> tuple[Any, Entry | None]:
+    """The SQL of a column that one can search by: a feature, the outcome, or what is known of every case."""
+    if known is not None and name in known.features:
+        number = known.features.names.index(name)
+        return literal_column(f"feature_{number}"), known.features[name]
+    if known is not None and name in ("outcome", known.target.name):
+        return literal_column("outcome"), known.target
+    own = ("id", "external_id", "entered_at", "entered_by", "outcome_at")
+    if name in own:
+        return literal_column(name), None
+    features = () if known is None else known.features.names
+    raise CaseBaseError(f"there is no column {name!r} to search by; choose one of {', '.join((*own, *features))}")
+
+
+def _condition(connection: Connection, known: Definition | None, said: Condition) -> Any:
+    try:
+        name, operator, value = said
+    except (TypeError, ValueError):
+        raise CaseBaseError(
+            f"{said!r} is no condition; pass (column, operator, value), as in ('age', '>=', 60)"
+        ) from None
+    if operator not in OPERATORS:
+        raise CaseBaseError(f"operator {operator!r} is not known; choose one of {' '.join(OPERATORS)}")
+    column, entry = _column(known, name)
+    if value is None:
+        if operator not in ("=", "!="):
+            raise CaseBaseError(f"column {name!r}: a missing value is neither more nor less; use = or !=")
+        return column.is_(None) if operator == "=" else column.is_not(None)
+    if entry is not None:
+        value = known.outcome(value) if known and entry is known.target else entry.check(value)
+        if known and entry is known.target:
+            value = json.dumps(value)
+        elif entry.kind == "boolean" and connection.dialect.name != "sqlite":
+            value = "true" if value else "false"
+    elif name == "id" and (isinstance(value, bool) or not isinstance(value, int)):
+        raise CaseBaseError(f"column 'id': {value!r} is not the number of a case; pass one")
+    elif name != "id" and not isinstance(value, str):
+        raise CaseBaseError(f"column {name!r}: {value!r} is not a text; pass it in quotes")
+    return column.op(operator, is_comparison=True)(value)

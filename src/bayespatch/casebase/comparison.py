@@ -1,0 +1,124 @@
+"""Two versions of the model side by side, before a person promotes the new one.
+
+Each past case is judged by the others, as if it were new (leave-one-out), by both models; cases that only one of them
+knows are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+N_BINS = 5  # of the calibration table
+_LEAST = 1e-12  # a probability that rounds to 0
+
+
+class LeaveOneOut(NamedTuple):
+    """What a model says of its past cases, each without itself: R cases, M classes."""
+
+    case_ids: tuple[int, ...]
+    probabilities: NDArray[np.float64]  # (R, M)
+    outcomes: NDArray[np.int64]  # (R,), places in `classes`
+    classes: tuple[str, ...]
+
+
+def leave_one_out(clf: Any) -> LeaveOneOut:
+    """The leave-one-out results of a fitted classifier, by the ids of the cases."""
+    rows = clf.review_.rows
+    probabilities = clf.calibration_.apply(clf.review_.votes)
+    if clf.pool_ is not None:
+        probabilities = clf.pool_.combine(clf.opinion_.loo[rows], probabilities)
+    return LeaveOneOut(
+        tuple(int(clf.ids_[row]) for row in rows.tolist()),
+        probabilities,
+        np.asarray(clf.y_)[rows],
+        tuple(clf.class_names_),
+    )
+
+
+def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> dict[str, Any]:
+    """How a new model stands, alone and beside the active one; ready for JSON.
+
+    Returns
+    -------
+    dict
+        "new": scores on all its cases; "both": None without an active model, or on the cases that both know the number
+        of cases, the scores of old and new, the difference of the mean log scores with its standard error (above 0: the
+        new one is better), and "changes": who is given another class, with the outcome.
+    """
+    found: dict[str, Any] = {"new": scores(new), "both": None}
+    if old is None or old.classes != new.classes:
+        return found
+    place = {case: i for i, case in enumerate(old.case_ids)}
+    both = [(place[case], i) for i, case in enumerate(new.case_ids) if case in place]
+    if not both:
+        return found
+    old, new = _chosen(old, [i for i, _ in both]), _chosen(new, [i for _, i in both])
+    gain = log_scores(new) - log_scores(old)
+    before, after = old.probabilities.argmax(axis=1), new.probabilities.argmax(axis=1)
+    changes = [
+        {
+            "case": new.case_ids[i],
+            "old": old.classes[before[i]],
+            "new": new.classes[after[i]],
+            "outcome": new.classes[new.outcomes[i]],
+        }
+        for i in np.flatnonzero(before != after).tolist()
+    ]
+    found["both"] = {
+        "n": len(both),
+        "old": scores(old),
+        "new": scores(new),
+        "gain": float(gain.mean()),
+        "gain_error": float(gain.std(ddof=1) / math.sqrt(len(gain))) if len(gain) > 1 else None,
+        "changes": changes,
+    }
+    return found
+
+
+def _chosen(results: LeaveOneOut, rows: list[int]) -> LeaveOneOut:
+    return LeaveOneOut(
+        tuple(results.case_ids[i] for i in rows), results.probabilities[rows], results.outcomes[rows], results.classes
+    )
+
+
+def log_scores(results: LeaveOneOut) -> NDArray[np.float64]:
+    """Log of the probability that was given to what happened, (R,)."""
+    p = results.probabilities[np.arange(len(results.outcomes)), results.outcomes]
+    return np.log(np.maximum(p, _LEAST))
+
+
+def scores(results: LeaveOneOut) -> dict[str, Any]:
+    """Mean log score, Brier score, accuracy and a calibration table."""
+    p, happened = results.probabilities, results.outcomes
+    wanted = np.eye(p.shape[1])[happened]
+    return {
+        "n": len(happened),
+        "log_score": float(log_scores(results).mean()),
+        "brier": float(((p - wanted) ** 2).sum(axis=1).mean()),
+        "accuracy": float((p.argmax(axis=1) == happened).mean()),
+        "calibration": calibration(p, wanted),
+    }
+
+
+def calibration(p: NDArray[np.float64], happened: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Probabilities, of all classes, in bins of equal width: what was said, and how often it came true."""
+    said, came = p.ravel(), happened.ravel()
+    place = np.minimum((said * N_BINS).astype(int), N_BINS - 1)
+    table = []
+    for b in range(N_BINS):
+        inside = place == b
+        if inside.any():
+            table.append(
+                {
+                    "from": b / N_BINS,
+                    "to": (b + 1) / N_BINS,
+                    "n": int(inside.sum()),
+                    "predicted": float(said[inside].mean()),
+                    "observed": float(came[inside].mean()),
+                }
+            )
+    return table

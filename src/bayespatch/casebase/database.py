@@ -1,0 +1,318 @@
+"""The connection to a case base: transactions, locks, migrations, and errors in one sentence.
+
+Every write is one transaction that begins by locking the end of the audit chain (SQLite: the whole file). Writers come
+one after the other, so that there is no lost update and no deadlock, and each transaction leaves its audit rows
+with what it did, or neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from bayespatch.casebase.audit import Transaction, check_by
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import VERSION, chain
+
+TIMEOUT = 30.0  # seconds for which a writer waits for another one
+_UPGRADING = 7_265_346_017_221  # the key of PostgreSQL's lock under which one process makes the tables
+
+
+class Database:
+    """A case base's database; `folder` is where files may be for moments, and a refit's checkpoint while it runs."""
+
+    def __init__(self, url: str, folder: str | os.PathLike[str] | None = None, timeout: float = TIMEOUT) -> None:
+        self.url = read_url(url)
+        self.name = self.url.render_as_string(hide_password=True)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.path = _path_of(self.url) if self.is_sqlite else None
+        self.timeout = timeout
+        self.folder = Path(folder) if folder is not None else self._default_folder()
+        self.engine = self._engine()
+
+    def _default_folder(self) -> Path:
+        if self.path is not None:
+            return self.path.with_name(f"{self.path.name}-work")
+        key = hashlib.sha256(self.name.encode()).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"bayespatch-{os.getuid() if hasattr(os, 'getuid') else ''}-{key}"
+
+    def _engine(self) -> Engine:
+        options: dict[str, Any] = {"json_serializer": json_text, "hide_parameters": True}
+        if self.is_sqlite:
+            options["connect_args"] = {"timeout": self.timeout, "check_same_thread": False}
+        else:
+            options |= {"pool_pre_ping": True, "connect_args": {"connect_timeout": max(1, int(self.timeout))}}
+        try:
+            engine = create_engine(self.url, **options)
+        except ImportError as error:
+            raise ImportError('a case base in PostgreSQL needs psycopg: pip install "bayespatch[sql]"') from error
+        event.listen(engine, "connect", self._on_connect)
+        event.listen(engine, "begin", self._on_begin)
+        return engine
+
+    def _on_connect(self, connection: Any, _: object) -> None:
+        if not self.is_sqlite:
+            return
+        connection.isolation_level = None  # transactions begin where this module says so, and as it says
+        for pragma in (
+            f"busy_timeout = {int(1000 * self.timeout)}",
+            "foreign_keys = ON",
+            "secure_delete = ON",  # what is deleted is overwritten
+            "temp_store = MEMORY",  # no value in a temporary file
+            "synchronous = FULL",  # what was acknowledged survives a loss of power
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def _on_begin(self, connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes", False)
+        if self.is_sqlite:
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        elif writes:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(1000 * self.timeout)}ms'")
+
+    # Transactions
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that sees one state of the base, whatever others write meanwhile."""
+        with self._errors(), self.engine.connect() as connection:
+            if not self.is_sqlite:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def writing(self, by: str) -> Iterator[Transaction]:
+        """A transaction that changes the base; one at a time, all or nothing, with what it leaves in the audit."""
+        check_by(by)
+        with (
+            self._errors(),
+            self.engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
+            end = select(chain.c.number, chain.c.hash).where(chain.c.id == 1)
+            head = connection.execute(end if self.is_sqlite else end.with_for_update()).one()
+            transaction = Transaction(connection, by, head.number, head.hash)
+            yield transaction
+            transaction.finish()
+
+    @contextmanager
+    def copying(self) -> Iterator[Connection]:
+        """A transaction that fills a new base with the rows of another one, its audit among them."""
+        with (
+            self._errors(),
+            self.engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def outside(self) -> Iterator[Connection]:
+        """A connection without a transaction, for what a database does in none."""
+        with self._errors(), self.engine.connect() as connection:
+            if self.is_sqlite:
+                raw: Any = connection.connection.driver_connection
+                yield _Raw(raw)  # type: ignore[misc]
+            else:
+                yield connection.execution_options(isolation_level="AUTOCOMMIT")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """What a database says, in a sentence with the remedy."""
+        try:
+            yield
+        except (DBAPIError, sqlite3.Error) as error:
+            raise CaseBaseError(self._said(error)) from error
+        except SQLAlchemyError as error:
+            raise CaseBaseError(f"{self.name}: the database refuses ({_first_line(error)})") from error
+
+    def _said(self, error: Exception) -> str:
+        original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        said = _first_line(original)
+        code = getattr(original, "sqlstate", None) or ""
+        lost = getattr(error, "connection_invalidated", False) or code[:2] in ("08", "57") or "connection" in said
+        if "database is locked" in said or code == "55P03":
+            return (
+                f"{self.name}: another process has been writing for more than {self.timeout:g} seconds; "
+                f"try again, nothing was changed"
+            )
+        if "readonly" in said or "read-only" in said or code == "25006":
+            return f"{self.name}: may only be read, and every look at a case is written down; allow writing"
+        if "not a database" in said or "malformed" in said:
+            return f"{self.name}: is damaged, or is no SQLite file ({said}); restore a backup"
+        if "unable to open" in said:
+            return f"{self.name}: cannot be opened; check the folder, and that you may write there"
+        if not self.is_sqlite and lost:
+            return (
+                f"{self.name}: no connection to the database ({said}); nothing of this was written unless the log "
+                f"shows it, so look there before you repeat it"
+            )
+        return f"{self.name}: the database refuses ({said})"
+
+    # Opening
+
+    def open(self, create: bool = True) -> None:
+        """Make the tables where there are none, and bring older ones up to date; newer ones are refused."""
+        if self.path is not None:
+            if not self.path.parent.is_dir():
+                raise CaseBaseError(f"{self.name}: there is no folder {str(self.path.parent)!r}; make it first")
+            if self.path.is_dir():
+                raise CaseBaseError(f"{self.name}: is a folder; pass the name of a file")
+            if not create and not self.path.exists():
+                raise CaseBaseError(f"{self.name}: there is no such case base; make one: bayespatch casebase init")
+        found = self.version()
+        if found == VERSION:
+            self._keep_a_log()
+            return
+        if found is None and not create:
+            raise CaseBaseError(f"{self.name}: holds no case base; make one: bayespatch casebase init")
+        self.migrate("head")
+
+    def _keep_a_log(self) -> None:
+        """SQLite's write-ahead log, with which readers and a writer do not wait for each other."""
+        if self.is_sqlite and "mode=ro" not in str(self.url):
+            with self.outside() as connection:
+                connection.execute(text("PRAGMA journal_mode = WAL"))
+
+    def version(self) -> str | None:
+        """The number of the last migration; None: nothing is there yet."""
+        with self.reading() as connection:
+            names = set(inspect(connection).get_table_names())
+            if "alembic_version" not in names:
+                if names:
+                    raise CaseBaseError(
+                        f"{self.name}: has other tables, such as {min(names)!r}, and no case base; "
+                        f"pass an empty database, or a new file"
+                    )
+                return None
+            return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
+
+    def migrate(self, target: str) -> None:
+        """Bring the tables to a version, up or down: "head", or "base" for none at all."""
+        from alembic import command
+        from alembic.config import Config
+        from alembic.script import ScriptDirectory
+        from alembic.util import CommandError
+
+        self._keep_a_log()
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+        known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+        with (
+            self._errors(),
+            self.engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
+            if not self.is_sqlite:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_UPGRADING})"))
+            there = "alembic_version" in inspect(connection).get_table_names()
+            found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if there else None
+            if found is not None and found not in known:
+                raise CaseBaseError(
+                    f"{self.name}: was written by a newer bayespatch (its tables are version {found}, known are "
+                    f"{', '.join(sorted(known))}); install a newer one"
+                )
+            config.attributes["connection"] = connection
+            try:
+                (command.downgrade if target == "base" else command.upgrade)(config, target)
+            except CommandError as error:
+                raise CaseBaseError(f"{self.name}: cannot be brought to version {target} ({error})") from error
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self.engine.dispose()
+
+    # Erasing
+
+    def erase(self) -> str | None:
+        """Overwrite what was deleted, on disk; says what could not be done, or None."""
+        if self.is_sqlite:
+            return self._erase_sqlite()
+        try:
+            with self.engine.connect() as connection:
+                alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+                alone.execute(text(f"SET lock_timeout = '{int(1000 * self.timeout)}ms'"))
+                for table in ("cases", "consultations", "decisions", "model_parts"):
+                    alone.execute(text(f"VACUUM (FULL) {table}"))
+                # The server lets go of old segments of its log once a checkpoint has passed them.
+                alone.execute(text("SELECT pg_switch_wal()"))
+                alone.execute(text("CHECKPOINT"))
+                alone.execute(text("RESET lock_timeout"))
+        except DBAPIError as error:
+            return f"the server could not overwrite everything ({_first_line(error.orig)}); vacuum and checkpoint it"
+        return None
+
+    def _erase_sqlite(self) -> str | None:
+        deadline = time.monotonic() + self.timeout
+        busy: Any
+        with self.outside() as connection:
+            for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                while True:
+                    try:
+                        busy = connection.execute(text(statement)).fetchone()
+                    except sqlite3.OperationalError as error:
+                        if "locked" not in str(error):
+                            raise
+                        busy = (1,)
+                    if not busy or busy[0] == 0:
+                        break
+                    if time.monotonic() > deadline:
+                        return "another process reads the file, and what was deleted is still in it"
+                    time.sleep(0.02)
+        return None
+
+
+class _Raw:
+    """SQLite's own connection, which begins no transaction by itself, behind the one method that is used."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def execute(self, statement: Any) -> sqlite3.Cursor:
+        return self.connection.execute(str(statement))
+
+
+def json_text(value: Any) -> str:
+    """JSON as it is stored."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def read_url(where: str) -> URL:
+    """A URL, or the path of a SQLite file."""
+    if not isinstance(where, str | os.PathLike) or not str(where):
+        raise CaseBaseError(f"{where!r} names no case base; pass a file, sqlite:///FILE or postgresql://...")
+    name = os.fspath(where)
+    if "://" not in name:
+        return URL.create("sqlite", database=os.path.abspath(name))
+    try:
+        url = make_url(re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", name))
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise CaseBaseError(f"{name.partition('://')[0]}:// cannot be read as a URL ({error}); correct it") from error
+    if backend not in ("sqlite", "postgresql"):
+        raise CaseBaseError(f"{backend}:// is not known; pass sqlite:///FILE or postgresql://USER@HOST/NAME")
+    if backend == "sqlite" and url.database in (None, "", ":memory:"):
+        raise CaseBaseError("a case base in memory would be lost; pass a file: sqlite:///clinic.db")
+    return url
+
+
+def _path_of(url: URL) -> Path:
+    database = str(url.database)
+    return Path(database.removeprefix("file:") if database.startswith("file:") else database)
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,82 @@
+"""Drift: what the model said, held against what happened since, over time."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from bayespatch.casebase.cases import Definition
+from bayespatch.casebase.comparison import LeaveOneOut, scores
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import cases, consultations, decisions
+
+PERIODS = {"year": 4, "month": 7, "day": 10, "all": 0}  # how much of an ISO time names the period
+
+
+def drift(connection: Connection, known: Definition, every: str) -> list[dict[str, Any]]:
+    """One row for each period, the earliest first; the last consultation of a case before its outcome counts.
+
+    Returns
+    -------
+    list of dict
+        "period"; "consultations"; "without_precedent", their share; "decisions" and "agreement", the share that agreed;
+        "outcomes", how many are known, and of these "log_score", "brier", "accuracy", "calibration" and "classes": for
+        each class how many were expected and observed, and z, their difference in standard deviations.
+    """
+    if every not in PERIODS:
+        raise CaseBaseError(f"every={every!r} is no period; choose one of {', '.join(PERIODS)}")
+    query = (
+        select(
+            consultations.c.id,
+            consultations.c.case_id,
+            consultations.c.at,
+            consultations.c.explanation["prediction"]["probabilities"].label("probabilities"),
+            consultations.c.explanation["precedent"]["adequate"].label("adequate"),
+            cases.c.outcome,
+            decisions.c.agrees,
+        )
+        .join(cases, cases.c.id == consultations.c.case_id)
+        .outerjoin(decisions, decisions.c.consultation_id == consultations.c.id)
+        .order_by(consultations.c.id)
+    )
+    rows = connection.execute(query).all()
+    last = {row.case_id: row.id for row in rows}
+    periods: dict[str, list[Any]] = {}
+    for row in rows:
+        periods.setdefault(row.at[: PERIODS[every]] or "all", []).append(row)
+    return [_period(name, found, last, known) for name, found in periods.items()]
+
+
+def _period(name: str, rows: list[Any], last: dict[int, int], known: Definition) -> dict[str, Any]:
+    decided = [row.agrees for row in rows if row.agrees is not None]
+    ended = [row for row in rows if row.outcome is not None and last[row.case_id] == row.id]
+    said: dict[str, Any] = {
+        "period": name,
+        "consultations": len(rows),
+        "without_precedent": sum(not row.adequate for row in rows) / len(rows),
+        "decisions": len(decided),
+        "agreement": sum(decided) / len(decided) if decided else None,
+        "outcomes": len(ended),
+    }
+    if not ended:
+        return {**said, **dict.fromkeys(("log_score", "brier", "accuracy")), "calibration": [], "classes": {}}
+    classes = tuple(ended[0].probabilities)
+    p = np.array([[row.probabilities.get(name, 0.0) for name in classes] for row in ended])
+    names = [known.class_name(json.loads(row.outcome)) for row in ended]
+    p = np.column_stack([p, *(np.zeros(len(p)) for _ in set(names) - set(classes))])
+    classes += tuple(sorted(set(names) - set(classes)))  # what no model has known yet
+    happened = np.array([classes.index(name) for name in names])
+    results = LeaveOneOut(tuple(row.case_id for row in ended), p, happened, classes)
+    by_class = {}
+    for m, label in enumerate(classes):
+        expected, observed = float(p[:, m].sum()), int((happened == m).sum())
+        spread = math.sqrt(float((p[:, m] * (1.0 - p[:, m])).sum()))
+        z = (observed - expected) / spread if spread else None
+        by_class[label] = {"expected": expected, "observed": observed, "z": z}
+    found = scores(results)
+    del found["n"]
+    return {**said, **found, "classes": by_class}

@@ -1,0 +1,111 @@
+"""Cases into a table that other programs read: CSV, Parquet, or a table of a database."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Boolean, Column, Connection, Float, MetaData, Table, Text, create_engine, insert, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from bayespatch.casebase.cases import WITHDRAWN, Definition, as_case
+from bayespatch.casebase.database import read_url
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import cases
+from bayespatch.files import StorageError, replacing
+from bayespatch.source.frame import frame_of
+
+_OWN = ("case_id", "external_id", "state")
+_TYPES = {"number": Float, "text": Text, "boolean": Boolean}
+
+
+def names_of(known: Definition, sensitive: bool) -> list[str]:
+    """The columns of an export."""
+    features = [name for name, entry in known.features.entries.items() if sensitive or not entry.sensitive]
+    taken = sorted({*_OWN} & {*features, known.target.name})
+    if taken:
+        raise CaseBaseError(f"a column of the cases is called {taken[0]!r}, as one of the export is; rename it")
+    return [*_OWN, *features, known.target.name]
+
+
+def rows_of(connection: Connection, known: Definition, names: list[str], state: str | None) -> Iterator[list[Any]]:
+    """The cases, but for those that were forgotten."""
+    wanted = select(cases).where(cases.c.state != WITHDRAWN).order_by(cases.c.id)
+    if state is not None:
+        wanted = wanted.where(cases.c.state == state)
+    for row in connection.execute(wanted.execution_options(yield_per=1000)):
+        case = as_case(row)
+        values: dict[str, Any] = {
+            **(case.values or {}),
+            "case_id": case.id,
+            "external_id": case.external_id,
+            "state": case.state,
+            known.target.name: case.outcome,
+        }
+        yield [values[name] for name in names]
+
+
+def write(
+    connection: Connection, known: Definition, where: str, *, table: str, state: str | None, sensitive: bool
+) -> int:
+    """Write the cases to a file or a database; returns how many."""
+    names = names_of(known, sensitive)
+    rows = list(rows_of(connection, known, names, state))
+    if "://" in where:
+        _write_sql(known, where, table, names, rows)
+        return len(rows)
+    if os.path.exists(where):
+        raise CaseBaseError(f"{where!r} is there already; choose another name")
+    ending = where.lower().rpartition(".")[2]
+    if ending == "csv":
+        content = _as_csv(names, rows)
+    elif ending == "parquet":
+        content = _as_parquet(names, rows)
+    else:
+        raise CaseBaseError(f"{where!r}: pass a file that ends in .csv or .parquet, or the URL of a database")
+    try:
+        with replacing(where) as file:
+            file.write(content)
+    except StorageError as error:
+        raise CaseBaseError(str(error)) from error
+    return len(rows)
+
+
+def _as_csv(names: list[str], rows: list[list[Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def _as_parquet(names: list[str], rows: list[list[Any]]) -> bytes:
+    content = io.BytesIO()
+    try:
+        frame_of("the case base", names, rows).to_parquet(content, index=False)
+    except ImportError as error:
+        raise ImportError('Parquet needs pyarrow: pip install "bayespatch[parquet]"') from error
+    return content.getvalue()
+
+
+def _write_sql(known: Definition, where: str, table: str, names: list[str], rows: list[list[Any]]) -> None:
+    kinds = {name: entry.kind for name, entry in known.features.entries.items()}
+    kinds |= {known.target.name: known.target.kind, "case_id": "number"}
+    columns: list[Column[Any]] = [Column(name, _TYPES[kinds.get(name, "text")]) for name in names]
+    url = read_url(where)
+    engine = create_engine(url, hide_parameters=True)
+    made = Table(table, MetaData(), *columns)
+    try:
+        with engine.begin() as connection:
+            made.create(connection)
+            if rows:
+                connection.execute(insert(made), [dict(zip(names, row, strict=True)) for row in rows])
+    except SQLAlchemyError as error:
+        said = str(error).strip().partition("\n")[0]
+        name = url.render_as_string(hide_password=True)
+        raise CaseBaseError(f"{name}: the table {table!r} cannot be written ({said}); choose another name") from error
+    finally:
+        engine.dispose()

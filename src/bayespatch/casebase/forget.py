@@ -1,0 +1,166 @@
+"""Forgetting a patient: the values go from every table and every model at once, and the disk is overwritten.
+
+What stays: the number of the case, and in the audit who forgot it, when and why.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from sqlalchemy import Text, cast, delete, func, insert, or_, select, update
+
+from bayespatch.casebase import cases as case_rows
+from bayespatch.casebase import models
+from bayespatch.casebase.audit import Transaction
+from bayespatch.casebase.database import Database
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.refit import drop_checkpoints, public_levels
+from bayespatch.casebase.tables import cases, consultations, decisions, model_parts, settings, training
+from bayespatch.casebase.tables import models as model_rows
+from bayespatch.casebase.without import without_case
+from bayespatch.encode.column import number_text
+
+# Numbers of a vote, and the others in a crowd
+_KEPT = ("index", "probability", "influence", "vote_share", "reliance", "supports", "stands_for", "alike", "members")
+_RANGE = "outside the range of the past cases"  # a warning that states the ends of that range
+WITHDRAWN_WARNING = "A warning stood here that named a past case which was forgotten since."
+
+
+class Forgotten(NamedTuple):
+    """What forgetting a case has done."""
+
+    case_id: int
+    consultations: int  # of the case itself, deleted
+    redacted: int  # of others, in which it stood as a neighbor
+    versions: tuple[int, ...]  # models from which it is gone
+    removed: tuple[int, ...]  # models that were removed, as too few past cases were left
+    erased: bool  # whether the disk was overwritten
+    note: str | None  # why not
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return self._asdict()
+
+
+def forget(database: Database, case: int | str, reason: str, by: str) -> Forgotten:
+    """Forget a case: one transaction, then the disk."""
+    if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000 or "\0" in reason:
+        raise CaseBaseError("forgetting needs a reason, which is kept; pass one of at most 1,000 characters")
+    with database.writing(by) as transaction:
+        done = _forget(transaction, case, reason.strip(), database)
+        pending(transaction, True)
+    drop_checkpoints(database.folder)
+    note = finish(database, by)
+    return done._replace(erased=note is None, note=note)
+
+
+def pending(transaction: Transaction, yes: bool) -> None:
+    """Note that deleted values may still be on disk, or that they are no more."""
+    transaction.execute(delete(settings).where(settings.c.key == "erase"))
+    if yes:
+        transaction.execute(insert(settings).values(key="erase", value=True))
+
+
+def finish(database: Database, by: str) -> str | None:
+    """Overwrite on disk what was deleted, if that is due; says what could not be done, or None."""
+    with database.reading() as connection:
+        due = connection.execute(select(settings.c.value).where(settings.c.key == "erase")).scalar()
+    if not due:
+        return None
+    models.drop_left_over(database.folder)
+    note = database.erase()
+    if note is None:
+        with database.writing(by) as transaction:
+            pending(transaction, False)
+            transaction.record("erase")
+    return note
+
+
+def _forget(transaction: Transaction, case: int | str, reason: str, database: Database) -> Forgotten:
+    row = case_rows.find_live(transaction.connection, case)
+    known = case_rows.definition(transaction.connection)
+    own = select(consultations.c.id).where(consultations.c.case_id == row.id)
+    n_own = transaction.execute(select(func.count()).select_from(own.subquery())).scalar_one()
+    transaction.execute(delete(decisions).where(decisions.c.consultation_id.in_(own)))
+    transaction.execute(delete(consultations).where(consultations.c.case_id == row.id))
+    n_redacted = _redact_others(transaction, row.id, row.values)
+    versions, removed = [], []
+    for model in models.trained_on(transaction.connection, row.id):
+        clf = models.read_model(transaction.connection, model.version, model.sha256, database.folder)
+        levels = public_levels(known) if known is not None else {}
+        place = clf.ids_.index(str(row.id))
+        try:
+            clf = without_case(clf, place, levels)
+        except ValueError:
+            removed.append(model.version)
+            _remove(transaction, model.version)
+            continue
+        versions.append(model.version)
+        sha256 = models.write_parts(transaction, model.version, clf, database.folder)
+        new = {"sha256": sha256, "n_cases": model.n_cases - 1, "metrics": _without_change(model.metrics, row.id)}
+        transaction.execute(update(model_rows).where(model_rows.c.version == model.version).values(**new))
+        models.mark_forgotten(transaction, model.version, 1)
+    transaction.execute(delete(training).where(training.c.case_id == row.id))
+    nothing = dict.fromkeys(("external_id", "values", "outcome", "outcome_at", "outcome_by"))
+    transaction.execute(update(cases).where(cases.c.id == row.id).values(state=case_rows.WITHDRAWN, **nothing))
+    transaction.record("forget", row.id, reason=reason, versions=versions, removed=removed, redacted=n_redacted)
+    return Forgotten(row.id, n_own, n_redacted, tuple(versions), tuple(removed), False, None)
+
+
+def _remove(transaction: Transaction, version: int) -> None:
+    """A model that cannot be without the case."""
+    transaction.execute(delete(model_parts).where(model_parts.c.version == version))
+    transaction.execute(delete(training).where(training.c.version == version))
+    gone = {"state": models.REMOVED, "sha256": None, "metrics": None, "n_cases": 0}
+    transaction.execute(update(model_rows).where(model_rows.c.version == version).values(**gone))
+
+
+def _without_change(metrics: dict[str, Any] | None, case_id: int) -> dict[str, Any] | None:
+    """The comparison of a version, without what it says about the case."""
+    if metrics is None or metrics.get("both") is None:
+        return metrics
+    changes = [one for one in metrics["both"]["changes"] if one["case"] != case_id]
+    return {**metrics, "both": {**metrics["both"], "changes": changes}}
+
+
+def _redact_others(transaction: Transaction, case_id: int, values: dict[str, Any]) -> int:
+    """Explanations that others were given name the case as a neighbor: only the numbers of its vote stay there."""
+    numbers = [number_text(float(v)) for v in values.values() if isinstance(v, int | float) and not isinstance(v, bool)]
+    said = cast(consultations.c.explanation, Text)
+    named = or_(said.like(f'%"id": "{case_id}"%'), said.like(f"%#{case_id}%"), said.like(f"%{_RANGE}%"))
+    rows = transaction.execute(select(consultations.c.id, consultations.c.explanation).where(named)).all()
+    n_changed = 0
+    for row in rows:
+        new = redacted(row.explanation, str(case_id))
+        new["case"]["warnings"] = [_without_name(text, case_id, numbers) for text in new["case"]["warnings"]]
+        if new != row.explanation:
+            transaction.execute(update(consultations).where(consultations.c.id == row.id).values(explanation=new))
+            n_changed += 1
+    return n_changed
+
+
+def _without_name(warning: str, case_id: int, numbers: list[str]) -> str:
+    """A warning, unless it names the case, or states one of its numbers as the end of a range."""
+    ends = warning.partition(_RANGE)[2] if _RANGE in warning else ""
+    words = {word.strip(".,") for word in ends.split()}
+    if words & set(numbers) or re.search(rf"#{case_id}(?!\d)", warning):
+        return WITHDRAWN_WARNING
+    return warning
+
+
+def redacted(part: Any, case: str) -> Any:
+    """An explanation in which a past case is nobody any more.
+
+    Examples
+    --------
+    >>> redacted({"neighbors": [{"id": "7", "outcome": "sick", "vote_share": 0.2}, {"id": "8"}]}, "7")
+    {'neighbors': [{'id': None, 'forgotten': True, 'vote_share': 0.2}, {'id': '8'}]}
+    """
+    if isinstance(part, list):
+        return [redacted(one, case) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("id") == case:
+        return {"id": None, "forgotten": True} | {name: redacted(part[name], case) for name in _KEPT if name in part}
+    return {name: redacted(one, case) for name, one in part.items()}

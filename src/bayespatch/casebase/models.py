@@ -1,0 +1,245 @@
+"""Models: kept in the database in parts, checked by their SHA-256, one of them active.
+
+A model file holds past cases. It is kept in the database and not beside it, so that a case and the models that know it
+change in one transaction, a backup is one thing, and everyone who reaches the database sees the same model. Files
+exist only while a model is read or written (`bayespatch.load` and `save` want one), in a folder that only the owner can
+enter; what a killed process left there is deleted by the next one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from bayespatch.casebase.audit import Transaction
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import model_parts, models, training
+from bayespatch.storage import load
+
+OFFERED, ACTIVE, RETIRED, REMOVED = "offered", "active", "retired", "removed"
+PART = 2**20  # bytes in one row
+_STALE = 600  # seconds after which a file is left over, whoever made it
+
+
+class Model(NamedTuple):
+    """What is known about a version of the model."""
+
+    version: int
+    state: str  # offered, active, retired, or removed where too few of its past cases are left
+    sha256: str | None
+    n_cases: int
+    n_forgotten: int  # of its past cases; a refit is due
+    based_on: int | None
+    metrics: dict[str, Any] | None  # how it compares with the active model of its time
+    made_at: str
+    made_by: str
+    promoted_at: str | None
+    promoted_by: str | None
+
+    @property
+    def refit_due(self) -> bool:
+        """Whether its importances have learned from cases that were forgotten since."""
+        return self.n_forgotten > 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {**self._asdict(), "refit_due": self.refit_due}
+
+
+def listed(connection: Connection) -> list[Model]:
+    """All versions, the newest first."""
+    return [Model(**row._mapping) for row in connection.execute(select(models).order_by(models.c.version.desc()))]
+
+
+def active(connection: Connection) -> Model | None:
+    """The active version."""
+    row = connection.execute(select(models).where(models.c.state == ACTIVE)).first()
+    return None if row is None else Model(**row._mapping)
+
+
+def find(connection: Connection, version: int) -> Model:
+    """A version by its number."""
+    row = None
+    if isinstance(version, int) and not isinstance(version, bool) and 0 < version < 2**31:
+        row = connection.execute(select(models).where(models.c.version == version)).first()
+    if row is None:
+        raise CaseBaseError(f"there is no model version {version!r}; list them: bayespatch casebase models")
+    return Model(**row._mapping)
+
+
+# Bytes and files
+
+
+@contextmanager
+def working_file(folder: Path) -> Iterator[Path]:
+    """A name for a file that exists for a moment."""
+    make_folder(folder)
+    place = folder / f"moment-{os.getpid()}-{secrets.token_hex(4)}"
+    place.mkdir(mode=0o700)
+    try:
+        yield place / "model.bpatch"
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def make_folder(folder: Path) -> None:
+    """The working folder, for its owner alone."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CaseBaseError(f"the folder {str(folder)!r} cannot be made ({error.strerror}); pass folder=...") from error
+
+
+def drop_left_over(folder: Path) -> None:
+    """Delete what processes that are no more have left in the working folder."""
+    if not folder.is_dir():
+        return
+    for place in folder.glob("moment-*"):
+        owner = place.name.split("-")[1]
+        try:
+            old = time.time() - place.stat().st_mtime > _STALE
+        except OSError:
+            continue
+        if old or not (owner.isdecimal() and _runs(int(owner))):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    if sys.platform == "win32":  # no process can be asked there without being ended
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def write_parts(transaction: Transaction, version: int, clf: Any, folder: Path) -> str:
+    """Put a fitted model into the database in place of what is there; returns its SHA-256."""
+    with working_file(folder) as path:
+        clf.save(path)
+        content = path.read_bytes()
+    transaction.execute(delete(model_parts).where(model_parts.c.version == version))
+    parts = [content[start : start + PART] for start in range(0, len(content), PART)]
+    for number, part in enumerate(parts):
+        transaction.execute(insert(model_parts).values(version=version, part=number, bytes=part))
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_model(connection: Connection, version: int, sha256: str | None, folder: Path) -> Any:
+    """A fitted model from the database, its checksum compared."""
+    digest = hashlib.sha256()
+    with working_file(folder) as path:
+        with path.open("wb") as file:
+            for part in _parts(connection, version):
+                digest.update(part)
+                file.write(part)
+        if digest.hexdigest() != sha256:
+            raise CaseBaseError(f"model version {version} is damaged: its checksum differs; restore a backup")
+        return load(path)
+
+
+def _parts(connection: Connection, version: int) -> Iterable[bytes]:
+    numbers = connection.execute(
+        select(model_parts.c.part).where(model_parts.c.version == version).order_by(model_parts.c.part)
+    )
+    for number in numbers.scalars().all():
+        chosen = (model_parts.c.version == version) & (model_parts.c.part == number)
+        yield bytes(connection.execute(select(model_parts.c.bytes).where(chosen)).scalar_one())
+
+
+def problems(connection: Connection) -> list[str]:
+    """Models whose bytes are not those that were stored."""
+    found = []
+    for model in listed(connection):
+        digest = hashlib.sha256()
+        n_parts = 0
+        for part in _parts(connection, model.version):
+            digest.update(part)
+            n_parts += 1
+        if (model.sha256 is not None and digest.hexdigest() != model.sha256) or (model.sha256 is None and n_parts):
+            found.append(f"model version {model.version} is not as it was stored")
+    return found
+
+
+# Versions
+
+
+def offer(
+    transaction: Transaction, clf: Any, case_ids: list[int], based_on: int | None, metrics: Any, folder: Path
+) -> Model:
+    """Store a fitted model as the next version; it is used by nobody until someone promotes it."""
+    version = 1 + (transaction.execute(select(func.max(models.c.version))).scalar() or 0)
+    row = {
+        "version": version,
+        "state": OFFERED,
+        "n_cases": len(case_ids),
+        "n_forgotten": 0,
+        "based_on": based_on,
+        "metrics": metrics,
+        "made_at": transaction.at,
+        "made_by": transaction.by,
+    }
+    transaction.execute(insert(models).values(**row))
+    sha256 = write_parts(transaction, version, clf, folder)
+    transaction.execute(update(models).where(models.c.version == version).values(sha256=sha256))
+    rows = [{"version": version, "case_id": case_id} for case_id in case_ids]
+    for start in range(0, len(rows), 5000):
+        transaction.execute(insert(training), rows[start : start + 5000])
+    transaction.record("refit", version=version, sha256=sha256, cases=len(case_ids), based_on=based_on)
+    return find(transaction.connection, version)
+
+
+def promote(transaction: Transaction, version: int, action: str = "promote") -> Model:
+    """Make a version the active one."""
+    model = find(transaction.connection, version)
+    if model.state == REMOVED:
+        raise CaseBaseError(f"model version {version} was removed, too few of its past cases are left; refit instead")
+    if model.state == ACTIVE:
+        raise CaseBaseError(f"model version {version} is the active one already")
+    before = active(transaction.connection)
+    transaction.execute(update(models).where(models.c.state == ACTIVE).values(state=RETIRED))
+    new = {"state": ACTIVE, "promoted_at": transaction.at, "promoted_by": transaction.by}
+    transaction.execute(update(models).where(models.c.version == version).values(**new))
+    transaction.record(action, version=version, sha256=model.sha256, before=None if before is None else before.version)
+    return find(transaction.connection, version)
+
+
+def roll_back(transaction: Transaction) -> Model:
+    """Promote the newest version that is older than the active one and was active before."""
+    now = active(transaction.connection)
+    if now is None:
+        raise CaseBaseError("there is no active model to roll back from; promote one")
+    older = [
+        model.version
+        for model in listed(transaction.connection)
+        if model.version < now.version and model.promoted_at is not None and model.state == RETIRED
+    ]
+    if not older:
+        raise CaseBaseError(f"no version before {now.version} was ever active; promote one by its number")
+    return promote(transaction, max(older), "roll back")
+
+
+def trained_on(connection: Connection, case_id: int) -> list[Model]:
+    """The versions that know a case and still have their bytes."""
+    query = select(models).join(training, training.c.version == models.c.version).where(training.c.case_id == case_id)
+    return [Model(**row._mapping) for row in connection.execute(query.order_by(models.c.version))]
+
+
+def mark_forgotten(transaction: Transaction, version: int, n: int) -> Model:
+    """Note that past cases of a version were forgotten: a refit is due."""
+    more = models.c.n_forgotten + n
+    transaction.execute(update(models).where(models.c.version == version).values(n_forgotten=more))
+    return find(transaction.connection, version)

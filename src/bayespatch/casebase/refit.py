@@ -1,0 +1,236 @@
+"""Learning anew from the past cases, in a process of its own: ``python -m bayespatch.casebase.refit``.
+
+The job comes as JSON on stdin (a URL may hold a password, and arguments of processes can be seen by others); the new
+version goes to stdout. The fit begins where the active model ended, and is written down as it goes in the working
+folder: after a kill, the same refit goes on. What it finds is stored in one transaction and offered; nothing that was
+there changes until a person promotes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+from sqlalchemy import select
+
+from bayespatch.casebase import cases as case_rows
+from bayespatch.casebase import models
+from bayespatch.casebase.audit import check_by
+from bayespatch.casebase.cases import Definition
+from bayespatch.casebase.comparison import leave_one_out, metrics
+from bayespatch.casebase.database import Database, json_text
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import cases
+from bayespatch.casebase.without import without_case
+from bayespatch.estimator import PatchworkClassifier
+from bayespatch.model import Hyperparameters
+from bayespatch.source.frame import frame_of
+
+
+class Snapshot(NamedTuple):
+    """What a refit learns from: the past cases as they were at one moment, and the active model."""
+
+    case_ids: list[int]  # those of the active model first, in its order
+    rows: list[dict[str, Any]]
+    outcomes: list[Any]
+    known: Definition
+    version: int | None
+    clf: Any
+
+
+def snapshot(database: Database) -> Snapshot:
+    """The past cases and the active model."""
+    with database.reading() as connection:
+        known = case_rows.defined(connection)
+        past = select(cases.c.id, cases.c["values"], cases.c.outcome).where(cases.c.state == case_rows.PAST)
+        found = {row.id: row for row in connection.execute(past.order_by(cases.c.id))}
+        active = models.active(connection)
+        clf = None
+        order = list(found)
+        if active is not None:
+            clf = models.read_model(connection, active.version, active.sha256, database.folder)
+            first = [int(name) for name in clf.ids_ if int(name) in found]
+            order = [*first, *sorted(set(found) - set(first))]
+    classes = {found[case].outcome for case in order}
+    if len(classes) < 2:
+        raise CaseBaseError(
+            f"there are {len(order)} past cases with {len(classes)} different outcomes; a model needs two or more"
+        )
+    rows = [dict(found[case].values) for case in order]
+    outcomes = [json.loads(found[case].outcome) for case in order]
+    return Snapshot(order, rows, outcomes, known, None if active is None else active.version, clf)
+
+
+def table_of(known: Definition, case_ids: list[int], rows: list[dict[str, Any]], outcomes: list[Any]) -> Any:
+    """Features and outcomes as a data frame and a series, with what the dictionary calls them."""
+    names = known.features.names
+    X = frame_of("the case base", names, [[row[name] for name in names] for row in rows])
+    X.index = [str(case) for case in case_ids]
+    X.attrs |= {"labels": known.features.value_labels(), "descriptions": known.features.column_labels()}
+    y = frame_of("the case base", [known.target.name], [[outcome] for outcome in outcomes])[known.target.name]
+    y.attrs |= {"labels": known.target.labels, "description": known.target.label or known.target.name}
+    return X, y
+
+
+def new_estimator(parameters: Mapping[str, Any], found: Snapshot) -> Any:
+    """The estimator that learns: the active model, which goes on from where it ended, or a new one."""
+    given = dict(parameters)
+    if isinstance(given.get("hyper"), Mapping):
+        given["hyper"] = Hyperparameters(**given["hyper"])
+    coded = [name for name, entry in found.known.features.entries.items() if entry.kind == "number" and entry.levels]
+    given.setdefault("categorical", coded)
+    try:
+        if found.clf is not None and given.get("chains", found.clf.chains) == found.clf.chains:
+            return found.clf.set_params(**given, warm_start=True)
+        return PatchworkClassifier(**{"random_state": 0, **given})
+    except (TypeError, ValueError) as error:
+        raise CaseBaseError(f"the parameters of the refit are not those of a classifier ({error})") from error
+
+
+def learn(database: Database, by: str, parameters: Mapping[str, Any] | None = None) -> models.Model:
+    """Fit on the past cases and offer the result; in this process."""
+    check_by(by)
+    with _alone(database.folder):
+        return _learn(database, by, parameters or {})
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One refit at a time; the system gives the lock back when a process ends, however it ends."""
+    models.make_folder(folder)
+    try:
+        with FileLock(folder / "refit.lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise CaseBaseError("another refit is running; wait for it, or cancel it") from error
+
+
+def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models.Model:
+    found = snapshot(database)
+    clf = new_estimator(parameters, found)
+    old = None if found.clf is None else leave_one_out(found.clf)
+    folder = _checkpoint_folder(database, found, clf)
+    X, y = table_of(found.known, found.case_ids, found.rows, found.outcomes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whether the chains have mixed stands in the model's diagnostics
+        clf.set_params(checkpoint=folder).fit(X, y)
+    clf.set_params(checkpoint=None, warm_start=False)
+    said = metrics(leave_one_out(clf), old)
+    with database.writing(by) as transaction:
+        # Who was forgotten while the fit ran is taken out before anything is stored.
+        left = {row.id for row in transaction.execute(select(cases.c.id).where(cases.c.state == case_rows.PAST))}
+        gone = [case for case in found.case_ids if case not in left]
+        for case in gone:
+            clf = without_case(clf, clf.ids_.index(str(case)), public_levels(found.known))
+            said = json.loads(json.dumps(said))
+            if said["both"] is not None:
+                said["both"]["changes"] = [one for one in said["both"]["changes"] if one["case"] != case]
+        case_ids = [case for case in found.case_ids if case in left]
+        model = models.offer(transaction, clf, case_ids, found.version, said, database.folder)
+        if gone:
+            model = models.mark_forgotten(transaction, model.version, len(gone))
+    shutil.rmtree(folder, ignore_errors=True)
+    return model
+
+
+def public_levels(known: Definition) -> dict[str, list[Any]]:
+    """Values that stand in the data dictionary, by column."""
+    return {name: [value for value, _ in entry.levels] for name, entry in known.features.entries.items()}
+
+
+def _checkpoint_folder(database: Database, found: Snapshot, clf: Any) -> Path:
+    """Where the run is written down: one folder for each set of cases, parameters and active model."""
+    digest = hashlib.sha256()
+    settings = {name: repr(value) for name, value in clf.get_params(deep=False).items() if name != "checkpoint"}
+    for part in (found.case_ids, found.rows, found.outcomes, found.version, sorted(settings.items())):
+        digest.update(json_text(part).encode())
+    folder = database.folder / f"refit-{digest.hexdigest()[:16]}"
+    for other in database.folder.glob("refit-*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    return folder
+
+
+def drop_checkpoints(folder: Path) -> None:
+    """Delete the checkpoints of refits that will not go on, unless one is running: it tidies up itself."""
+    if folder.is_dir():
+        with suppress(CaseBaseError), _alone(folder):
+            for other in folder.glob("refit-*"):
+                shutil.rmtree(other, ignore_errors=True)
+
+
+class Refit:
+    """A refit that runs in a process of its own; see `CaseBase.refit`."""
+
+    def __init__(self, database: Database, by: str, parameters: Mapping[str, Any]) -> None:
+        check_by(by)
+        try:
+            job = json.dumps(
+                {
+                    "url": database.url.render_as_string(hide_password=False),
+                    "folder": str(database.folder),
+                    "timeout": database.timeout,
+                    "by": by,
+                    "parameters": dict(parameters),
+                }
+            )
+        except TypeError as error:
+            raise CaseBaseError(f"the parameters of a refit are texts and numbers ({error}); correct them") from error
+        command = [sys.executable, "-m", "bayespatch.casebase.refit"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(job)
+            self.process.stdin.close()
+        self.process.stdin = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.process.poll() is None
+
+    def wait(self) -> int:
+        """The version that it has made; where it failed, a CaseBaseError says why."""
+        out, problem = self.process.communicate()
+        if self.process.returncode == 0:
+            return int(json.loads(out)["version"])
+        if self.process.returncode == 1 and problem.strip():
+            raise CaseBaseError(problem.strip().splitlines()[-1])
+        raise CaseBaseError(
+            f"the refit ended early (exit status {self.process.returncode}); nothing has changed, refit again to go on"
+        )
+
+    def cancel(self) -> None:
+        """End it; nothing has changed, and the same refit would go on from here."""
+        self.process.terminate()
+        self.process.communicate()
+
+
+def main() -> None:
+    """The process of its own."""
+    job = json.load(sys.stdin)
+    database = Database(job["url"], job["folder"], job["timeout"])
+    try:
+        database.open(create=False)
+        model = learn(database, job["by"], job["parameters"])
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        raise SystemExit(1) from None
+    finally:
+        database.close()
+    print(json.dumps({"version": model.version}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The tables of a case base. The migrations make them; a test compares the two.
+
+Times are ISO 8601 in UTC as texts, which compare and hash alike on every database. Ids are given out under the write
+lock and never again: a case that is forgotten leaves its id behind, and the id of a consultation is the number of its
+audit row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+VERSION = "0001"  # of the newest migration
+
+metadata = MetaData()
+
+# SQLite's own row number only where the type is INTEGER.
+Id = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _json() -> Any:
+    return JSON(none_as_null=True)
+
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", _json()),
+)
+
+# One row: the end of the audit chain. Whoever writes locks it first, so that writers come one after the other.
+chain = Table(
+    "chain",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("number", Id, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("number", Id, primary_key=True, autoincrement=False),
+    Column("at", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("case_id", Id, index=True),  # no foreign key: the log outlives what it is about
+    Column("details", Text, nullable=False),  # canonical JSON: these very bytes are hashed
+    Column("hash", Text, nullable=False),
+)
+
+cases = Table(
+    "cases",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("external_id", Text, unique=True),
+    Column("state", Text, nullable=False, index=True),  # open, past, withdrawn
+    Column("values", _json()),
+    Column("outcome", Text),  # JSON of one value
+    Column("outcome_at", Text),
+    Column("outcome_by", Text),
+    Column("entered_at", Text, nullable=False),
+    Column("entered_by", Text, nullable=False),
+)
+
+models = Table(
+    "models",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),  # offered, active, retired, removed
+    Column("sha256", Text),
+    Column("n_cases", Integer, nullable=False),
+    Column("n_forgotten", Integer, nullable=False),
+    Column("based_on", Integer),
+    Column("metrics", _json()),
+    Column("made_at", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("promoted_at", Text),
+    Column("promoted_by", Text),
+)
+Index(
+    "one_active_model",
+    models.c.state,
+    unique=True,
+    sqlite_where=text("state = 'active'"),
+    postgresql_where=text("state = 'active'"),
+)
+
+model_parts = Table(
+    "model_parts",
+    metadata,
+    Column("version", Integer, ForeignKey("models.version"), primary_key=True, autoincrement=False),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("bytes", LargeBinary, nullable=False),
+)
+
+training = Table(
+    "training",
+    metadata,
+    Column("version", Integer, ForeignKey("models.version"), primary_key=True, autoincrement=False),
+    Column("case_id", Id, ForeignKey("cases.id"), primary_key=True, autoincrement=False, index=True),
+)
+
+consultations = Table(
+    "consultations",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("case_id", Id, ForeignKey("cases.id"), nullable=False, index=True),
+    Column("version", Integer, ForeignKey("models.version"), nullable=False),
+    Column("values", _json(), nullable=False),
+    Column("explanation", _json(), nullable=False),
+    Column("at", Text, nullable=False, index=True),
+    Column("by", Text, nullable=False),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("consultation_id", Id, ForeignKey("consultations.id"), primary_key=True, autoincrement=False),
+    Column("agrees", Boolean, nullable=False),
+    Column("decided", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("by", Text, nullable=False),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("role", Text, nullable=False),  # viewer, clinician, steward
+    Column("password_hash", Text),  # Argon2id
+    Column("made_at", Text, nullable=False),
+    Column("disabled_at", Text),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("user", Text, ForeignKey("users.name"), nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("made_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+)

@@ -1,0 +1,179 @@
+"""A fitted model without one of its past cases.
+
+Removing a past case takes its vote away and leaves as they are the importances, the calibration and the coefficients of
+the second opinion: predictions are exactly those of the model with that parent taken out
+(`bayespatch.predict.without_parent`), given these. Only a refit removes what they have learned from the case.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.dictionary import Value
+from bayespatch.encode import Schema
+from bayespatch.encode.column import MISSING_NUMBER, Column
+from bayespatch.second_opinion import AdditiveScore
+from bayespatch.second_opinion.design import Term
+
+GONE = "withdrawn"  # what a value is called that only the removed case had
+
+
+def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | None = None) -> Any:
+    """A fitted classifier from which one past case is gone: from its table, its parents, its leave-one-out results.
+
+    Parameters
+    ----------
+    clf : PatchworkClassifier
+        Fitted; it is not changed.
+    row : int
+        Row of the training table.
+    levels : dict, optional
+        Values that columns may have, whoever has them, by column: what a data dictionary lists is nobody's secret. Any
+        other value that no one else has is also taken out of the schema: a level loses its name, and an edge, a knot
+        or an end of a range moves to where the remaining cases put it, in the second opinion as well. The codes of the
+        remaining cases stay; a new number that lies in the gap around the removed one may fall on the other side.
+
+    Returns
+    -------
+    PatchworkClassifier
+
+    Raises
+    ------
+    ValueError
+        Where nothing would remain to vote or to learn from.
+
+    Examples
+    --------
+    >>> from bayespatch import PatchworkClassifier
+    >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+    >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+    >>> len(without_case(clf, 3).parents_)
+    19
+    """
+    parents, cases = np.flatnonzero(clf.parents_ == row), np.flatnonzero(clf.cases_ == row)
+    n_left = len(clf.x_) - 1, len(clf.parents_) - len(parents), len(clf.cases_) - len(cases)
+    reviewed = np.flatnonzero(clf.review_.rows == row)
+    if min(n_left) < 1 or len(clf.review_.rows) - len(reviewed) < 1 or n_left[0] < 2:
+        raise ValueError(f"the model has {len(clf.x_)} past cases, and too few would remain without row {row}")
+    new = copy.copy(clf)
+    new.x_, new.y_, new.values_ = (np.delete(array, row, axis=0) for array in (clf.x_, clf.y_, clf.values_))
+    new.ids_ = None if clf.ids_ is None else clf.ids_[:row] + clf.ids_[row + 1 :]
+    new.parents_ = _renumbered(np.delete(clf.parents_, parents), row)
+    new.cases_ = _renumbered(np.delete(clf.cases_, cases), row)
+    review = type(clf.review_)(*(np.delete(array, reviewed, axis=0) for array in clf.review_))
+    new.review_ = review._replace(rows=_renumbered(review.rows, row))
+    posterior = clf.posterior_
+    w_mean, votes = posterior.kept_w_mean, posterior.kept_votes
+    new.posterior_ = replace(
+        posterior,
+        q_tilde=np.delete(posterior.q_tilde, parents, axis=2),
+        z_mean=np.delete(np.delete(posterior.z_mean, parents, axis=1), cases, axis=0),
+        votes_mean=np.delete(posterior.votes_mean, cases, axis=0),
+        # Which draws had it as a neighbor is not known; nobody has more neighbors than there are parents.
+        n_neighbors=np.minimum(np.delete(posterior.n_neighbors, cases, axis=2), n_left[1]),
+        kept_w_mean=None if w_mean is None else np.delete(np.delete(w_mean, parents, axis=1), cases, axis=0),
+        kept_votes=None if votes is None else np.delete(votes, cases, axis=2),
+    )
+    new.schema_ = _without_values(clf.schema_, clf.values_[row], new.values_, levels or {})
+    if clf.opinion_ is not None:
+        new.opinion_ = _opinion_without(clf.opinion_, row, clf.values_[row], new.values_, new.schema_)
+    return new
+
+
+def _opinion_without(
+    opinion: Any, row: int, own: NDArray[np.float64], rest: NDArray[np.float64], schema: Schema
+) -> Any:
+    """The second opinion without what it keeps of the case: its leave-one-out row, and marks that were its values."""
+    opinion = replace(opinion, loo=np.delete(opinion.loo, row, axis=0))
+    if not isinstance(opinion, AdditiveScore):  # a user's own has coefficients alone
+        return opinion
+    terms = [
+        _term_without(term, float(own[j]), rest[:, j], schema.columns[j]) for j, term in enumerate(opinion.design.terms)
+    ]
+    return replace(opinion, design=replace(opinion.design, terms=tuple(terms)))
+
+
+def _term_without(term: Term, own: float, rest: NDArray[np.float64], column: Column) -> Term:
+    known = np.unique(rest[~np.isnan(rest) & (rest != MISSING_NUMBER)])
+    if np.isnan(own) or own == MISSING_NUMBER or own in known:
+        return term
+    if column.is_coded:
+        place = int(own) if own.is_integer() and 0 <= own < len(term.scores) else -1
+        if place < 0 or column.values[place] == term.scores[place]:  # its name stays, and so may its number
+            return term
+        own = term.scores[place]
+        known = np.array(sorted({score for code, score in enumerate(term.scores) if code in known}))
+        scores = tuple(term.center if code == place else score for code, score in enumerate(term.scores))
+        term = replace(term, scores=scores)
+    low, high = (_moved((end,), own, known)[0] for end in (term.low, term.high))
+    return replace(term, low=low, high=high, knots=_moved(term.knots, own, known))
+
+
+def _renumbered(rows: NDArray[np.int64], gone: int) -> NDArray[np.int64]:
+    return np.where(rows > gone, rows - 1, rows)
+
+
+def _without_values(
+    schema: Schema, own: NDArray[np.float64], rest: NDArray[np.float64], levels: Mapping[str, Collection[Value]]
+) -> Schema:
+    """The schema without values that only the removed case had."""
+    columns = [
+        _without_value(column, float(own[j]), rest[:, j], levels.get(column.name, ()))
+        for j, column in enumerate(schema.columns)
+    ]
+    return replace(schema, columns=tuple(columns))
+
+
+def _without_value(column: Column, own: float, rest: NDArray[np.float64], levels: Collection[Value]) -> Column:
+    known = np.unique(rest[~np.isnan(rest) & (rest != MISSING_NUMBER)])
+    if np.isnan(own) or own == MISSING_NUMBER or own in known:
+        return column
+    if column.is_coded:
+        return _without_level(column, own, levels)
+    ends = {name: _moved((getattr(column, name),), own, known)[0] for name in ("low", "high")}
+    if column.kind == "windowed":
+        return replace(column, low=min(ends.values()), high=max(ends.values()))
+    if column.kind == "ranked":
+        knots = _moved(column.knots, own, known)
+        return replace(column, knots=knots, low=min(ends["low"], *knots), high=max(ends["high"], *knots))
+    return replace(column, edges=_moved(column.edges, own, known))
+
+
+def _without_level(column: Column, code: float, levels: Collection[Value]) -> Column:
+    """A level that nobody has any more keeps its code, so that the others keep theirs, but not its name."""
+    place = int(code) if code.is_integer() and 0 <= code < len(column.values) else -1
+    if place < 0 or column.family == "boolean" or column.values[place] in levels:
+        return column
+    values, labels = list(column.values), list(column.labels)
+    # A number that no measurement has, each time another.
+    values[place] = f"{GONE} {place}" if column.family == "text" else -1e24 - place * 1e20
+    if labels:
+        labels[place] = f"{GONE} {place}"
+    return replace(column, values=tuple(values), labels=tuple(labels))
+
+
+def _moved(marks: tuple[float, ...], own: float, known: NDArray[np.float64]) -> tuple[float, ...]:
+    """Marks (edges, knots, ends) that are the removed value move within the gap between the values that remain.
+
+    Where they go depends on these alone. No remaining value lies between the old place and the new, so that every code
+    stays as it is.
+    """
+    n_own = marks.count(own)
+    if not n_own or not known.size:
+        return marks
+    step = (known[-1] - known[0]) / len(known) or 1.0
+    above = int(np.searchsorted(known, own))
+    low = known[above - 1] if above > 0 else known[0] - step
+    high = known[above] if above < len(known) else known[-1] + step
+    # Other marks in the same gap stay where they are, and in their order.
+    inside = [mark for mark in marks if low < mark < high and mark != own]
+    low = max([low, *(mark for mark in inside if mark < own)])
+    high = min([high, *(mark for mark in inside if mark > own)])
+    places = iter(low + (high - low) * np.arange(1, n_own + 1) / (n_own + 1))
+    return tuple(float(next(places)) if mark == own else mark for mark in marks)

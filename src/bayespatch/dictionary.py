@@ -1,0 +1,506 @@
+"""The data dictionary: what each column of a table means, and which values it may have.
+
+It is a file that a data manager writes once, as CSV, YAML or JSON::
+
+    name,label,kind,unit,levels,usual,possible,identifier,sensitive
+    age,age at admission,number,years,,30..80,0..120,,
+    cp,chest pain,number,,1=typical angina;2=atypical angina;3=non-anginal;4=asymptomatic,,,,
+    mrn,,text,,,,,yes,
+
+    age: {label: age at admission, unit: years, usual: [30, 80], possible: [0, 120]}
+    cp: {label: chest pain, levels: {1: typical angina, 2: atypical angina, 3: non-anginal, 4: asymptomatic}}
+    mrn: {identifier: true}
+
+A column without a line in it has no description and any value of its kind.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from numbers import Integral, Real
+from os import PathLike, fspath
+from typing import Any, Literal
+
+Kind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
+Value = str | bool | int | float | None
+
+KINDS: tuple[Kind, ...] = ("number", "text", "boolean", "any")
+MOST_TEXT = 10_000  # characters; a longer text is a document and not a value
+_LARGEST = 1e25  # the largest number that can be coded
+_PARTS = ("label", "kind", "unit", "levels", "usual", "possible", "identifier", "sensitive")
+_YES, _NO = ("yes", "true", "1", "x"), ("", "no", "false", "0")
+
+
+class DictionaryError(ValueError):
+    """A value, or the dictionary itself, is not as it should be; the message names column, value and remedy."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known about one column.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "text", "boolean", "any"}
+        "any" where nothing was said, until `Dictionary.completed` has seen values.
+    label, unit : str
+        What the column is called and measured in; may be empty.
+    levels : tuple of (value, label) pairs
+        The only values that the column may have, and what they are called; empty: any.
+    usual : pair of numbers, or None
+        A number outside of it is accepted with a warning.
+    possible : pair of numbers, or None
+        A number outside of it is refused.
+    identifier : bool
+        Whether it names the patient: it is then no feature.
+    sensitive : bool
+        Whether it is kept from people who need not see it.
+    """
+
+    name: str
+    kind: Kind = "any"
+    label: str = ""
+    unit: str = ""
+    levels: tuple[tuple[Value, str], ...] = ()
+    usual: tuple[float, float] | None = None
+    possible: tuple[float, float] | None = None
+    identifier: bool = False
+    sensitive: bool = False
+
+    def __post_init__(self) -> None:
+        for complaint in _complaints(self):
+            raise DictionaryError(f"data dictionary, column {self.name!r}: {complaint}")
+
+    @property
+    def labels(self) -> dict[Value, str]:
+        """Value -> what it is called."""
+        return dict(self.levels)
+
+    def check(self, value: Any, where: str = "") -> Value:
+        """The value as it is kept: a number, a text, a boolean, or None where it is missing.
+
+        Examples
+        --------
+        >>> pain = Entry("cp", "number", levels=((1, "typical"), (4, "asymptomatic")))
+        >>> pain.check(4.0), pain.check("asymptomatic"), pain.check(float("nan"))
+        (4, 4, None)
+        >>> pain.check(7)
+        Traceback (most recent call last):
+        ...
+        bayespatch.dictionary.DictionaryError: column 'cp': 7 is not a value of it; pass one of 1 (typical), \
+4 (asymptomatic)
+        """
+        plain = plain_value(value, self.name, where)
+        if plain is None:
+            return None
+        if self.levels:
+            for level, label in self.levels:
+                if plain == label or (plain == level and isinstance(plain, bool) == isinstance(level, bool)):
+                    return level
+            raise self._refuse(value, f"is not a value of it; pass one of {self._levels_text()}", where)
+        if self.kind == "number":
+            if isinstance(plain, bool | str):
+                raise self._refuse(value, "is not a number; pass one, or null where it is not known", where)
+            if self.possible is not None and not self.possible[0] <= plain <= self.possible[1]:
+                low, high = map(_number_text, self.possible)
+                raise self._refuse(value, f"is outside of what is possible, {low} to {high}; correct it", where)
+        elif self.kind == "boolean":
+            if not isinstance(plain, bool):
+                raise self._refuse(value, "is neither true nor false; pass one of them", where)
+        elif self.kind == "text" and not isinstance(plain, str):
+            raise self._refuse(value, "is not a text; pass it in quotes", where)
+        return plain
+
+    def warning(self, value: Value) -> str | None:
+        """What is unusual about a value that is accepted."""
+        if self.usual is None or value is None or isinstance(value, bool | str):
+            return None
+        low, high = self.usual
+        if low <= value <= high:
+            return None
+        unit = f" {self.unit}" if self.unit else ""
+        return (
+            f"{self.label or self.name} {_number_text(value)}{unit} is outside of the usual range, "
+            f"{_number_text(low)} to {_number_text(high)}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {
+            "kind": self.kind,
+            "label": self.label,
+            "unit": self.unit,
+            "levels": [list(level) for level in self.levels],
+            "usual": None if self.usual is None else list(self.usual),
+            "possible": None if self.possible is None else list(self.possible),
+            "identifier": self.identifier,
+            "sensitive": self.sensitive,
+        }
+
+    def _levels_text(self) -> str:
+        shown = [f"{value!r} ({label})" if label != str(value) else repr(value) for value, label in self.levels[:12]]
+        return ", ".join(shown) + (" and others" if len(self.levels) > 12 else "")
+
+    def _refuse(self, value: Any, wrong: str, where: str) -> DictionaryError:
+        return DictionaryError(f"{where}column {self.name!r}: {_shown(value)} {wrong}")
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """What is known about the columns of a table, in their order.
+
+    Examples
+    --------
+    >>> dictionary = Dictionary.from_dict({"age": {"kind": "number", "usual": [30, 80]}, "pain": {"kind": "text"}})
+    >>> dictionary.check_row({"pain": "none", "age": 91.0})
+    {'age': 91, 'pain': 'none'}
+    >>> dictionary.warnings({"age": 91, "pain": "none"})
+    ['age 91 is outside of the usual range, 30 to 80']
+    """
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Dictionary:
+        r"""Read a CSV, YAML or JSON file; which of them, its ending says.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "dictionary.csv")
+        ...     with open(path, "w") as file:
+        ...         _ = file.write("name,kind,unit,usual\nage,number,years,30..80\n")
+        ...     Dictionary.read(path)["age"].usual
+        (30.0, 80.0)
+        """
+        name = fspath(path)
+        try:
+            with open(name, encoding="utf-8-sig", newline="") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DictionaryError(f"data dictionary {name!r}: cannot be read ({error}); correct the path") from error
+        ending = name.lower().rpartition(".")[2]
+        if ending == "csv":
+            return cls.from_dict(_from_csv(name, text))
+        if ending == "json":
+            try:
+                return cls.from_dict(_from_json(text))
+            except json.JSONDecodeError as error:
+                raise DictionaryError(f"data dictionary {name!r}: is not JSON ({error}); correct it") from error
+        if ending in ("yaml", "yml"):
+            return cls.from_dict(_from_yaml(name, text))
+        raise DictionaryError(f"data dictionary {name!r}: pass a file that ends in .csv, .yaml or .json")
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Dictionary:
+        """A dictionary from plain data, as a JSON or YAML file has it, or as `to_dict` gives it."""
+        if not isinstance(data, Mapping) or not data:
+            raise DictionaryError("data dictionary: is empty, or is not a mapping; pass a description for each column")
+        return cls({str(name): _entry(str(name), said) for name, said in data.items()})
+
+    @classmethod
+    def infer(cls, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Dictionary:
+        """What the values themselves say: the kind of each column and nothing more.
+
+        Examples
+        --------
+        >>> Dictionary.infer(["age", "pain"], [[61, "none"], [None, "some"]])["age"].kind
+        'number'
+        """
+        kinds: list[dict[Kind, Value]] = [{} for _ in names]
+        for number, row in enumerate(rows, start=1):
+            for name, found, value in zip(names, kinds, row, strict=True):
+                plain = plain_value(value, name, f"row {number}, ")
+                if plain is not None:
+                    found.setdefault(_kind_of(plain), plain)
+        entries = {}
+        for name, found in zip(names, kinds, strict=True):
+            if len(found) > 1:
+                examples = " and ".join(_shown(value) for value in list(found.values())[:2])
+                raise DictionaryError(
+                    f"column {name!r}: holds values of different kinds, such as {examples}; make them all one kind"
+                )
+            if not found:
+                raise DictionaryError(
+                    f"column {name!r}: has nothing but missing values; leave it out, or describe it in the dictionary"
+                )
+            entries[name] = Entry(name, next(iter(found)))
+        return cls(entries)
+
+    def completed(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Dictionary:
+        """The columns of a table in their order: as they are described here, and otherwise as their values say."""
+        absent = [name for name in self.names if name not in names and not self[name].identifier]
+        if absent:
+            raise DictionaryError(
+                f"the data dictionary describes column {absent[0]!r}, which the table does not have; "
+                f"{_meant(absent[0], names)}"
+            )
+        unsaid = [j for j, name in enumerate(names) if name not in self or self[name].kind == "any"]
+        found = Dictionary.infer([names[j] for j in unsaid], ([row[j] for j in unsaid] for row in rows))
+        return Dictionary(
+            {
+                name: replace(self.entries.get(name, Entry(name)), kind=found[name].kind)
+                if name in found
+                else self[name]
+                for name in names
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON, from which `from_dict` makes an equal dictionary."""
+        return {name: entry.to_dict() for name, entry in self.entries.items()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return tuple(self.entries)
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self.entries:
+            raise DictionaryError(f"there is no column {name!r}; {_meant(name, self.names)}")
+        return self.entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def only(self, names: Iterable[str]) -> Dictionary:
+        """The part about some columns."""
+        return Dictionary({name: self[name] for name in names})
+
+    def check_row(self, values: Mapping[str, Any], where: str = "") -> dict[str, Value]:
+        """The values of one case as they are kept, one for each column; anything else is a DictionaryError."""
+        if not isinstance(values, Mapping):
+            raise DictionaryError(
+                f"{where}{_shown(values)} is not a case; pass values by column, such as {{'age': 61}}"
+            )
+        unknown = [str(name) for name in values if name not in self.entries]
+        if unknown:
+            raise DictionaryError(f"{where}there is no column {unknown[0]!r}; {_meant(unknown[0], self.names)}")
+        absent = [name for name in self.entries if name not in values]
+        if absent:
+            raise DictionaryError(f"{where}column {absent[0]!r} has no value; pass one, or null where it is not known")
+        return {name: entry.check(values[name], where) for name, entry in self.entries.items()}
+
+    def warnings(self, values: Mapping[str, Value]) -> list[str]:
+        """What is unusual about the values of a case."""
+        said = (self.entries[name].warning(value) for name, value in values.items() if name in self.entries)
+        return [text for text in said if text is not None]
+
+    def value_labels(self) -> dict[str, dict[Value, str]]:
+        """Column -> what its values are called, where that is known."""
+        return {name: entry.labels for name, entry in self.entries.items() if entry.levels}
+
+    def column_labels(self) -> dict[str, str]:
+        """Column -> what it is called, where that is known."""
+        return {name: entry.label for name, entry in self.entries.items() if entry.label}
+
+
+def plain_value(value: Any, name: str, where: str = "") -> Value:
+    """A value as JSON has it: whole numbers as integers, NaN and other missing values as None.
+
+    Examples
+    --------
+    >>> plain_value(61.0, "age"), plain_value(float("nan"), "age"), plain_value("none", "pain")
+    (61, None, 'none')
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, str):
+        text = str(value)
+        if len(text) > MOST_TEXT or "\0" in text:
+            raise DictionaryError(f"{where}column {name!r}: a text of {len(text)} characters is no value; shorten it")
+        return text
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    if isinstance(value, Integral):
+        number: float | int = int(value)
+    elif isinstance(value, Real):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        if number.is_integer() and abs(number) < 2**53:
+            number = int(number)
+    else:
+        raise DictionaryError(
+            f"{where}column {name!r}: {_shown(value)} is not a number, a text, true or false; turn it into one "
+            f"(a date, for instance, into an age in years)"
+        )
+    if not abs(number) <= _LARGEST:
+        raise DictionaryError(f"{where}column {name!r}: {_shown(value)} is too large to be a measurement; correct it")
+    return number
+
+
+def _kind_of(value: Value) -> Kind:
+    if isinstance(value, bool):
+        return "boolean"
+    return "text" if isinstance(value, str) else "number"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _number_text(number: float) -> str:
+    return f"{number:g}" if number == float(f"{number:g}") else repr(number)
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(map(repr, names))}"
+
+
+def _complaints(entry: Entry) -> list[str]:
+    """What is wrong with an entry."""
+    if not entry.name or any(mark in entry.name for mark in '"\0\n'):
+        return ["a name is not empty, and has no quotation mark or line break; rename it"]
+    if entry.kind not in KINDS:
+        return [f"kind {entry.kind!r} is not known; choose one of {', '.join(KINDS)}"]
+    said = []
+    for value, _ in entry.levels:
+        if value is None or (entry.kind != "any" and _kind_of(value) != entry.kind):
+            said.append(f"level {value!r} is no {entry.kind}; correct it, or the kind")
+    values = [value for value, _ in entry.levels]
+    if len(set(map(repr, values))) < len(values):
+        said.append("a level is there twice; keep one")
+    if len({label for _, label in entry.levels}) < len(values):
+        said.append("two levels have the same label; give each its own")
+    for name, span in {"usual": entry.usual, "possible": entry.possible}.items():
+        if span is not None and entry.kind not in ("number", "any"):
+            said.append(f"only a number has a range, and the kind is {entry.kind}; leave {name} out")
+        if span is not None and not span[0] <= span[1]:
+            said.append(f"{name} is not a range from low to high; correct it")
+    return said
+
+
+def _entry(name: str, said: Any) -> Entry:
+    """One column, from plain data."""
+    said = {} if said is None else said
+    if not isinstance(said, Mapping):
+        raise DictionaryError(f"data dictionary, column {name!r}: {_shown(said)} is no description; pass a mapping")
+    unknown = [str(part) for part in said if part not in _PARTS]
+    if unknown:
+        raise DictionaryError(
+            f"data dictionary, column {name!r}: {unknown[0]!r} is not known; the parts are {', '.join(_PARTS)}"
+        )
+    levels = _levels(name, said.get("levels"))
+    spans = {part: _span(name, part, said.get(part)) for part in ("usual", "possible")}
+    kind: Any = said.get("kind")
+    if not kind:
+        kind = "number" if any(spans.values()) or said.get("unit") else "any"
+        kind = _kind_of(levels[0][0]) if levels else kind
+    return Entry(
+        name=name,
+        kind=kind,
+        label=_text(name, "label", said.get("label")),
+        unit=_text(name, "unit", said.get("unit")),
+        levels=levels,
+        identifier=_flag(name, "identifier", said.get("identifier")),
+        sensitive=_flag(name, "sensitive", said.get("sensitive")),
+        **spans,
+    )
+
+
+def _levels(name: str, said: Any) -> tuple[tuple[Value, str], ...]:
+    if said is None or said == "":
+        return ()
+    pairs: list[tuple[Any, Any]]
+    if isinstance(said, Mapping):
+        pairs = list(said.items())
+    elif isinstance(said, list | tuple):
+        pairs = [(one[0], one[1]) if isinstance(one, list | tuple) and len(one) == 2 else (one, one) for one in said]
+    else:
+        raise DictionaryError(f"data dictionary, column {name!r}: levels {_shown(said)} are no list; pass value: label")
+    return tuple((plain_value(value, name), str(value if label is None else label)) for value, label in pairs)
+
+
+def _span(name: str, part: str, said: Any) -> tuple[float, float] | None:
+    if said is None or said == "":
+        return None
+    try:
+        low, high = said
+        span = float(low), float(high)
+        if all(math.isfinite(end) for end in span):
+            return span
+    except (TypeError, ValueError):
+        pass
+    raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(said)} is no range; pass [low, high]")
+
+
+def _text(name: str, part: str, said: Any) -> str:
+    if said is None:
+        return ""
+    if isinstance(said, Mapping | list | tuple):
+        raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(said)} is no text; pass one")
+    return str(said)
+
+
+def _flag(name: str, part: str, said: Any) -> bool:
+    text = "" if said is None else str(said).strip().lower()
+    if text in _YES or text in _NO:
+        return text in _YES
+    raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(said)} is neither yes nor no; correct it")
+
+
+def _from_csv(path: str, text: str) -> dict[str, Any]:
+    """The rows of a CSV file as the mapping that a JSON file would have."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    if not rows or "name" not in rows[0]:
+        raise DictionaryError(f"data dictionary {path!r}: needs a column 'name' and a row for each column of the table")
+    found: dict[str, Any] = {}
+    for row in rows:
+        name = (row.pop("name") or "").strip()
+        if name in found:
+            raise DictionaryError(f"data dictionary {path!r}: column {name!r} is there twice; keep one")
+        said: dict[str, Any] = {part.strip(): (cell or "").strip() for part, cell in row.items() if part is not None}
+        kind = said.get("kind")
+        if said.get("levels"):
+            pairs = [one.partition("=") for one in said["levels"].split(";") if one.strip()]
+            said["levels"] = [[_level_of(value.strip(), kind), (label or value).strip()] for value, _, label in pairs]
+        for part in ("usual", "possible"):
+            if said.get(part):
+                said[part] = said[part].split("..")
+        found[name] = said
+    return found
+
+
+def _from_json(text: str) -> Any:
+    """JSON, whose keys are all texts: levels that look like numbers are numbers, unless the kind says otherwise."""
+    data = json.loads(text)
+    for said in data.values() if isinstance(data, dict) else ():
+        if isinstance(said, dict) and isinstance(said.get("levels"), dict):
+            kind = said.get("kind")
+            said["levels"] = [[_level_of(value, kind), label] for value, label in said["levels"].items()]
+    return data
+
+
+def _level_of(text: str, kind: str | None) -> Value:
+    """A level as the kind has it; where no kind is given, what looks like a number is one."""
+    if kind == "boolean":
+        return text.lower() in _YES
+    if kind in (None, "", "number"):
+        try:
+            return plain_value(float(text), "levels")
+        except ValueError:
+            pass
+    return text
+
+
+def _from_yaml(path: str, text: str) -> Any:
+    try:
+        import yaml  # type: ignore[import-untyped, unused-ignore]
+    except ImportError as error:
+        raise ImportError('a dictionary in YAML needs PyYAML: pip install "bayespatch[casebase]"') from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        said = " ".join(str(error).split())
+        raise DictionaryError(f"data dictionary {path!r}: is not YAML ({said}); correct it") from error

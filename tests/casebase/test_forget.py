@@ -1,0 +1,161 @@
+"""Whoever is forgotten is found nowhere: not in a table, not in a model, not in a byte on disk."""
+
+import random
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+
+from bayespatch.casebase import CaseBaseError
+from bayespatch.casebase.cases import WITHDRAWN
+from bayespatch.casebase.forget import finish
+from bayespatch.casebase.without import without_case
+from tests.casebase.clinic import BY, fill, patient
+from tests.casebase.invariants import check
+from tests.casebase.test_cycle import refit
+
+# Values that nobody else has, so that a trace of them is one of this patient.
+PATIENT = {"age": 118.71828125, "pain": 2, "bp": 131.41421356, "smokes": True, "town": "Xyrbqvillé-am-Zqolk"}
+NAME, REASON = "MRN-7730915264", "her cousin Zebulonqx saw it"
+
+
+def traces():
+    """The patient's values as bytes: texts, and numbers in both orders of bytes and as they are written."""
+    for word in (PATIENT["town"], NAME, REASON, repr(PATIENT["age"]), repr(PATIENT["bp"])):
+        yield word.encode()
+        yield word.encode("unicode_escape")  # as JSON has it in ASCII
+    for number in (PATIENT["age"], PATIENT["bp"]):
+        yield struct.pack("<d", number)
+        yield struct.pack(">d", number)
+
+
+def found_on_disk(folder: Path) -> set[tuple[str, bytes]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    contents = {path: path.read_bytes() for path in files}
+    return {(path.name, trace) for path, content in contents.items() for trace in set(traces()) if trace in content}
+
+
+def places_of(base, places):
+    """Every folder that has something of this base."""
+    own = base._database
+    if places.server is None:
+        return [own.path.parent]
+    data = Path(places.server.partition("host=")[2]) / "data"
+    with own.reading() as connection:
+        number = connection.execute(text("SELECT oid FROM pg_database WHERE datname = current_database()")).scalar()
+    return [data / "base" / str(number), data / "pg_wal", data / "global", own.folder]
+
+
+def search_disk(base, places):
+    return set().union(*(found_on_disk(folder) for folder in places_of(base, places) if folder.exists()))
+
+
+@pytest.fixture
+def alone(places, tmp_path):
+    """A base in a folder of its own, with the patient as case 31, a neighbor of others, and in two models."""
+    url = places.copy()
+    if places.server is None:
+        new = tmp_path / "clinic.db"
+        Path(url.removeprefix("sqlite:///")).rename(new)
+        url = f"sqlite:///{new}"
+    with places.open(url) as base:
+        seen = base.consult(PATIENT, by="Dr. Roe", external_id=NAME)
+        base.decide(seen.id, "sick" if seen.predicted == "well" else "well", by="Dr. Roe", reason=REASON)
+        base.outcome(seen.case_id, "sick", by="registry")
+        base.retain(by="registry")
+        base.promote(refit(base).version, by=BY)
+        refit(base)
+        others = [base.consult({**PATIENT, "town": "Ulm", "bp": 131.0, "age": 100}, by=BY, top=31) for _ in range(2)]
+        assert any(one["id"] == "31" for one in others[0].explanation["neighbors"])
+        yield base, others[0]
+    places.drop()
+
+
+def test_the_patient_is_found_nowhere(alone, places, tmp_path):
+    base, other = alone
+    before = search_disk(base, places)
+    assert len({trace for _, trace in before}) >= 6  # or the search would show nothing
+    backup = base.backup(tmp_path / "before.db", by=BY)
+    assert found_on_disk(tmp_path) >= {("before.db", PATIENT["town"].encode())}
+    backup.unlink()
+
+    done = base.forget(NAME, "asked for it", by="steward")
+    assert (done.case_id, done.consultations, done.redacted, done.versions, done.erased) == (31, 1, 2, (2, 3), True)
+    assert search_disk(base, places) == set()
+    base.backup(tmp_path / "after.db", by=BY)
+    assert found_on_disk(tmp_path) == set()
+
+    case = base.case(31, by=BY)
+    assert (case.state, case.values, case.outcome, case.external_id) == (WITHDRAWN, None, None, None)
+    with pytest.raises(CaseBaseError, match="case 31 was forgotten"):
+        base.forget(31, "again", by=BY)
+    with pytest.raises(CaseBaseError, match="there is no case"):
+        base.case(NAME, by=BY)
+    shown = base.consultations(other.case_id, by=BY)[0][0].explanation
+    gone = [one for one in shown["neighbors"] if one.get("forgotten")]
+    assert len(gone) == 1
+    assert gone[0]["id"] is None
+    assert gone[0]["vote_share"] > 0
+    assert shown["prediction"] == other.explanation["prediction"]
+    entry = base.audit(action="forget")[0]
+    assert (entry.by, entry.case_id, entry.details["reason"]) == ("steward", 31, "asked for it")
+    assert [model.refit_due for model in base.models()] == [True, True, False]
+    check(base)
+    assert refit(base).n_forgotten == 0
+    base.close()
+    assert search_disk(base, places) == set()
+
+
+def test_predictions_are_at_once_those_without_the_case(alone):
+    base, _ = alone
+    clf, rng = base.model(), random.Random(8)
+    people = [patient(rng) for _ in range(6)]
+    expected = without_case(clf, clf.ids_.index("31"), {"pain": [1, 2, 3]})
+    base.forget(31, "asked for it", by=BY)
+    for one in people:
+        p = base.consult(one, by=BY).explanation["prediction"]["probabilities"]
+        names = dict(zip(expected.class_names_, expected.predict_proba(_frame(expected, one))[0], strict=True))
+        assert p == pytest.approx(names, abs=1e-12)
+    assert np.array_equal(base.model().x_, expected.x_, equal_nan=True)
+
+
+def _frame(clf, values):
+    import pandas
+
+    return pandas.DataFrame([values])[list(clf.schema_.names)]
+
+
+def test_a_base_that_was_killed_before_the_disk_was_overwritten_does_it_when_it_is_opened(alone, places, monkeypatch):
+    base, _ = alone
+    monkeypatch.setattr("bayespatch.casebase.forget.finish", lambda *_: "killed")
+    done = base.forget(31, "asked for it", by=BY)
+    assert (done.erased, done.note) == (False, "killed")
+    monkeypatch.undo()
+    assert search_disk(base, places)  # still there, and it is known to be
+    left = base._database.folder / "moment-999999999-abcd"
+    left.mkdir(parents=True)
+    (left / "model.bpatch").write_bytes(PATIENT["town"].encode())
+    url = base._database.url.render_as_string(hide_password=False)
+    folder = base._database.folder
+    base.close()
+    with type(base).open(url, folder=folder) as again:
+        assert search_disk(again, places) == set()
+        assert again.audit(limit=1)[0].action == "erase"
+        assert finish(again._database, BY) is None
+
+
+def test_forgetting_nearly_everyone(empty):
+    """Models that too few cases would be left of are removed, and there is no model any more."""
+    base = empty
+    fill(base, 6)
+    for case in range(1, 7):
+        base.forget(case, "asked for it", by=BY)
+    [model] = base.models()
+    assert (model.state, model.sha256) == ("removed", None)
+    with pytest.raises(CaseBaseError, match="there is no active model"):
+        base.consult(PATIENT, by=BY)
+    with pytest.raises(CaseBaseError, match="was removed"):
+        base.promote(1, by=BY)
+    check(base)
