@@ -19,7 +19,6 @@ import json
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,20 @@ from scipy.special import expit
 from sets import Table, breast, from_file, heart
 
 from bayespatch import PatchworkClassifier, datasets
-from bayespatch.importances import APART_SD, COMMON_MEAN, COMMON_SD, LeaveOneOut, draw_importances
+from bayespatch.importances import (
+    APART_SD,
+    COMMON_MEAN,
+    COMMON_SD,
+    LOG_SLOPE_MEAN,
+    LOG_SLOPE_SD,
+    LeaveOneOut,
+    draw_importances,
+)
 from bayespatch.model import Data, Model
-from bayespatch.tune import base_rates, constants
+from bayespatch.tune import constants
 
 HOME = Path(__file__).parent
+N_ROUNDS = 150  # of a tenth of the outcomes each, before they follow from each other
 RESULTS, PAGE = HOME / "results" / "honesty.json", HOME.parent / "docs" / "honesty.md"
 
 
@@ -62,50 +70,46 @@ def halves(n_splits: int = 10) -> dict[str, Any]:
 def voting_data(rng: np.random.Generator, n: int, n_features: int, together: bool) -> tuple[Data, np.ndarray]:
     """Features at random; importances from their prior, and outcomes from the votes of others given these.
 
-    `together`: every case is a candidate parent of every other, as in a fit with all parents; outcomes are then drawn
-    one after the other, each by the votes of those before it. Else parents and cases are apart, and the posterior is
-    that of a model from which the data came, exactly.
+    Parents and cases apart: the posterior is that of the model from which the data came, exactly. `together`: every
+    case is a candidate parent of every other, as in a fit with all parents. Outcomes are then drawn again and again, each
+    given all others, some at a time, until each follows from the rest as the leave-one-out prediction says.
     """
-    n_parents = n
-    x = rng.integers(0, 3, (2 * n_parents, n_features)).astype(np.float64)
+    x = rng.integers(0, 3, (2 * n, n_features)).astype(np.float64)
     q = expit(rng.normal(COMMON_MEAN, COMMON_SD) + rng.normal(0.0, APART_SD, n_features))
-    slope = float(np.exp(rng.normal(np.log(2.0), 0.25)))
-    y = np.zeros(len(x), dtype=np.int64)
-    # Parents' outcomes follow a few hidden patterns, so that there is something to find.
-    patterns = rng.normal(0.0, 1.0, (3, n_features))
-    score = patterns[x.astype(int), np.arange(n_features)] @ np.ones(n_features)
-    y[:n_parents] = score[:n_parents] > np.median(score)
+    slope = float(np.exp(rng.normal(LOG_SLOPE_MEAN, LOG_SLOPE_SD)))
+    # At first outcomes follow a hidden pattern, so that there is something to find.
+    score = rng.normal(0.0, 1.0, (3, n_features))[x.astype(int), np.arange(n_features)].sum(axis=1)
+    y = (score > np.median(score)).astype(np.int64)
     base = np.array([0.5, 0.5])
-    n_values = np.full(n_features, 3.0)
-    blank = Data(
-        x[n_parents:], np.zeros(n, np.int64), x[:n_parents], y[:n_parents], n_values, 2, np.zeros(n_features),
-        np.full(n, -1),
-    )  # fmt: skip
-    model = Model(hyper=replace(constants(blank, base), sigma2=50.0))
+    n_values, windows = np.full(n_features, 3.0), np.zeros(n_features)
     position = np.append(np.log(q / (1 - q)), np.log(slope))
-    p = np.exp(LeaveOneOut(blank._replace(y=np.ones(n, np.int64)), model, base).predict(position, False)[0])
-    outcomes = (rng.random(n) < p).astype(np.int64)
-    data = blank._replace(y=outcomes)
-    if together:
-        everyone = np.concatenate([x[:n_parents], x[n_parents:]]), np.concatenate([y[:n_parents], outcomes])
-        data = Data(
-            everyone[0], everyone[1], everyone[0], everyone[1], n_values, 2, np.zeros(n_features),
-            np.arange(len(everyone[1])),
-        )  # fmt: skip
-    return data, q
+
+    def probability(data: Data) -> np.ndarray:
+        """Of the second class, for each case, by the votes of its parents."""
+        asked = data._replace(y=np.ones_like(data.y))
+        return np.exp(LeaveOneOut(asked, Model(hyper=constants(asked, base)), base).predict(position, False)[0])
+
+    if not together:
+        data = Data(x[n:], y[n:], x[:n], y[:n], n_values, 2, windows, np.full(n, -1))
+        return data._replace(y=(rng.random(n) < probability(data)).astype(np.int64)), q
+    for _ in range(N_ROUNDS):
+        some = rng.choice(2 * n, 2 * n // 10, replace=False)
+        p = probability(Data(x[some], y[some], x, y, n_values, 2, windows, some))
+        y[some] = rng.random(len(some)) < p
+    return Data(x, y, x, y, n_values, 2, windows, np.arange(2 * n)), q
 
 
-def coverage(n_tables: int = 60) -> dict[str, Any]:
+def coverage(n_tables: int = 50) -> dict[str, Any]:
     """How often 90 % and 50 % intervals hold the importance from which the outcomes were drawn."""
     found: dict[str, Any] = {}
     for together in (False, True):
         inside: dict[float, list[float]] = {0.9: [], 0.5: []}
         for table in range(n_tables):
             rng = np.random.default_rng([7, table])
-            data, q = voting_data(rng, 200, 8, together)
-            base = base_rates(data.y, 2) if together else np.array([0.5, 0.5])
+            data, q = voting_data(rng, 150, 8, together)
+            base = np.array([0.5, 0.5])
             density = LeaveOneOut(data, Model(hyper=constants(data, base)), base)
-            drawn = draw_importances(density, density.shape(), chains=4, warmup=20, draws=100, seed=table)
+            drawn = draw_importances(density, density.shape(), chains=4, warmup=20, draws=60, seed=table)
             draws = drawn.given[:, 20:].reshape(-1, len(q))
             for level, hits in inside.items():
                 low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)

@@ -1,9 +1,9 @@
-"""Calibration: what it leaves alone, what it corrects, and that it finds a map that is known."""
+"""Calibration: where it is anchored, what it leaves alone, a map that is known, and how exactly it is known."""
 
 import numpy as np
 import pytest
 
-from bayespatch.calibrate import Calibration
+from bayespatch.calibrate import LOG_SLOPE_MEAN, LOG_SLOPE_SD, Calibration
 
 
 def test_without_calibration_votes_are_probabilities():
@@ -11,25 +11,55 @@ def test_without_calibration_votes_are_probabilities():
     np.testing.assert_allclose(Calibration.none(3).apply(votes), votes)
 
 
+@pytest.mark.parametrize("slope", [0.2, 1.0, 3.3, 40.0])
+@pytest.mark.parametrize("base", [(0.5, 0.5), (0.97, 0.03), (0.2, 0.5, 0.3)])
+def test_votes_that_equal_the_base_rates_are_read_as_the_base_rates(base, slope):
+    np.testing.assert_allclose(Calibration(slope, base).apply(base), base, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_votes_beyond_the_base_rates_count_as_the_slope_says(n_classes):
+    """Log odds against the base rates are multiplied by the slope, whatever the base rates."""
+    rng = np.random.default_rng(1)
+    base = rng.dirichlet(np.full(n_classes, 2.0))
+    votes = rng.dirichlet(np.full(n_classes, 2.0), size=7)
+    p = Calibration(2.5, tuple(base)).apply(votes)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+    def beyond(shares):
+        relative = np.log(shares) - np.log(base)
+        return relative[:, 1:] - relative[:, :1]
+
+    np.testing.assert_allclose(beyond(p), 2.5 * beyond(votes), rtol=1e-9)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_known_map_is_found(n_classes):
     rng = np.random.default_rng(1)
     votes = rng.dirichlet(np.full(n_classes, 5.0), size=20_000)
-    true = Calibration(2.5, (0.6, -0.6) if n_classes == 2 else (0.5, 0.0, -0.5))
+    true = Calibration(2.5, (0.7, 0.3) if n_classes == 2 else (0.5, 0.3, 0.2))
     p = true.apply(votes)
     y = (rng.random(len(p))[:, None] > p.cumsum(axis=1)).sum(axis=1)
-    found = Calibration.learn(votes, y)
-    # The curvature of the log likelihood gives standard errors of at most 0.06 for 20,000 cases; four of them.
+    found = Calibration.learn(votes, y, true.base)
+    # The curvature of the log likelihood gives a standard error of at most 0.06 for 20,000 cases; four of them.
     assert found.slope == pytest.approx(true.slope, abs=0.24)
-    np.testing.assert_allclose(found.intercepts, true.intercepts, atol=0.12)
-    assert sum(found.intercepts) == pytest.approx(0)
-    np.testing.assert_allclose(found.apply(votes).mean(axis=0), np.bincount(y) / len(y), atol=0.01)
+    assert found.base == pytest.approx(true.base)
 
 
-def test_votes_that_say_nothing_leave_the_frequencies():
+def test_votes_that_say_nothing_leave_the_base_rates_and_the_prior_of_the_slope():
     y = np.repeat([0, 1], [300, 100])
-    found = Calibration.learn(np.full((400, 2), 0.5), y)
-    np.testing.assert_allclose(found.apply([0.5, 0.5]), [0.75, 0.25], atol=0.01)
+    found = Calibration.learn(np.full((400, 2), [0.75, 0.25]), y, [0.75, 0.25])
+    np.testing.assert_allclose(found.apply([0.75, 0.25]), [0.75, 0.25])
+    assert np.log(found.slope) == pytest.approx(LOG_SLOPE_MEAN, abs=1e-3)
+
+
+def test_the_prior_gives_way_to_many_cases_and_not_to_few():
+    """Votes that mislead: with a few of them the slope stays within what the prior allows."""
+    votes, y = np.array([[0.6, 0.4], [0.4, 0.6]]), np.array([1, 0])
+    few = Calibration.learn(votes, y, [0.5, 0.5])
+    many = Calibration.learn(np.tile(votes, (500, 1)), np.tile(y, 500), [0.5, 0.5])
+    assert few.slope > np.exp(LOG_SLOPE_MEAN - LOG_SLOPE_SD)
+    assert many.slope < 0.3
 
 
 def test_weights_count_cases_several_times():
@@ -37,22 +67,63 @@ def test_weights_count_cases_several_times():
     votes = rng.dirichlet([3, 3], size=60)
     y = rng.integers(2, size=60)
     weights = rng.integers(1, 4, size=60)
-    repeated = Calibration.learn(votes.repeat(weights, axis=0), y.repeat(weights))
-    weighted = Calibration.learn(votes, y, weights)
+    repeated = Calibration.learn(votes.repeat(weights, axis=0), y.repeat(weights), [0.5, 0.5])
+    weighted = Calibration.learn(votes, y, [0.5, 0.5], weights)
     assert weighted.slope == pytest.approx(repeated.slope, rel=1e-3)
 
 
-def test_one_class_and_votes_of_zero():
-    assert Calibration.learn(np.ones((5, 1)), np.zeros(5, int)).apply([1.0]) == 1.0
-    p = Calibration(2.0, (0.0, 0.0)).apply([0.0, 1.0])
+def test_one_class_votes_of_zero_and_a_class_without_cases():
+    assert Calibration.learn(np.ones((5, 1)), np.zeros(5, int), [1.0]).apply([1.0]) == 1.0
+    p = Calibration(2.0, (0.5, 0.5)).apply([0.0, 1.0])
     assert np.isfinite(p).all()
     assert p[0] < 1e-6
+    rare = Calibration.learn(np.full((5, 2), 0.5), np.zeros(5, int), [1.0, 0.0])
+    assert sum(rare.base) == pytest.approx(1.0)
+    assert np.isfinite(rare.apply([[0.5, 0.5], [0.0, 1.0]])).all()
+
+
+# How exactly a probability is known
+
+
+@pytest.mark.parametrize(
+    ("calibration", "shape"),
+    [
+        (Calibration.none(2), (30.0, 20.0)),
+        (Calibration(3.0, (0.7, 0.3)), (30.0, 20.0)),
+        (Calibration(2.0, (0.5, 0.3, 0.2)), (30.0, 10.0, 20.0)),
+    ],
+)
+def test_the_error_is_the_spread_of_the_probability_over_repetitions(calibration, shape):
+    """4,000 repetitions of 20 batches: the mean squared error that is told beside the variance that is found.
+
+    The variance of 4,000 repetitions is known to 2.2 % (one standard error); the error is that of first order.
+    """
+    rng = np.random.default_rng(3)
+    batches = rng.dirichlet(shape, size=(4000, 20))
+    p = calibration.apply(batches.mean(axis=1))
+    told = np.sqrt((calibration.error(batches) ** 2).mean())
+    assert told == pytest.approx(p.std(axis=0).max(), rel=0.06)
+
+
+def test_the_error_falls_with_the_root_of_the_number_of_batches_and_is_unknown_from_one():
+    rng = np.random.default_rng(4)
+    calibration = Calibration(2.0, (0.6, 0.4))
+    few, many = (calibration.error(rng.dirichlet([5.0, 5.0], size=(500, n))).mean() for n in (10, 90))
+    assert few / many == pytest.approx(3.0, rel=0.1)
+    assert np.isinf(calibration.error(rng.dirichlet([5.0, 5.0], size=(2, 1)))).all()
+    same = np.tile([[0.6, 0.4]], (2, 8, 1))
+    np.testing.assert_allclose(calibration.error(same), 0.0, atol=1e-12)
+    assert calibration.error(np.empty((0, 8, 2))).shape == (0,)
+
+
+# What few voters leave open
 
 
 def test_intervals_narrow_with_the_number_of_voters_and_hold_the_probability():
     rng = np.random.default_rng(3)
-    for n_classes in (2, 3):
-        calibration = Calibration(2.0, tuple(np.linspace(-0.5, 0.5, n_classes)))
+    for base in ((0.6, 0.4), (0.5, 0.3, 0.2)):
+        n_classes = len(base)
+        calibration = Calibration(2.0, base)
         votes = rng.dirichlet(np.ones(n_classes), size=20)
         p = calibration.apply(votes)
         width = []

@@ -326,6 +326,28 @@ def test_content_that_cannot_be(finished, tmp_path, change, said):
         run_here(rewritten(finished, tmp_path / "run", change), draws=5, warmup=3)
 
 
+def first_becomes(number, dtype, name):
+    def change(manifest, parts):
+        values = np.frombuffer(parts[name], dtype).copy()
+        values[0] = number
+        parts[name] = values.tobytes()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (first_becomes(np.nan, np.float64, "votes_sum"), "votes_sum has values that are not finite"),
+        (first_becomes(np.inf, np.float32, "z_sum"), "z_sum has values that are not finite"),
+        (first_becomes(-(2**31), np.int64, "chain 0 n_sweeps"), "has been swept -2147483648 times"),
+    ],
+)
+def test_numbers_that_no_run_has(finished, tmp_path, change, said):
+    with pytest.raises(StorageError, match=said):
+        run_here(rewritten(finished, tmp_path / "run", change), draws=9, warmup=3)
+
+
 def test_draws_of_another_run_are_refused(finished, tmp_path):
     name = "draws-00000000-00000005.bpatch"
     folder = rewritten(finished, tmp_path / "run", lambda manifest, parts: manifest.update(run="0" * 64), name)

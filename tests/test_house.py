@@ -20,6 +20,8 @@ ROOMS = (
     "engine",
     "diagnostics",
     "posterior",
+    "metropolis",
+    "importances",
     "progress",
     "memory",
     "files",
@@ -27,8 +29,8 @@ ROOMS = (
     "chains",
     "checkpoint",
     "sample",
-    "predict",
     "calibrate",
+    "predict",
     "dressing",
     "tune",
     "second_opinion",
@@ -49,7 +51,8 @@ ROOMS = (
 # These see arrays and numbers, never tables: they do not know the rooms that turn one into the other.
 ARRAY_ROOMS = (
     *("model", "simulate", "check", "engine", "diagnostics", "posterior", "progress"),
-    *("memory", "files", "container", "chains", "checkpoint", "sample"),
+    *("metropolis", "importances", "memory", "files", "container", "chains", "checkpoint", "sample"),
+    *("calibrate", "predict"),
 )
 TABLE_ROOMS = ("encode", "parents", "datasets", "source")
 

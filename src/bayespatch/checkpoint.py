@@ -271,6 +271,8 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 def _fill(target: NDArray[Any], name: str, found: NDArray[Any]) -> None:
     if found.dtype != target.dtype or found.shape != target.shape:
         raise ValueError(f"{name} is {found.dtype} of shape {found.shape}, not {target.dtype} of {target.shape}")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise ValueError(f"{name} has values that are not finite")
     target[...] = found
 
 

@@ -145,10 +145,14 @@ class Prediction(NamedTuple):
         if len(parts) == 1:
             return parts[0]
         statistics = [part.neighbors for part in parts if part.neighbors is not None]
-        together = (np.concatenate(pieces) for pieces in zip(*statistics, strict=True)) if statistics else None
+        together = None
+        if statistics:
+            together = NeighborStatistics(*(np.concatenate(pieces) for pieces in zip(*statistics, strict=True)))
         return cls(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in cls._fields[:3]),
-            None if together is None else NeighborStatistics(*together),
+            np.concatenate([part.votes_by_batch for part in parts]),
+            np.concatenate([part.familiarity for part in parts]),
+            np.concatenate([part.n_draws for part in parts]),
+            together,
         )
 
 
@@ -414,7 +418,7 @@ class _VotesByPlace(_Counted):
         """The parents ordered by class, and the draws as the kernels read them: kept as long as the posterior is."""
         found = _prepared.get(posterior) if hasattr(posterior, "__weakref__") else None
         if found is not None:
-            return found  # type: ignore[no-any-return]
+            return found
         order = np.argsort(data.y_parents, kind="stable")
         x = np.ascontiguousarray(data.x_parents[order].T)
         hyper = posterior.model.hyper

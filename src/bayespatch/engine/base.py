@@ -126,6 +126,8 @@ class Engine(ABC):
                 )
             if found.dtype.kind == "f" and not np.all(np.abs(found) <= FARTHEST):  # nor NaN
                 raise ValueError(f"{name} has values that are not finite, or beyond {FARTHEST:g}")
+        if "n_sweeps" in arrays and not 0 <= int(arrays["n_sweeps"]) < 2**53:
+            raise ValueError(f"the state has been swept {int(arrays['n_sweeps'])} times")
         if (int(arrays["seed"]), int(arrays["chain"])) != (state.seed, state.chain):
             raise ValueError(f"the state is of chain {arrays['chain']} with seed {arrays['seed']}")
 

@@ -37,6 +37,7 @@ class Pairs(NamedTuple):
 
 
 LEAST = 0.01  # share of the votes that goes to the base rates: no share is 0
+SMALL = 1e-30  # sums of products below this are too close to what single precision can tell from 0
 
 
 @vectorised
@@ -55,6 +56,31 @@ def multiply_codes(codes, differs, unknown, has_unknown, weights):
             e = one - d
             for b in range(n_parents):
                 weights[b] *= d + e * np.float32(codes[j, b])
+
+
+@vectorised
+def add_logs(codes, differs, unknown, has_unknown, logs):
+    """logs_b += sum_j of the logarithms of the factors."""
+    n_features, n_parents = codes.shape
+    for j in range(n_features):
+        d = math.log(differs[j])
+        u = math.log(unknown[j]) if has_unknown[j] else 0.0
+        for b in range(n_parents):
+            c = codes[j, b]
+            logs[b] += 0.0 if c == 1 else (d if c == 0 else u)
+
+
+@compiled
+def weigh_by_logs(pairs, i, differs, unknown, weights, logs):
+    """The weights relative to the largest of them, where all parents differ from the case in so much."""
+    for m in range(len(pairs.heard)):
+        logs[pairs.start[m] : pairs.start[m + 1]] = math.log(pairs.heard[m])
+    add_logs(pairs.codes[i], differs, unknown, pairs.has_unknown, logs)
+    if pairs.own[i] >= 0:
+        logs[pairs.own[i]] = -math.inf
+    top = logs.max()
+    for b in range(len(logs)):
+        weights[b] = math.exp(logs[b] - top) if top > -math.inf else 0.0
 
 
 @vectorised
@@ -96,6 +122,7 @@ def predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull
     n_classes = len(pairs.heard)
     weights = np.empty(n_parents, np.float32)
     pulls = np.empty(n_parents, np.float32)
+    logs = np.empty(n_parents)
     raw, share, p, pull = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     for i in range(n_cases):
         for m in range(n_classes):
@@ -103,7 +130,9 @@ def predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull
         multiply_codes(pairs.codes[i], differs, unknown, pairs.has_unknown, weights)
         if pairs.own[i] >= 0:
             weights[pairs.own[i]] = 0.0
-        total = 1e-37  # nobody resembles the case: the base rates
+        if stretch(weights, 0, n_parents) < SMALL:
+            weigh_by_logs(pairs, i, differs, unknown, weights, logs)
+        total = 1e-37  # nobody but the case itself: the base rates
         for m in range(n_classes):
             raw[m] = stretch(weights, pairs.start[m], pairs.start[m + 1])
             total += raw[m]
@@ -128,7 +157,7 @@ def predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull
             mean_pull += pull[m] * raw[m]
             slope_pull[i] += missing * (math.log(share[m]) - math.log(pairs.base[m]))
         for m in range(n_classes):
-            by = np.float32((pull[m] - mean_pull) / total)
+            by = np.float32((pull[m] - mean_pull) / max(total, SMALL))
             for b in range(pairs.start[m], pairs.start[m + 1]):
                 pulls[b] = weights[b] * by
         add_by_code(pairs.codes[i], pulls, pairs.has_unknown, agree_pull[i], unknown_pull[i])

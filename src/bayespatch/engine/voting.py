@@ -31,6 +31,7 @@ from bayespatch.engine.votes import MU, MU0, ONE
 
 MAX_FEATURES = 64  # w of a neighbor is one word
 BIRTHS = 2  # births or deaths tried in a sweep
+SMALL = 1e-30  # sums of odds below this are too close to what single precision can tell from 0
 
 # The compiler may reorder sums and products, and so use vector instructions.
 vectorised = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
@@ -147,6 +148,29 @@ def stretch_sum(odds, first, last):
 
 
 @compiled
+def weigh_by_logs(voters, case, q_tilde):
+    """Odds relative to the largest of them, where everybody differs in so much that products vanish; returns its log.
+
+    Prior odds left out.
+    """
+    n_features, n_parents = q_tilde.shape
+    logs = np.full(n_parents, -math.inf)
+    for m in range(len(case.lead)):
+        for b in range(voters.start[m], voters.start[m + 1]):
+            if case.available[b] > 0.0:
+                logs[b] = math.log(case.lead[m])
+                for j in range(n_features):
+                    gain = case.gain[1, j] if case.agrees[j, b] > 0.0 else case.gain[0, j]
+                    logs[b] += math.log(max(1.0 + float(q_tilde[j, b]) * float(gain), 1e-300))
+    top = logs.max()
+    if top == -math.inf:  # nobody may join
+        return 0.0
+    for b in range(n_parents):
+        case.odds[b] = math.exp(logs[b] - top)
+    return top
+
+
+@compiled
 def weigh_parents(voters, case, q, q_tilde, y):
     """Odds of every available parent to join, into `case.odds`, up to a factor; returns their sum with that factor."""
     lam = voters.lam
@@ -175,6 +199,8 @@ def weigh_parents(voters, case, q, q_tilde, y):
         for b in range(voters.start[m], voters.start[m + 1]):
             case.odds[b] = case.available[b] * case.lead[m]
     multiply_factors(q_tilde, case.agrees, case.gain, case.scale, case.odds)
+    if stretch_sum(case.odds, 0, len(case.odds)) < SMALL:
+        log_scale = math.log(voters.prior_odds) + weigh_by_logs(voters, case, q_tilde)
     total = 0.0
     for m in range(voters.mu.shape[1]):
         case.by_class[m] = stretch_sum(case.odds, voters.start[m], voters.start[m + 1])

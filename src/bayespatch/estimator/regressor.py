@@ -409,14 +409,15 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         assert self.pool_ is not None
         ends = [self.opinion_.below(values, np.full(len(values), edge)) for edge in self.edges_.tolist()]
         below = np.column_stack([np.zeros(len(values)), *ends, np.ones(len(values))])
-        pool, tails = self.pool_, lambda level: np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        pool = self.pool_
 
         def number(share: NDArray[np.float32], level: float, row: int) -> NDArray[np.float64]:
             weights = self._weights(share, self.parents_)
             mean = pool.combine(
                 self.opinion_.predict(values[[row]]), self.dressing_.mean(weights, self.outcomes_[self.parents_])
             )
-            return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], tails(level))[0])
+            tails = np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+            return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], tails)[0])
 
         return SecondOpinion(np.diff(below, axis=1), pool, number=number)
 

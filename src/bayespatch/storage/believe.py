@@ -242,7 +242,7 @@ def _calibration(stored: Any, n_classes: int) -> Calibration:
     numbers = [stored["slope"], *stored["base"]]
     if len(numbers) != 1 + n_classes or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers):
         raise ValueError("the calibration is not a number and one for each class, none of them huge")
-    if min(stored["base"]) < 0:
+    if not all(0.0 < share <= 1.0 for share in stored["base"]):
         raise ValueError("the base rates of the calibration are not shares")
     return Calibration(stored["slope"], tuple(stored["base"]))
 
