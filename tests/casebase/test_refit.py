@@ -72,9 +72,7 @@ def test_a_refit_runs_in_a_process_of_its_own_and_can_be_cancelled(sqlite_places
                 time.sleep(0.01)
             with pytest.raises(CaseBaseError, match="another refit is running"):
                 refit(base)
-            (folder / "refit-checkpoint").mkdir()
-            base.forget(3, "asked for it", by=BY)  # and leaves alone what belongs to the one that runs
-            assert (folder / "refit-checkpoint").exists()
+            base.forget(3, "asked for it", by=BY)  # what the one that runs has written is left alone
             assert process.running
         finally:
             process.cancel()
@@ -86,6 +84,16 @@ def test_a_refit_runs_in_a_process_of_its_own_and_can_be_cancelled(sqlite_places
         assert (model.version, model.state, model.made_by) == (2, "offered", "steward")
         check(base)
         assert [path.name for path in folder.iterdir()] in ([], ["refit.lock"])
+
+
+def test_checkpoints_are_deleted_unless_a_refit_runs(tmp_path):
+    (tmp_path / "refit-checkpoint").mkdir()
+    with refitting._alone(tmp_path):
+        refitting.drop_checkpoints(tmp_path)
+        assert (tmp_path / "refit-checkpoint").exists()
+    refitting.drop_checkpoints(tmp_path)
+    assert not (tmp_path / "refit-checkpoint").exists()
+    refitting.drop_checkpoints(tmp_path / "nowhere")
 
 
 def _version(base, version):
