@@ -115,16 +115,10 @@ def test_predictions_are_at_once_those_without_the_case(alone):
     expected = without_case(clf, clf.ids_.index("31"), {"pain": [1, 2, 3]})
     base.forget(31, "asked for it", by=BY)
     for one in people:
-        p = base.consult(one, by=BY).explanation["prediction"]["probabilities"]
-        names = dict(zip(expected.class_names_, expected.predict_proba(_frame(expected, one))[0], strict=True))
-        assert p == pytest.approx(names, abs=1e-12)
+        shown = base.consult(one, by=BY).explanation
+        assert shown["prediction"] == expected.explain(one, exclude_self=False).to_dict()["prediction"]
+        assert shown["prediction"] != clf.explain(one, exclude_self=False).to_dict()["prediction"]
     assert np.array_equal(base.model().x_, expected.x_, equal_nan=True)
-
-
-def _frame(clf, values):
-    import pandas
-
-    return pandas.DataFrame([values])[list(clf.schema_.names)]
 
 
 def test_a_base_that_was_killed_before_the_disk_was_overwritten_does_it_when_it_is_opened(alone, places, monkeypatch):
