@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from bayespatch.casebase import CaseBaseError
 from bayespatch.casebase.cases import WITHDRAWN
-from bayespatch.casebase.forget import finish
+from bayespatch.casebase.forget import WITHDRAWN_WARNING, _without_name, finish
 from bayespatch.casebase.without import without_case
 from tests.casebase.clinic import BY, fill, patient
 from tests.casebase.invariants import check
@@ -69,6 +69,8 @@ def alone(places, tmp_path):
         refit(base)
         others = [base.consult({**PATIENT, "town": "Ulm", "bp": 131.0, "age": 100}, by=BY, top=31) for _ in range(2)]
         assert any(one["id"] == "31" for one in others[0].explanation["neighbors"])
+        young = base.consult({**PATIENT, "town": "Ulm", "bp": 131.0, "age": 3}, by=BY)
+        assert any("118.71828125" in text for text in young.explanation["case"]["warnings"])  # an end of a range
         yield base, others[0]
     places.drop()
 
@@ -82,7 +84,7 @@ def test_the_patient_is_found_nowhere(alone, places, tmp_path):
     backup.unlink()
 
     done = base.forget(NAME, "asked for it", by="steward")
-    assert (done.case_id, done.consultations, done.redacted, done.versions, done.erased) == (31, 1, 2, (2, 3), True)
+    assert (done.case_id, done.consultations, done.redacted, done.versions, done.erased) == (31, 1, 3, (2, 3), True)
     assert search_disk(base, places) == set()
     base.backup(tmp_path / "after.db", by=BY)
     assert found_on_disk(tmp_path) == set()
@@ -94,6 +96,8 @@ def test_the_patient_is_found_nowhere(alone, places, tmp_path):
     with pytest.raises(CaseBaseError, match="there is no case"):
         base.case(NAME, by=BY)
     shown = base.consultations(other.case_id, by=BY)[0][0].explanation
+    young = base.search(by=BY, order="id", descending=True, limit=1).cases[0].id
+    assert WITHDRAWN_WARNING in base.consultations(young, by=BY)[0][0].explanation["case"]["warnings"]
     gone = [one for one in shown["neighbors"] if one.get("forgotten")]
     assert len(gone) == 1
     assert gone[0]["id"] is None
@@ -153,3 +157,11 @@ def test_forgetting_nearly_everyone(empty):
     with pytest.raises(CaseBaseError, match="was removed"):
         base.promote(1, by=BY)
     check(base)
+
+
+def test_only_warnings_that_name_the_case_go():
+    ends = "age is 3, outside the range of the past cases, 26 to 118.5, by 23. Check the value."
+    assert _without_name(ends, 3, ["118.5"]) == WITHDRAWN_WARNING
+    assert _without_name(ends, 3, ["18.5", "118"]) == ends
+    assert _without_name("All values are those of past case #31, and so on.", 31, []) == WITHDRAWN_WARNING
+    assert _without_name("All values are those of past case #312, and so on.", 31, []) != WITHDRAWN_WARNING
