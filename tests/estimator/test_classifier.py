@@ -231,7 +231,7 @@ def test_unseen_values_are_reported_and_match_nobody():
     clf = fit()
     new = pd.DataFrame({"pain": ["perhaps", "yes", None], "age": [61, 58, 40], "smokes": [True, True, True]})
     for method in (clf.predict, clf.predict_proba, clf.predict_interval, clf.neighbors):
-        with pytest.warns(UnseenValueWarning, match=r"'pain' \(2\)") as caught:
+        with pytest.warns(UnseenValueWarning, match=r"'pain' \(1\)") as caught:
             method(new)
         assert len(caught) == 1
     with warnings.catch_warnings():
@@ -250,7 +250,8 @@ def test_unseen_values_are_reported_and_match_nobody():
 @pytest.mark.parametrize("discretize", [None, "paper"])
 def test_supervised_and_unsupervised_on_both_sets(load, supervised, discretize):
     table, y = load(discretize=discretize) if discretize else load()
-    clf = fit(table[::2], y[::2], supervised=supervised, draws=20, chains=1)
+    importances = "predictive" if supervised else "joint"
+    clf = fit(table[::2], y[::2], supervised=supervised, importances=importances, draws=20, chains=1)
     probabilities = quietly(lambda: clf.predict_proba(table[1::10]))
     assert np.isfinite(probabilities).all()
     assert clf.posterior_.settings.supervised == supervised
@@ -327,7 +328,11 @@ def test_importances_are_those_of_the_posterior(on_heart):
     clf = on_heart[0]
     np.testing.assert_allclose(clf.feature_importances_, clf.posterior_.q.mean(axis=(0, 1)))
     assert len(clf.feature_importances_) == clf.n_features_in_
-    assert "log_joint" in str(clf.diagnostics_)
+    assert clf.diagnostics_.names[-2:] == ("slope", "log_density")
+    assert clf.posterior_.steps.shape[2] == clf.n_features_in_ + 2
+    joint = fit(importances="joint")
+    assert joint.posterior_.steps is None
+    assert joint.diagnostics_.names[-2:] == ("log_joint", "mean_neighbors")
 
 
 def test_probabilities_keep_the_frequency_of_a_class_that_has_more_than_its_share_of_parents():

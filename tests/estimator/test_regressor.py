@@ -178,7 +178,7 @@ def test_transductive_and_supervised_bins():
     table, _ = load_heart()
     rate = table.pop("thalach").to_numpy(float)
     medoids = {"parents": "medoids", "n_parents": 30}
-    for settings in ({"transductive": True}, {"bins": "supervised"}, {"supervised": False}, medoids):
+    for settings in ({"transductive": True}, {"bins": "supervised"}, {"supervised": False, "importances": "joint"}, medoids):
         model = fit(table[:120], rate[:120], chains=1, draws=10, warmup=10, **settings)
         assert np.isfinite(quietly(lambda model=model: model.predict(table[120:140]))).all()
 
