@@ -310,6 +310,8 @@ def shorter(manifest, parts):
     [
         (lambda manifest, parts: manifest.update(kept=4), "not those that it counts"),
         (lambda manifest, parts: manifest.update(swept=[1, 2]), "not those that it counts"),
+        (lambda manifest, parts: manifest.update(swept=[-(2**31), 13, 13]), "does not fit 5 draws"),
+        (lambda manifest, parts: manifest.update(swept=[13, 13, 10**15]), "does not fit 5 draws"),
         (lambda manifest, parts: manifest.update(draws=[[0, 3]]), "not those that it counts"),
         (lambda manifest, parts: manifest.update(draws=[[0, 3, 3, 5]]), "too many values"),
         (lambda manifest, parts: manifest.update(holds="model"), "does not hold"),

@@ -249,6 +249,10 @@ class Checkpoint:
         edges = [0, *(edge for pair in written for edge in pair), n_kept]
         if len(run.n_swept) != settings.chains or edges[::2] != edges[1::2] or edges != sorted(edges):
             raise ValueError("the draws that it names are not those that it counts")
+        # A chain may have been stopped between two draws, and in the warm-up anywhere.
+        least = settings.warmup + n_kept * settings.thin if n_kept else 0
+        if not all(least <= n <= settings.warmup + (n_kept + 1) * settings.thin for n in run.n_swept):
+            raise ValueError(f"its chains have been swept {run.n_swept} times, which does not fit {n_kept} draws")
         return written
 
     def _restore_draws(self, run: Run, first: int, last: int) -> None:

@@ -29,6 +29,24 @@ def test_a_calibration_is_read():
     assert believe._calibration({"slope": 2.0, "base": [0.5, 0.5]}, 2).base == (0.5, 0.5)
 
 
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"hyper": {"type": "list", "value": [1, 2]}},
+        {"hyper": "given"},
+        {"class_weight": {"type": "list", "value": [1.0]}},
+        {"class_weight": 3},
+        {"error": 0},
+        {"n_jobs": 10**7},
+        {"engine": "steam"},
+        {"second_opinion": "os.system"},
+    ],
+)
+def test_parameters_that_prediction_would_stumble_over_are_refused(stored):
+    with pytest.raises(ValueError, match=next(iter(stored))):
+        believe.parameters_of(stored)
+
+
 DRESSING = {"center": 0.0, "slope": 1.0, "spread": 1.0, "bandwidth": 0.5}
 
 

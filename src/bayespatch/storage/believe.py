@@ -44,6 +44,16 @@ def _or_none(check: Callable[[str, Any], object]) -> Callable[[str, Any], object
     return lambda name, value: None if value is None else check(name, value)
 
 
+def _check_hyper(name: str, value: Any) -> None:
+    if not isinstance(value, Hyperparameters):
+        check_choice(name, value, ("auto",))
+
+
+def _check_weights(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, dict):
+        check_choice(name, value, ("balanced",))
+
+
 def _check_share(name: str, value: Any) -> None:
     if type(value) is not float or not 0.0 < value < 1.0:
         raise ValueError(f"{name}={value!r} is not a number between 0 and 1")
@@ -57,6 +67,8 @@ _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     "engine": lambda name, value: check_choice(name, value, ("auto", *ENGINES)),
     "importances": lambda name, value: check_choice(name, value, ("predictive", "joint")),
     "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto",))),
+    "hyper": _check_hyper,
+    "class_weight": _check_weights,
     "error": lambda name, value: _check_share(name, value),
     **dict.fromkeys(("supervised", "transductive", "warm_start", "progress", "calibrate"), check_flag),
     **dict.fromkeys(("chains", "draws", "thin"), lambda name, value: check_count(name, value, at_least=1)),
