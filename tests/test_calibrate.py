@@ -17,6 +17,12 @@ def test_votes_that_equal_the_base_rates_are_read_as_the_base_rates(base, slope)
     np.testing.assert_allclose(Calibration(slope, base).apply(base), base, rtol=1e-12)
 
 
+@pytest.mark.parametrize("slope", [0.2, 1.0, 3.3])
+def test_votes_that_equal_the_anchor_are_read_as_the_base_rates(slope):
+    calibration = Calibration(slope, (0.2, 0.5, 0.3), anchor=(0.1, 0.7, 0.2))
+    np.testing.assert_allclose(calibration.apply((0.1, 0.7, 0.2)), (0.2, 0.5, 0.3), rtol=1e-12)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_votes_beyond_the_base_rates_count_as_the_slope_says(n_classes):
     """Log odds against the base rates are multiplied by the slope, whatever the base rates."""
@@ -37,13 +43,14 @@ def test_votes_beyond_the_base_rates_count_as_the_slope_says(n_classes):
 def test_a_known_map_is_found(n_classes):
     rng = np.random.default_rng(1)
     votes = rng.dirichlet(np.full(n_classes, 5.0), size=20_000)
-    true = Calibration(2.5, (0.7, 0.3) if n_classes == 2 else (0.5, 0.3, 0.2))
+    true = Calibration(2.5, *(((0.7, 0.3), (0.6, 0.4)) if n_classes == 2 else ((0.5, 0.3, 0.2), (0.4, 0.2, 0.4))))
     p = true.apply(votes)
     y = (rng.random(len(p))[:, None] > p.cumsum(axis=1)).sum(axis=1)
-    found = Calibration.learn(votes, y, true.base)
+    found = Calibration.learn(votes, y, true.base, anchor=true.anchor)
     # The curvature of the log likelihood gives a standard error of at most 0.06 for 20,000 cases; four of them.
     assert found.slope == pytest.approx(true.slope, abs=0.24)
     assert found.base == pytest.approx(true.base)
+    assert found.anchor == pytest.approx(true.anchor)
 
 
 def test_votes_that_say_nothing_leave_the_base_rates_and_the_prior_of_the_slope():

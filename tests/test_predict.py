@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from bayespatch import predict
 from bayespatch.calibrate import Calibration
@@ -15,6 +16,7 @@ from bayespatch.predict import (
     MAX_PASSES,
     Neighborhood,
     Rounds,
+    blank_votes,
     cases_to_review,
     predict_batches,
     predict_cases,
@@ -234,9 +236,35 @@ def test_a_case_of_which_nothing_is_known_has_the_votes_of_its_prior():
     shares = weights / weights.sum(axis=1, keepdims=True)
     error = np.hypot(VOTES.error(found.votes_by_batch)[0], shares[:, 1].std() / 200)
     assert abs(found.mean_votes()[0, 1] - shares[:, 1].mean()) < 5 * error
+    assert abs(blank_votes(posterior, new_cases())[1] - shares[:, 1].mean()) < 4.5 * shares[:, 1].std() / 200
     np.testing.assert_allclose(found.neighbors.probability, 0.2, atol=0.06)
     np.testing.assert_array_equal(found.neighbors.explained, 1.0)
     assert found.familiarity[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("alpha", "mu", "mu0"), [(0.02, 1.0, 0.1), (0.2, (0.3, 9.0), (0.02, 0.1)), (0.9, (1.0, 3.0), (1e-5, 1e-4))]
+)
+def test_votes_on_nothing_are_those_of_all_sets_of_neighbors(alpha, mu, mu0):
+    """Against the sum over all numbers of neighbors of either class."""
+    data = new_cases()
+    hyper = Hyperparameters(alpha=alpha, mu=mu, mu0=mu0)
+    counts = np.bincount(data.y_parents)
+    n0, n1 = (np.arange(n + 1) for n in counts)
+    h = [hyper.mu0_per_class(2)[m] + hyper.mu_per_class(2)[m] * n for m, n in enumerate((n0, n1))]
+    p = binom.pmf(n0, counts[0], alpha)[:, None] * binom.pmf(n1, counts[1], alpha)
+    expected = (p * h[1] / (h[0][:, None] + h[1])).sum()
+    found = blank_votes(replace(fitted(), model=Model(hyper=hyper)), data)
+    assert found[1] == pytest.approx(expected, rel=1e-8)
+    assert found.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["II", "III"])
+def test_votes_on_nothing_are_asked_for_in_the_other_models(kind):
+    found = blank_votes(fitted(kind), new_cases())
+    nothing = new_cases(1)._replace(x=np.full((1, N_FEATURES), np.nan))
+    seen = predict_cases(seeded(fitted(kind), 5), nothing, error=1e-9)
+    assert found == pytest.approx(seen.mean_votes()[0], abs=5 * np.hypot(VOTES.error(seen.votes_by_batch)[0], 0.005))
 
 
 def test_the_model_of_the_posterior_is_used():
@@ -380,14 +408,13 @@ def test_the_first_draws_count_as_much_as_the_last():
     seeds, 2 chains and 3 such stretches know its mean to .05.
     """
     posterior, data = fitted(), new_cases()
-    few, many = (
-        np.mean([
-            predict_cases(seeded(posterior, seed), data, detail="shares", error=1e-9, max_passes=n).neighbors.probability
-            for seed in range(8)
-        ]) * 20
-        for n in (1, 16)
-    )  # fmt: skip
+    few, many = (np.mean([n_neighbors(seeded(posterior, seed), data, n) for seed in range(8)]) for n in (1, 16))
     assert few == pytest.approx(many, abs=0.2)
+
+
+def n_neighbors(posterior, data, max_passes):
+    found = predict_cases(posterior, data, detail="shares", error=1e-9, max_passes=max_passes)
+    return found.neighbors.probability.sum(axis=1).mean()
 
 
 def seeded(posterior, seed):

@@ -3,10 +3,12 @@
 The plain share of the votes is under-confident: a few neighbors do not say all that the past knows. Past cases whose
 votes were taken as if they were new (leave-one-out) show how to read it,
 
-    log p(m) = slope * (log votes_m - log base_m) + log base_m + constant:
+    log p(m) = slope * (log votes_m - log anchor_m) + log base_m + constant:
 
-votes that equal the base rates are read as the base rates, whatever the slope, and the slope says how much votes that
-differ from them are worth.
+the votes on a case of which nothing is known, its anchor, are read as the base rates, whatever the slope, and the slope
+says how much votes that differ from them are worth. Where all parents' votes weigh the same the anchor is the base
+rates themselves; where classes are weighted, or have more of the parents than of the cases, it is not: the mean of a
+share is not the share of the means.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ class Calibration:
         Above 1 where the plain vote is under-confident.
     base : tuple of M floats
         The base rate of each class; their sum is 1.
+    anchor : tuple of M floats, optional
+        The votes on a case of which nothing is known; their sum is 1. By default the base rates.
 
     Examples
     --------
@@ -43,12 +47,19 @@ class Calibration:
     array([0.692, 0.308])
     >>> Calibration(3.0, (0.7, 0.3)).apply([0.7, 0.3]).round(3)  # nothing but the base rates
     array([0.7, 0.3])
+    >>> Calibration(3.0, (0.7, 0.3), anchor=(0.8, 0.2)).apply([0.8, 0.2]).round(3)
+    array([0.7, 0.3])
     >>> Calibration.none(2).apply([0.6, 0.4])
     array([0.6, 0.4])
     """
 
     slope: float
     base: tuple[float, ...]
+    anchor: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.anchor:
+            object.__setattr__(self, "anchor", self.base)
 
     @classmethod
     def none(cls, n_classes: int) -> Calibration:
@@ -57,7 +68,12 @@ class Calibration:
 
     @classmethod
     def learn(
-        cls, votes: NDArray[np.float64], y: NDArray[np.int64], base: ArrayLike, weights: ArrayLike = 1.0
+        cls,
+        votes: NDArray[np.float64],
+        y: NDArray[np.int64],
+        base: ArrayLike,
+        weights: ArrayLike = 1.0,
+        anchor: ArrayLike | None = None,
     ) -> Calibration:
         """The map under which the classes y of past cases are most probable, given the votes of other cases on them.
 
@@ -71,10 +87,12 @@ class Calibration:
             Base rates.
         weights : array of shape (n,), optional
             How much each case counts.
+        anchor : array of shape (M,), optional
+            The votes on a case of which nothing is known; by default the base rates.
         """
-        rates = np.maximum(np.asarray(base, dtype=np.float64), _LEAST)
-        rates = rates / rates.sum()
-        beyond = np.log(np.maximum(votes, _LEAST)) - np.log(rates)
+        rates = _shares(base)
+        nothing = rates if anchor is None else _shares(anchor)
+        beyond = np.log(np.maximum(votes, _LEAST)) - np.log(nothing)
         each = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(y))
         rows = np.arange(len(y))
 
@@ -83,15 +101,14 @@ class Calibration:
             return float(0.5 * ((log_slope - LOG_SLOPE_MEAN) / LOG_SLOPE_SD) ** 2 - (each * log_p).sum())
 
         found = minimize_scalar(loss, bounds=(-_MOST_LOG_SLOPE, _MOST_LOG_SLOPE), method="bounded")
-        return cls(math.exp(float(found.x)), tuple(rates.tolist()))
+        return cls(math.exp(float(found.x)), tuple(rates.tolist()), tuple(nothing.tolist()))
 
     def apply(self, votes: ArrayLike) -> NDArray[np.float64]:
         """Probabilities, (..., M), of shares of the votes, (..., M)."""
         shares = np.maximum(np.asarray(votes, dtype=np.float64), _LEAST)
-        if self.slope == 1.0:
+        if self.slope == 1.0 and self.anchor == self.base:
             return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
-        log_base = np.log(self.base)
-        return np.asarray(softmax(self.slope * (np.log(shares) - log_base) + log_base, axis=-1))
+        return np.asarray(softmax(self.slope * (np.log(shares) - np.log(self.anchor)) + np.log(self.base), axis=-1))
 
     def error(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
         """Monte Carlo standard error of the probabilities, (n,), the largest over the classes.
@@ -155,3 +172,9 @@ class Calibration:
         others = rest * (1.0 - ends)[..., None]
         p = self.apply(np.where(own, ends[..., None], others))
         return np.asarray(np.moveaxis(np.diagonal(p, axis1=1, axis2=3), -1, 1))
+
+
+def _shares(numbers: ArrayLike) -> NDArray[np.float64]:
+    """Numbers above 0 whose sum is 1."""
+    shares = np.maximum(np.asarray(numbers, dtype=np.float64), _LEAST)
+    return np.asarray(shares / shares.sum())

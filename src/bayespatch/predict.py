@@ -18,6 +18,7 @@ posterior of q-tilde; given q-tilde they are predicted in the same way.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -39,6 +40,7 @@ ROUND = 20  # draws of each chain in a round
 MAX_PASSES = 16  # times that all stored draws are used, at most
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 8  # fewer are not worth a thread
+BLANK_ERROR = 0.002  # of the votes on a case of which nothing is known
 MAX_REVIEWED = 5000  # past cases that are predicted by the others
 MANY_NEIGHBORS = 12.0  # expected: then asking each parent in turn is cheaper than asking each neighbor
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
@@ -595,6 +597,46 @@ def review_cases(
     chosen, hidden = cases_to_review(past, most)
     seen = predict_cases(posterior, hidden, error=error, max_passes=max_passes, n_threads=n_threads, engine=engine)
     return Review(chosen, seen.mean_votes(), seen.familiarity)
+
+
+def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
+    """The votes on a case of which nothing is known, (M,): what calibration is anchored at.
+
+    In Model I its neighbors come from their prior, every parent with probability alpha, and the mean share of a class
+    is an integral over one number: ``E[h_m / sum h] = int_0^inf E[h_m exp(-t sum h)] dt``, the expectation in closed
+    form. The other models are asked for it like for any other case.
+
+    Examples
+    --------
+    >>> from bayespatch import sample
+    >>> from bayespatch.check import check_data
+    >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+    >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+    >>> blank_votes(posterior, check_data([[0], [1]], [0, 1], **past)).round(2)
+    array([0.48, 0.52])
+    """
+    hyper, n_classes = posterior.model.hyper, past.n_classes
+    if posterior.model.kind != "I":
+        blank = past._replace(x=np.full((1, past.x.shape[1]), np.nan), y=np.array([HIDDEN]), own_parent=np.array([-1]))
+        return predict_cases(posterior, blank, error=BLANK_ERROR, n_threads=n_threads).mean_votes()[0]
+    mu, mu0 = hyper.mu_per_class(n_classes), hyper.mu0_per_class(n_classes)
+    counts = np.bincount(past.y_parents, minlength=n_classes)
+
+    def weights(t: float) -> NDArray[np.float64]:
+        """E[h_m exp(-t sum h)], (M,)."""
+        on = hyper.alpha * np.exp(-mu * t)
+        either = 1.0 - hyper.alpha + on
+        return np.asarray(np.exp(counts @ np.log(either) - t * mu0.sum()) * (mu0 + mu * counts * on / either))
+
+    # It falls off at the rate of the base votes at least: beyond 50 times that there is nothing.
+    ends = np.concatenate([[0.0], np.geomspace(1e-6 / mu.max(), 50.0 / mu0.sum(), 40)])
+    nodes, of_node = np.polynomial.legendre.leggauss(10)
+    total = np.zeros(n_classes)
+    for low, high in itertools.pairwise(ends.tolist()):
+        half = 0.5 * (high - low)
+        for node, weight in zip(nodes, of_node, strict=True):
+            total += half * weight * weights(low + half * (1.0 + node))
+    return total / total.sum()
 
 
 def cases_to_review(past: Data, most: int = MAX_REVIEWED) -> tuple[NDArray[np.int64], Data]:

@@ -392,9 +392,9 @@ def rare(n=600, seed=0):
     ids=str,
 )
 def test_a_case_of_which_nothing_is_known_has_the_base_rates(settings, weights, second_opinion):
-    """Within two points: those of the table, weighted where classes are."""
+    """Within two points: those of the table, weighted where classes are. More exactly than usual, or noise had two."""
     table, y = rare()
-    clf = fit(table, y, second_opinion=second_opinion, **settings)
+    clf = fit(table, y, second_opinion=second_opinion, error=0.003, **settings)
     counts = np.array([(~y).sum(), y.sum()]) * (1.0 if weights is None else np.array(weights))
     expected = np.full(2, 0.5) if weights is None else counts / counts.sum()
     np.testing.assert_allclose(quietly(lambda: clf.predict_proba(np.full((1, 4), np.nan)))[0], expected, atol=0.02)
@@ -463,7 +463,7 @@ def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
         PrecisionWarning, match=r"of 30 probabilities .* above error=0.0001, up to 0.0.* 16 times"
     ) as told:
         clone_of(clf, error=1e-4).predict_proba(table[120:])
-    assert len(told) == 1
+    assert sum(issubclass(each.category, PrecisionWarning) for each in told) == 1
     fewer, more = (
         sum(part.n_draws.sum() for part in clone_of(clf, error=error)._predictions(table[120:]))
         for error in (0.05, 0.01)

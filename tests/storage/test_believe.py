@@ -5,6 +5,7 @@ import math
 import pytest
 
 from bayespatch import Hyperparameters
+from bayespatch.calibrate import Calibration
 from bayespatch.storage import believe
 
 
@@ -13,11 +14,16 @@ from bayespatch.storage import believe
     [
         None,
         {"slope": 1.0},
-        {"slope": 1, "base": [0.0, 0.0]},
-        {"slope": 1.0, "base": [0.0]},
-        {"slope": float("nan"), "base": [0.0, 0.0]},
-        {"slope": 1.0, "base": [0.0, "x"]},
-        {"slope": 1e300, "base": [0.0, 0.0]},
+        {"slope": 1.0, "base": [0.5, 0.5]},
+        {"slope": 1, "base": [0.5, 0.5], "anchor": [0.5, 0.5]},
+        {"slope": 1.0, "base": [0.5], "anchor": [0.5, 0.5]},
+        {"slope": 1.0, "base": [0.5, 0.5], "anchor": [0.5]},
+        {"slope": float("nan"), "base": [0.5, 0.5], "anchor": [0.5, 0.5]},
+        {"slope": 1.0, "base": [0.5, "x"], "anchor": [0.5, 0.5]},
+        {"slope": 1.0, "base": [0.5, 0.5], "anchor": [0.5, None]},
+        {"slope": 1e300, "base": [0.5, 0.5], "anchor": [0.5, 0.5]},
+        {"slope": 1.0, "base": [1.0, 0.0], "anchor": [0.5, 0.5]},
+        {"slope": 1.0, "base": [0.5, 0.5], "anchor": [1.5, 0.5]},
     ],
 )
 def test_a_calibration_that_is_none_is_refused(stored):
@@ -26,7 +32,8 @@ def test_a_calibration_that_is_none_is_refused(stored):
 
 
 def test_a_calibration_is_read():
-    assert believe._calibration({"slope": 2.0, "base": [0.5, 0.5]}, 2).base == (0.5, 0.5)
+    found = believe._calibration({"slope": 2.0, "base": [0.5, 0.5], "anchor": [0.6, 0.4]}, 2)
+    assert found == Calibration(2.0, (0.5, 0.5), (0.6, 0.4))
 
 
 @pytest.mark.parametrize(

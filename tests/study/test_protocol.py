@@ -3,7 +3,6 @@ import pytest
 
 from bayespatch.model import Hyperparameters
 from bayespatch.study import cohorts
-from bayespatch.study.metrics import measures
 from bayespatch.study.protocol import (
     AS_PRINTED,
     BALANCED,
@@ -73,7 +72,7 @@ def test_the_same_fold_gives_the_same_prediction(fold):
     np.testing.assert_array_equal(method(fold), method(fold))
 
 
-def test_averaging_more_votes_leaves_the_classifier_as_it_is_and_the_prediction_less_noisy(fold):
+def test_averaging_more_votes_leaves_the_classifier_as_it_is_and_predicts_the_same(fold):
     method = Patchwork(BALANCED, "I", True, TINY)
     fitted = method.fit(fold)
     n_draws = fitted.posterior_.n_draws
@@ -81,6 +80,6 @@ def test_averaging_more_votes_leaves_the_classifier_as_it_is_and_the_prediction_
     assert fitted.posterior_.n_draws == n_draws
     assert more.posterior_.n_draws == FULL.prediction_draws
     np.testing.assert_allclose(more.feature_importances_, fitted.feature_importances_)
-    few, many = (measures(fold.y_test, m.predict_proba(fold.X_test)[:, 1])["auc"] for m in (fitted, more))
-    assert many > few
+    few, many = (m.predict_proba(fold.X_test)[:, 1] for m in (fitted, more))
+    assert np.abs(few - many).mean() < 0.05  # five times the Monte Carlo error that is asked for
     assert averaging_more(more, FULL) is more

@@ -37,6 +37,7 @@ from bayespatch.predict import (
     PrecisionWarning,
     Prediction,
     UnseenValueWarning,
+    blank_votes,
     predict_batches,
     review_cases,
     sample_together,
@@ -310,7 +311,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         review = review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())
         known = past.y[review.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
-        return {"review_": review, "calibration_": Calibration.learn(review.votes, known, base, weights)}
+        blank = blank_votes(posterior, past, n_threads=n_threads)
+        return {"review_": review, "calibration_": Calibration.learn(review.votes, known, base, weights, blank)}
 
     @abstractmethod
     def _opinion(

@@ -249,14 +249,19 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
 
 
 def _calibration(stored: Any, n_classes: int) -> Calibration:
-    if not isinstance(stored, dict) or tuple(stored) != ("slope", "base"):
+    if not isinstance(stored, dict) or tuple(stored) != ("slope", "base", "anchor"):
         raise ValueError("the calibration does not have the keys that it should")
-    numbers = [stored["slope"], *stored["base"]]
-    if len(numbers) != 1 + n_classes or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers):
-        raise ValueError("the calibration is not a number and one for each class, none of them huge")
-    if not all(0.0 < share <= 1.0 for share in stored["base"]):
+    base, anchor = tuple(stored["base"]), tuple(stored["anchor"])
+    numbers = [stored["slope"], *base, *anchor]
+    if (
+        len(base) != n_classes
+        or len(anchor) != n_classes
+        or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers)
+    ):
+        raise ValueError("the calibration is not a number and two for each class, none of them huge")
+    if not all(0.0 < share <= 1.0 for share in base + anchor):
         raise ValueError("the base rates of the calibration are not shares")
-    return Calibration(stored["slope"], tuple(stored["base"]))
+    return Calibration(stored["slope"], base, anchor)
 
 
 def _pool(stored: Any) -> Pool | None:

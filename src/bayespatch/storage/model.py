@@ -209,7 +209,11 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         "timing": {name: np.asarray(value).item() for name, value in posterior.timing._asdict().items()},
         "sizes": dict(zip(SIZES, sizes, strict=True)),
         "diagnostics": _summary(estimator.diagnostics_),
-        "calibration": {"slope": estimator.calibration_.slope, "base": list(estimator.calibration_.base)},
+        "calibration": {
+            "slope": estimator.calibration_.slope,
+            "base": list(estimator.calibration_.base),
+            "anchor": list(estimator.calibration_.anchor),
+        },
         "pool": None if estimator.pool_ is None else estimator.pool_.to_dict(),
         "tuning": _trials(estimator.tuning_),
         "cases_sha256": digest(cases or b""),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayespatch.diagnostics import MixingWarning
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.model import Hyperparameters
-from bayespatch.predict import UnseenValueWarning
+from bayespatch.predict import PrecisionWarning, UnseenValueWarning
 from bayespatch.study.cohorts import Cohort, Fold
 from bayespatch.study.metrics import measures
 
@@ -123,7 +123,9 @@ class Patchwork:
         if self.setting == OURS:
             # Fewer neighbors make sweeps cheap and chains slower to settle: three times as many.
             longer = {name: 3 * run[name] for name in ("warmup", "draws")}
-            return PatchworkClassifier(model=self.model, **{**run, **longer})
+            # Without outcomes there is nothing that importances could predict.
+            importances = "predictive" if self.supervised else "joint"
+            return PatchworkClassifier(model=self.model, importances=importances, **{**run, **longer})
         n_parents = self.n_parents or fold.cohort.n_parents
         if sizes.n_parents is not None:
             n_parents = max(4, n_parents * sizes.n_parents // 80)
@@ -155,6 +157,7 @@ def predict(fitted: PatchworkClassifier, fold: Fold, sizes: Sizes) -> Floats:
     """Probabilities of the condition in the fold's test cases."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenValueWarning)  # a rare value may lie in the test fold alone
+        warnings.simplefilter("ignore", PrecisionWarning)  # chains are short, and their draws few
         return np.asarray(averaging_more(fitted, sizes).predict_proba(fold.X_test)[:, 1])
 
 
