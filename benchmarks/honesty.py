@@ -71,8 +71,8 @@ def voting_data(rng: np.random.Generator, n: int, n_features: int, together: boo
     """Features at random; importances from their prior, and outcomes from the votes of others given these.
 
     Parents and cases apart: the posterior is that of the model from which the data came, exactly. `together`: every
-    case is a candidate parent of every other, as in a fit with all parents. Outcomes are then drawn again and again, each
-    given all others, some at a time, until each follows from the rest as the leave-one-out prediction says.
+    case is a candidate parent of every other, as in a fit with all parents. Outcomes are then drawn again and again,
+    each given all others, some at a time, until each follows from the rest as the leave-one-out prediction says.
     """
     x = rng.integers(0, 3, (2 * n, n_features)).astype(np.float64)
     q = expit(rng.normal(COMMON_MEAN, COMMON_SD) + rng.normal(0.0, APART_SD, n_features))

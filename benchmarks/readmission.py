@@ -91,14 +91,19 @@ def run(cohort: Cohort, options: argparse.Namespace) -> Any:
         began = time.perf_counter()
         model.fit(X, y)
         fitted = time.perf_counter()
-        p = model.predict_proba(cohort.X.iloc[test].reset_index(drop=True))
+        new = cohort.X.iloc[test].reset_index(drop=True)
+        opinions = model.predict_opinions(new) if name == OURS else {}
+        p = opinions["pool"] if name == OURS else model.predict_proba(new)
         ended = time.perf_counter()
         error, debiased = calibration_errors(cohort.y[test], p)
         row = {"cohort": cohort.name, "model": name, "training": len(train), "held out": len(test)}
         row |= fold_scores(cohort.y[test], p) | {"calibration error": error, "debiased": debiased}
         row |= {"fit, s": fitted - began, "predict, s": ended - fitted}
         if name == OURS:
-            row |= {"engine": model.posterior_.settings.engine, **size}
+            row |= {"engine": model.posterior_.settings.engine, **size, "weight": model.pool_.weight}
+            for opinion in ("precedents", "additive"):
+                alone = fold_scores(cohort.y[test], opinions[opinion])
+                row |= {f"{opinion}: {score}": value for score, value in alone.items()}
         yield row
 
 
@@ -107,8 +112,9 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="UCI's diabetic_data.csv")
     parser.add_argument("--n-parents", type=int, default=1000)
     parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--draws", type=int, default=250)
-    parser.add_argument("--warmup", type=int, default=250)
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--warmup", type=int, default=20)
+    parser.add_argument("--cohorts", nargs="*", help="only these")
     parser.add_argument("--cases", type=int, help="only so many stays")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))
     options = parser.parse_args()
@@ -118,6 +124,8 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     options.out.mkdir(parents=True, exist_ok=True)
     for cohort in cohorts(options.file):
+        if options.cohorts and cohort.name not in options.cohorts:
+            continue
         for row in run(cohort, options):
             print("  ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()), flush=True)
             rows.append(row)

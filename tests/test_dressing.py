@@ -100,7 +100,7 @@ def test_weights_are_shares_and_the_base_rate():
 def test_calibrated_weights_have_the_calibrated_probabilities():
     weights, outcomes = votes(20)
     classes = np.searchsorted([4.0, 6.0], outcomes, side="right")
-    calibration = Calibration(1.7, (0.2, 0.1, -0.3))
+    calibration = Calibration(1.7, (0.5, 0.3, 0.2))
     new = calibrated_weights(weights, classes, calibration)
     expected = calibration.apply(class_weights(weights, classes, 3))
     np.testing.assert_allclose(class_weights(new, classes, 3), expected, rtol=1e-9)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bayespatch.sample import sample as sample
     from bayespatch.storage import load as load
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0.dev0"
 
 # Public name -> the room it lives in; None: the name is a room itself.
 _ROOM_OF: dict[str, str | None] = {

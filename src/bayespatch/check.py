@@ -67,7 +67,7 @@ def check_class_weights(weights: NDArray[np.float64], classes: NDArray[Any]) -> 
     wrong = np.flatnonzero(~((weights >= SMALLEST_VOTE) & (weights <= LARGEST)))
     if wrong.size:
         raise ValueError(
-            f"class_weight gives class {classes[wrong[0]]!r} the weight {weights[wrong[0]]:g}; "
+            f"class_weight gives class {classes.tolist()[wrong[0]]!r} the weight {weights[wrong[0]]:g}; "
             f"pass weights between {SMALLEST_VOTE:g} and {LARGEST:g}"
         )
     return weights

@@ -22,6 +22,7 @@ Statistics and Computing 25, 2015): what the features of the cases say does not 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -182,10 +183,16 @@ def draw_importances(
     # Numbers that no other part of a fit uses: its streams are keyed, not drawn from a generator.
     walks = [Chain(density, shape, np.random.default_rng([seed, chain])) for chain in range(chains)]
 
+    stop = threading.Event()
+
     def advance(n_steps: int, adapt: bool) -> Array:
         with ThreadPoolExecutor(max(1, min(n_threads, chains))) as pool:
-            parts = pool.map(lambda walk: walk.advance(n_steps, adapt), walks)
-            return np.stack([np.column_stack(part) for part in parts])
+            try:
+                parts = list(pool.map(lambda walk: walk.advance(n_steps, adapt, stop.is_set), walks))
+            except BaseException:  # Ctrl-C, for one: leaving the pool waits for its threads
+                stop.set()
+                raise
+        return np.stack([np.column_stack(part) for part in parts])
 
     before = advance(MIN_STEPS * warmup, adapt=True)
     report(MIN_STEPS * warmup)

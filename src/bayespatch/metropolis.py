@@ -13,6 +13,7 @@ Positions are measured in units of the density's own shape at the mode, a factor
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -85,13 +86,18 @@ class Chain:
         self.value, self.gradient = log_density(self._position(self.z))
         self.stale = False  # whether the gradient is that of an earlier position
 
-    def advance(self, n_steps: int, adapt: bool = False) -> tuple[Array, Array]:
+    def advance(
+        self, n_steps: int, adapt: bool = False, stopped: Callable[[], bool] = lambda: False
+    ) -> tuple[Array, Array]:
         """So many steps: the positions after each, (n_steps, K), and the log density there, (n_steps,).
 
-        `adapt`: the size of local moves may be tuned (warm-up).
+        `adapt`: the size of local moves may be tuned (warm-up). `stopped` is asked before every step; where it says so,
+        what is left of the steps is not done, and the result is not to be used.
         """
         positions, values = np.empty((n_steps, len(self.z))), np.empty(n_steps)
         for t in range(n_steps):
+            if stopped():
+                break
             chance = self._move_locally()
             if adapt:
                 self.log_step += (chance - TARGET_ACCEPTANCE) / (self.n_adapted + 3.0) ** 0.6

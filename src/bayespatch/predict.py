@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bayespatch.calibrate import Calibration
 from bayespatch.check import MAX_SEED, check_choice
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
-from bayespatch.posterior import Posterior
+from bayespatch.posterior import Posterior, PredictiveDraws
 from bayespatch.sample import chosen_engine, load_engine, run_chains
 
 ERROR = 0.01  # Monte Carlo standard error of a probability that is good enough, unless told otherwise
@@ -631,7 +631,29 @@ def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: i
     )
     seed = (posterior.seed + 1) % MAX_SEED  # where the chains begin must not depend on the numbers that they will draw
     settings = posterior.settings._replace(seed=seed)
-    return run_chains(together, posterior.model, settings, n_threads=n_threads, progress=progress, begin=posterior)
+    return run_chains(
+        together,
+        posterior.model,
+        settings,
+        n_threads=n_threads,
+        progress=progress,
+        begin=posterior,
+        predictive=_given_again(posterior),
+    )
+
+
+def _given_again(posterior: Posterior) -> PredictiveDraws | None:
+    """The draws of q once more, where q has a posterior of its own: new cases, whose class is hidden, do not change it.
+
+    A warm-up has those of the last draws.
+    """
+    if posterior.steps is None:
+        return None
+    run, n_draws = posterior.settings, posterior.n_draws
+    of_draws = np.arange(run.draws * run.thin) // run.thin
+    given = posterior.q[:, np.concatenate([np.arange(-run.warmup, 0), of_draws]) % n_draws]
+    n_cases, n_parents = posterior.z_mean.shape
+    return PredictiveDraws(given, posterior.steps, n_cases, n_parents)
 
 
 def without_parent(posterior: Posterior, data: Data, b: int) -> tuple[Posterior, Data]:

@@ -218,8 +218,6 @@ def run_chains(
 
     `predictive`: draws of q from its own posterior, given which all else is sampled.
     """
-    if settings.chains * settings.draws > _MAX_SUMMED:
-        raise ValueError(f"chains*draws={settings.chains * settings.draws} is above 2**24; pass fewer draws")
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
     threads = available_cores() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
     every = check_seconds("checkpoint_every", checkpoint_every)
@@ -228,11 +226,7 @@ def run_chains(
 
     n_at_once = min(settings.chains, threads)
     engine_class = load_engine(settings.engine)
-    need = bytes_needed(
-        Sizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes), model, settings, engine_class,
-        n_threads=threads, keep_w=keep_w, keep_votes=keep_votes, checkpoint=checkpoint is not None,
-    )  # fmt: skip
-    check_memory(need, settings, keep_w=keep_w, keep_votes=keep_votes)
+    check_size(data, model, settings, threads, keep_w, keep_votes, checkpoint is not None)
     with ExitStack() as stack:
         keeper = None
         if checkpoint is not None:
@@ -257,6 +251,32 @@ def run_chains(
     if trouble is not None:
         warnings.warn(trouble, MixingWarning, stacklevel=3)
     return posterior
+
+
+def check_size(
+    data: Data,
+    model: Model,
+    settings: Settings,
+    n_threads: int,
+    keep_w: bool = False,
+    keep_votes: bool = False,
+    checkpoint: bool = False,
+) -> None:
+    """Refuse, before any work, a run whose draws cannot be counted or do not fit into memory."""
+    if settings.chains * settings.draws > _MAX_SUMMED:
+        raise ValueError(f"chains*draws={settings.chains * settings.draws} is above 2**24; pass fewer draws")
+    sizes = Sizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes)
+    need = bytes_needed(
+        sizes,
+        model,
+        settings,
+        load_engine(settings.engine),
+        n_threads=n_threads,
+        keep_w=keep_w,
+        keep_votes=keep_votes,
+        checkpoint=checkpoint,
+    )
+    check_memory(need, settings, keep_w=keep_w, keep_votes=keep_votes)
 
 
 def _checked_beginning(begin: Posterior | None, data: Data) -> Posterior | None:

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from bayespatch.casebase import CaseBaseError
 from bayespatch.casebase.cases import WITHDRAWN
-from bayespatch.casebase.forget import finish
+from bayespatch.casebase.forget import WITHDRAWN_WARNING, _without_name, finish
 from bayespatch.casebase.without import without_case
 from tests.casebase.clinic import BY, fill, patient
 from tests.casebase.invariants import check
@@ -69,6 +69,8 @@ def alone(places, tmp_path):
         refit(base)
         others = [base.consult({**PATIENT, "town": "Ulm", "bp": 131.0, "age": 100}, by=BY, top=31) for _ in range(2)]
         assert any(one["id"] == "31" for one in others[0].explanation["neighbors"])
+        young = base.consult({**PATIENT, "town": "Ulm", "bp": 131.0, "age": 3}, by=BY)
+        assert any("118.71828125" in text for text in young.explanation["case"]["warnings"])  # an end of a range
         yield base, others[0]
     places.drop()
 
@@ -82,7 +84,7 @@ def test_the_patient_is_found_nowhere(alone, places, tmp_path):
     backup.unlink()
 
     done = base.forget(NAME, "asked for it", by="steward")
-    assert (done.case_id, done.consultations, done.redacted, done.versions, done.erased) == (31, 1, 2, (2, 3), True)
+    assert (done.case_id, done.consultations, done.redacted, done.versions, done.erased) == (31, 1, 3, (2, 3), True)
     assert search_disk(base, places) == set()
     base.backup(tmp_path / "after.db", by=BY)
     assert found_on_disk(tmp_path) == set()
@@ -94,6 +96,8 @@ def test_the_patient_is_found_nowhere(alone, places, tmp_path):
     with pytest.raises(CaseBaseError, match="there is no case"):
         base.case(NAME, by=BY)
     shown = base.consultations(other.case_id, by=BY)[0][0].explanation
+    young = base.search(by=BY, order="id", descending=True, limit=1).cases[0].id
+    assert WITHDRAWN_WARNING in base.consultations(young, by=BY)[0][0].explanation["case"]["warnings"]
     gone = [one for one in shown["neighbors"] if one.get("forgotten")]
     assert len(gone) == 1
     assert gone[0]["id"] is None
@@ -115,16 +119,10 @@ def test_predictions_are_at_once_those_without_the_case(alone):
     expected = without_case(clf, clf.ids_.index("31"), {"pain": [1, 2, 3]})
     base.forget(31, "asked for it", by=BY)
     for one in people:
-        p = base.consult(one, by=BY).explanation["prediction"]["probabilities"]
-        names = dict(zip(expected.class_names_, expected.predict_proba(_frame(expected, one))[0], strict=True))
-        assert p == pytest.approx(names, abs=1e-12)
+        shown = base.consult(one, by=BY).explanation
+        assert shown["prediction"] == expected.explain(one, exclude_self=False).to_dict()["prediction"]
+        assert shown["prediction"] != clf.explain(one, exclude_self=False).to_dict()["prediction"]
     assert np.array_equal(base.model().x_, expected.x_, equal_nan=True)
-
-
-def _frame(clf, values):
-    import pandas
-
-    return pandas.DataFrame([values])[list(clf.schema_.names)]
 
 
 def test_a_base_that_was_killed_before_the_disk_was_overwritten_does_it_when_it_is_opened(alone, places, monkeypatch):
@@ -159,3 +157,11 @@ def test_forgetting_nearly_everyone(empty):
     with pytest.raises(CaseBaseError, match="was removed"):
         base.promote(1, by=BY)
     check(base)
+
+
+def test_only_warnings_that_name_the_case_go():
+    ends = "age is 3, outside the range of the past cases, 26 to 118.5, by 23. Check the value."
+    assert _without_name(ends, 3, ["118.5"]) == WITHDRAWN_WARNING
+    assert _without_name(ends, 3, ["18.5", "118"]) == ends
+    assert _without_name("All values are those of past case #31, and so on.", 31, []) == WITHDRAWN_WARNING
+    assert _without_name("All values are those of past case #312, and so on.", 31, []) != WITHDRAWN_WARNING

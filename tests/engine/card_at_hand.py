@@ -67,7 +67,7 @@ def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_s
         own_parent=np.full(2, -1, np.int32),
         y_parents=data.y_parents.astype(np.int32),
         c2=c2,
-        mu=hyper.mu_per_class(2),
+        mu=layout.label_weights(data, model),
     )
     n = np.array([n_neighbors, 0], np.int32)
     parent = np.tile(np.arange(5, dtype=np.int32), (2, 1))

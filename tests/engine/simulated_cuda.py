@@ -60,14 +60,12 @@ def test_what_is_summed_of_a_draw_is_the_same_on_the_cpu(kind):
     for k in range(2):
         card.update_cases(there, np.uint64(k))
     here = cpu.thaw(card.freeze(there), 11, 2)
-    votes = cpu.summarise(here)[0]
-    sums = [[np.zeros(shape, np.float32) for shape in [(3, 5)] * 3 + [(3, 5, 2)] * 2 + [(3, 2)]] for _ in range(2)]
-    for neighbors, (z, kappa, share, w, beside, explained) in zip(
+    sums = [[np.zeros(shape, np.float32) for shape in [(3, 5)] * 3 + [(3, 5, 2), (3, 2)]] for _ in range(2)]
+    for neighbors, (z, kappa, share, w, explained) in zip(
         (card.neighbors(there), cpu.neighbors(here)), sums, strict=True
     ):
         tally.add_neighbors(neighbors, z, w)
         tally.add_influence(neighbors, kappa, share)
-        tally.add_votes_beside(neighbors, votes, beside)
         tally.add_explained(neighbors, explained)
     for one, two in zip(*sums, strict=True):
         assert one.any()

@@ -108,7 +108,7 @@ def test_however_many_features_nothing_leaves_the_range_of_a_double(kind, n_neig
 def test_votes_and_log_likelihood_are_those_of_the_model(kind):
     at = hand(kind, seed=1, n_features=11)
     shares = np.zeros((2, 2))
-    log = summarise_case(at.c.kind, at.c, at.table, at.entries, np.zeros((2, 11)), np.zeros(2), 0.4, shares, 0)
+    log = summarise_case(at.c.kind, at.c, at.table, at.entries, np.zeros((2, 11)), np.zeros(2), shares, 0)
     latent = latent_of(at, w_of(at.entries, 0, 11))
     expected = log_likelihood_features(at.data, at.model, latent)[0].sum()
     expected += log_likelihood_labels(at.data, at.model, latent)[0]

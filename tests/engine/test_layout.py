@@ -23,12 +23,12 @@ def test_constants_are_those_of_the_model(likelihood):
     assert c.prior_odds == pytest.approx(0.25)
     np.testing.assert_allclose(t.feature[C2, :5], c2)
     np.testing.assert_array_equal(t.feature[WINDOW, :5], data.windows)
-    np.testing.assert_array_equal(t.mu, [1, 2, 3])
+    np.testing.assert_array_equal(t.mu, [[1, 2, 3], model.hyper.mu0_per_class(3)])
 
 
 def test_one_mu_serves_all_classes():
     data = random_data(0, 3, 4, 5, n_classes=4)
-    assert layout.tables_of(data, Model(hyper=Hyperparameters(mu=1.5))).mu.tolist() == [1.5] * 4
+    assert layout.tables_of(data, Model(hyper=Hyperparameters(mu=1.5))).mu.tolist() == [[1.5] * 4, [0.1] * 4]
 
 
 @pytest.mark.parametrize("n_features", [1, 7, 8, 9, 65])

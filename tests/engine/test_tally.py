@@ -19,15 +19,14 @@ def test_sums_are_those_of_the_model(kind, likelihood):
     data, model = random_data(1, N, S, P), Model(kind, likelihood, HYPER)
     engine, tally = CpuEngine(data, model), Tally(data, model)
     state = engine.start(1, 0)
-    shapes = {"z": (N, S), "w": (N, S, P), "kappa": (N, S), "share": (N, S), "beside": (N, S, 2), "explained": (N, P)}
+    shapes = {"z": (N, S), "w": (N, S, P), "kappa": (N, S), "share": (N, S), "explained": (N, P)}
     found = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     expected = {name: np.zeros(shape) for name, shape in shapes.items()}
     for _ in range(3):
         engine.sweep(state)
-        neighbors, votes, latent = engine.neighbors(state), engine.summarise(state)[0], engine.latent(state)
+        neighbors, latent = engine.neighbors(state), engine.latent(state)
         tally.add_neighbors(neighbors, found["z"], found["w"])
         tally.add_influence(neighbors, found["kappa"], found["share"])
-        tally.add_votes_beside(neighbors, votes, found["beside"])
         tally.add_explained(neighbors, found["explained"])
         kappa = bp.influence(model, latent)
         cast = HYPER.mu_per_class(2)[data.y_parents] * kappa
@@ -35,7 +34,6 @@ def test_sums_are_those_of_the_model(kind, likelihood):
         expected["w"] += latent.z[:, :, None] & latent.w
         expected["kappa"] += kappa
         expected["share"] += cast / (HYPER.mu0_per_class(2).sum() + cast.sum(axis=1, keepdims=True))
-        expected["beside"] += latent.z[:, :, None] * votes[:, None]
         expected["explained"] += np.exp(bp.log_likelihood_features(data, model, latent))
     assert found["w"].any()
     for name, array in found.items():

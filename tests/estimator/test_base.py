@@ -33,7 +33,7 @@ def test_the_review_is_a_prediction_of_each_case_by_the_others():
     np.testing.assert_array_equal(clf.review_.rows, np.arange(24))
     past = base._past(clf.x_, clf.y_, clf.parents_, clf.cases_, clf.schema_, 2)
     alone = past._replace(x=past.x[3:4], y=np.array([-1]), own_parent=np.array([3]))
-    expected = predict_cases(clf.posterior_, alone)
+    expected = predict_cases(clf.posterior_, alone, max_passes=1)
     np.testing.assert_array_equal(clf.review_.votes[3], expected.mean_votes()[0])
     assert clf.review_.familiarity[3] == expected.familiarity[0]
 
@@ -99,7 +99,7 @@ def test_a_fit_that_broke_off_goes_on_to_the_very_same_model(tmp_path, monkeypat
 
 
 def test_a_finished_fit_is_done_again_at_once_and_goes_on_with_more_draws(tmp_path, monkeypatch):
-    given = dict(hyper=Hyperparameters(), engine="paper")
+    given = dict(hyper=Hyperparameters(), engine="paper", importances="joint")
     learn(tmp_path / "run", **given)
     longer = learn(tmp_path / "run", **given, draws=25)
     assert_same(arrays_of(longer.posterior_), arrays_of(learn(None, **given, draws=25).posterior_))

@@ -1,9 +1,11 @@
 """PatchworkClassifier: scikit-learn's rules, the model's own answers, and what a prediction may depend on."""
 
+import os
 import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -19,10 +22,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.datasets import load_breast, load_heart
-from bayespatch.predict import UnseenValueWarning
+from bayespatch.predict import PrecisionWarning, UnseenValueWarning
 from tests.estimator.tables import SHORT, TINY, X, Y, fit, heart, quietly
 
-pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning"),
+    pytest.mark.filterwarnings("ignore::bayespatch.predict.PrecisionWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -185,17 +193,22 @@ def test_a_notebook_shows_it():
 
 
 def test_alone_in_a_batch_in_another_order_with_other_threads(on_heart):
+    """The votes to the last bit; the second opinion is BLAS's sums, which round one row in another way than many."""
     clf, table, _ = on_heart
-    whole, intervals, near = clf.predict_proba(table), clf.predict_interval(table), clf.neighbors(table)
+    votes, whole = clf.predict_votes(table), clf.predict_proba(table)
+    intervals, near = clf.predict_interval(table), clf.neighbors(table)
     order = np.random.default_rng(1).permutation(len(table))
-    np.testing.assert_array_equal(clf.predict_proba(table.iloc[order]), whole[order])
+    np.testing.assert_array_equal(clf.predict_votes(table.iloc[order]), votes[order])
+    np.testing.assert_allclose(clf.predict_proba(table.iloc[order]), whole[order], rtol=1e-12)
     for i in range(0, 60, 10):
         row = table.iloc[[i]]
-        np.testing.assert_array_equal(clf.predict_proba(row), whole[[i]])
-        np.testing.assert_array_equal(clf.predict_interval(row), intervals[[i]])
+        np.testing.assert_array_equal(clf.predict_votes(row), votes[[i]])
+        np.testing.assert_allclose(clf.predict_proba(row), whole[[i]], rtol=1e-12)
+        np.testing.assert_allclose(clf.predict_interval(row), intervals[[i]], rtol=1e-12)
         np.testing.assert_array_equal(clf.neighbors(row).rows, near.rows[[i]])
         np.testing.assert_array_equal(clf.neighbors(row).features, near.features[[i]])
     for n_jobs in (1, 2, 3, -2):
+        np.testing.assert_array_equal(clone_of(clf, n_jobs=n_jobs).predict_votes(table), votes)
         np.testing.assert_array_equal(clone_of(clf, n_jobs=n_jobs).predict_proba(table), whole)
 
 
@@ -215,6 +228,27 @@ def test_in_another_process(on_heart, tmp_path):
     assert bytes.fromhex(done.stdout) == clf.predict_proba(table)[7:19].tobytes()
 
 
+def test_the_fit_does_not_depend_on_the_threads_of_other_libraries(tmp_path):
+    """OpenMP and BLAS with one thread and with three, in processes of their own: the same bytes."""
+    code = (
+        "import sys, warnings; warnings.simplefilter('ignore');"
+        "from tests.estimator.tables import fit, heart;"
+        "table, y = heart(150); clf = fit(table[:120], y[:120], n_jobs=int(sys.argv[1]));"
+        "parts = clf.posterior_.q, clf.posterior_.q_tilde, clf.review_.votes, clf.predict_votes(table[120:]);"
+        "sys.stdout.write(b''.join(part.tobytes() for part in parts).hex());"
+        "sys.stderr.write(clf.predict_proba(table[120:]).tobytes().hex())"
+    )
+    said = []
+    for threads in ("1", "3"):
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+        environment = {**os.environ, **dict.fromkeys(names, threads)}
+        command = [sys.executable, "-c", code, threads]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        said.append((done.stdout, np.frombuffer(bytes.fromhex(done.stderr))))
+    assert said[0][0] == said[1][0]
+    np.testing.assert_allclose(said[0][1], said[1][1], rtol=1e-9)  # the second opinion is fitted by BLAS
+
+
 def test_the_fit_depends_on_the_seed_and_not_on_the_threads():
     first = fit(n_jobs=1)
     np.testing.assert_array_equal(fit(n_jobs=2).posterior_.q, first.posterior_.q)
@@ -231,7 +265,7 @@ def test_unseen_values_are_reported_and_match_nobody():
     clf = fit()
     new = pd.DataFrame({"pain": ["perhaps", "yes", None], "age": [61, 58, 40], "smokes": [True, True, True]})
     for method in (clf.predict, clf.predict_proba, clf.predict_interval, clf.neighbors):
-        with pytest.warns(UnseenValueWarning, match=r"'pain' \(2\)") as caught:
+        with pytest.warns(UnseenValueWarning, match=r"'pain' \(1\)") as caught:
             method(new)
         assert len(caught) == 1
     with warnings.catch_warnings():
@@ -250,7 +284,8 @@ def test_unseen_values_are_reported_and_match_nobody():
 @pytest.mark.parametrize("discretize", [None, "paper"])
 def test_supervised_and_unsupervised_on_both_sets(load, supervised, discretize):
     table, y = load(discretize=discretize) if discretize else load()
-    clf = fit(table[::2], y[::2], supervised=supervised, draws=20, chains=1)
+    importances = "predictive" if supervised else "joint"
+    clf = fit(table[::2], y[::2], supervised=supervised, importances=importances, draws=20, chains=1)
     probabilities = quietly(lambda: clf.predict_proba(table[1::10]))
     assert np.isfinite(probabilities).all()
     assert clf.posterior_.settings.supervised == supervised
@@ -327,16 +362,120 @@ def test_importances_are_those_of_the_posterior(on_heart):
     clf = on_heart[0]
     np.testing.assert_allclose(clf.feature_importances_, clf.posterior_.q.mean(axis=(0, 1)))
     assert len(clf.feature_importances_) == clf.n_features_in_
-    assert "log_joint" in str(clf.diagnostics_)
+    assert clf.diagnostics_.names[-2:] == ("slope", "log_density")
+    assert clf.posterior_.steps.shape[2] == clf.n_features_in_ + 2
+    joint = fit(importances="joint")
+    assert joint.posterior_.steps is None
+    assert joint.diagnostics_.names[-2:] == ("log_joint", "mean_neighbors")
+
+
+# Base rates
+
+
+def rare(n=600, seed=0):
+    """A class that is rare, and told by one of four columns."""
+    rng = np.random.default_rng(seed)
+    table = rng.integers(3, size=(n, 4)).astype(float)
+    return table, rng.random(n) < np.where(table[:, 0] == 0, 0.3, 0.05)
+
+
+@pytest.mark.parametrize("second_opinion", [None, "auto"])
+@pytest.mark.parametrize(
+    ("settings", "weights"),
+    [
+        ({}, (1.0, 1.0)),
+        ({"class_weight": {False: 1.0, True: 4.0}}, (1.0, 4.0)),
+        ({"class_weight": "balanced"}, None),
+        ({"parents": "balanced", "n_parents": 80}, (1.0, 1.0)),
+        ({"parents": "random", "n_parents": 100}, (1.0, 1.0)),
+    ],
+    ids=str,
+)
+def test_a_case_of_which_nothing_is_known_has_the_base_rates(settings, weights, second_opinion):
+    """Within two points: those of the table, weighted where classes are."""
+    table, y = rare()
+    clf = fit(table, y, second_opinion=second_opinion, **settings)
+    counts = np.array([(~y).sum(), y.sum()]) * (1.0 if weights is None else np.array(weights))
+    expected = np.full(2, 0.5) if weights is None else counts / counts.sum()
+    np.testing.assert_allclose(quietly(lambda: clf.predict_proba(np.full((1, 4), np.nan)))[0], expected, atol=0.02)
+    np.testing.assert_allclose(clf.calibration_.base, expected, atol=1e-6)
+
+
+def test_three_classes_on_real_columns_have_their_base_rates():
+    table, y = heart(200)
+    groups = np.where(table["age"] > 60, "old", np.where(y == y[0], "a", "b"))
+    clf = fit(table, groups)
+    nothing = table.iloc[[0]].map(lambda value: None)
+    expected = [np.mean(groups == name) for name in clf.classes_]
+    np.testing.assert_allclose(quietly(lambda: clf.predict_proba(nothing))[0], expected, atol=0.02)
 
 
 def test_probabilities_keep_the_frequency_of_a_class_that_has_more_than_its_share_of_parents():
-    """Balanced parents take half of a rare class out of the cases: the calibration must know about them."""
-    rng = np.random.default_rng(0)
-    X = rng.integers(3, size=(600, 4))
-    y = rng.random(600) < np.where(X[:, 0] == 0, 0.3, 0.05)
-    clf = PatchworkClassifier(parents="balanced", n_parents=80, draws=50, warmup=50, random_state=0).fit(X, y)
+    """Balanced parents take half of a rare class out of the cases: base rates must know about them."""
+    table, y = rare()
+    clf = fit(table, y, parents="balanced", n_parents=80, second_opinion=None)
     assert y[clf.cases_].mean() < 0.75 * y.mean()
     assert set(clf.parents_) <= set(clf.review_.rows)
-    # Logistic maps with a constant meet the frequency where they are learned; the votes on new cases have other noise.
-    assert clf.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), rel=0.1)
+    assert clf.predict_proba(table)[:, 1].mean() == pytest.approx(y.mean(), rel=0.15)
+
+
+# The second opinion, and how exact an answer is
+
+
+def test_the_second_opinion_is_pooled_with_the_precedents(on_heart):
+    clf, table, _ = on_heart
+    opinions = clf.predict_opinions(table)
+    assert sorted(opinions) == ["additive", "pool", "precedents"]
+    votes = clf.predict_votes(table)
+    np.testing.assert_array_equal(opinions["precedents"], clf.calibration_.apply(votes))
+    values = clf.schema_.encode(table).values
+    np.testing.assert_array_equal(opinions["additive"], clf.opinion_.predict_proba(values))
+    np.testing.assert_array_equal(opinions["pool"], clf.predict_proba(table))
+    np.testing.assert_array_equal(opinions["pool"], clf.pool_.combine(opinions["additive"], opinions["precedents"]))
+    between = np.sort([opinions["additive"][:, 1], opinions["precedents"][:, 1]], axis=0)
+    assert ((between[0] - 1e-9 <= opinions["pool"][:, 1]) & (opinions["pool"][:, 1] <= between[1] + 1e-9)).all()
+
+
+def test_without_a_second_opinion_there_are_the_precedents_alone():
+    clf = fit(second_opinion=None)
+    assert clf.opinion_ is None
+    assert clf.pool_ is None
+    np.testing.assert_array_equal(clf.predict_proba(X), clf.calibration_.apply(clf.predict_votes(X)))
+    with pytest.raises(ValueError, match="no second opinion; fit it with second_opinion='auto'"):
+        clf.predict_opinions(X)
+
+
+def test_an_opinion_of_the_user_s_own():
+    table, y = rare(200)
+    clf = fit(table, y, second_opinion=LogisticRegression(C=0.5))
+    opinions = clf.predict_opinions(table[:20])
+    expected = LogisticRegression(C=0.5).fit(table, y).predict_proba(table[:20])
+    np.testing.assert_allclose(opinions["additive"], expected, atol=1e-3)
+    assert np.isfinite(clf.predict_interval(table[:5])).all()
+
+
+def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
+    table, y = heart(150)
+    clf = fit(table[:120], y[:120], second_opinion=None, error=0.02)
+    errors = [clf.calibration_.error(part.votes_by_batch) for part in clf._predictions(table[120:])]
+    assert np.concatenate(errors).max() <= 0.02
+    with pytest.warns(
+        PrecisionWarning, match=r"of 30 probabilities .* above error=0.0001, up to 0.0.* 16 times"
+    ) as told:
+        clone_of(clf, error=1e-4).predict_proba(table[120:])
+    assert len(told) == 1
+    fewer, more = (
+        sum(part.n_draws.sum() for part in clone_of(clf, error=error)._predictions(table[120:]))
+        for error in (0.05, 0.01)
+    )
+    assert more > 1.5 * fewer
+
+
+def test_a_second_opinion_leaves_less_to_be_exact_about(on_heart):
+    """It has no Monte Carlo error: as much of the probability as it has, the votes may be less exact."""
+    clf, table, _ = on_heart
+    alone = clone_of(clf)
+    alone.pool_ = None
+    used = [sum(part.n_draws.sum() for part in each._predictions(table)) for each in (clf, alone)]
+    assert 0 < clf.pool_.weight < 1
+    assert used[0] < used[1]

@@ -5,8 +5,10 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.cluster import KMeans
 
 from bayespatch import Hyperparameters, PatchworkClassifier
+from bayespatch.tune import BASE_VOTES
 from tests.estimator.tables import TINY, X, Y, fit, quietly
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
@@ -16,12 +18,16 @@ def test_class_weights_are_weights_of_votes():
     y = np.array(["rare"] * 4 + ["usual"] * 20)
     balanced = fit(y=y, class_weight="balanced").hyper_.mu
     np.testing.assert_allclose(balanced, (3.0, 0.6))
-    np.testing.assert_allclose(fit(y=y, class_weight={"rare": 2.0, "usual": 1.0}).hyper_.mu, (2.0, 1.0))
+    # Twice as much for a class that has a sixth of the cases: base rates of 2 to 5, and votes to match.
+    doubled = fit(y=y, class_weight={"rare": 2.0, "usual": 1.0})
+    np.testing.assert_allclose(doubled.hyper_.mu, (12 / 7, 6 / 7))
+    np.testing.assert_allclose(doubled.calibration_.base, (2 / 7, 5 / 7))
+    np.testing.assert_allclose(doubled.hyper_.mu0, np.multiply(BASE_VOTES, (2 / 7, 5 / 7)))
     hyper = Hyperparameters(mu=(1.0, 4.0))
     np.testing.assert_allclose(fit(y=y, hyper=hyper, class_weight="balanced").hyper_.mu, (3.0, 2.4))
     plain, weighted = (fit(y=y, class_weight=w).predict_proba(X)[:, 0].mean() for w in (None, "balanced"))
     assert weighted > plain
-    with pytest.raises(ValueError, match="mu must be finite and greater than 0"):
+    with pytest.raises(ValueError, match="class_weight gives class 'rare' the weight 0"):
         fit(y=y, class_weight={"rare": 0.0, "usual": 1.0})
 
 
@@ -58,6 +64,17 @@ def test_bins_and_levels_are_passed_on():
         {"parents": "random", "n_parents": 24},
         {"hyper": "paper"},
         {"hyper": {"alpha": 0.1}},
+        {"importances": "learned"},
+        {"importances": None},
+        {"importances": "predictive", "supervised": False},
+        {"importances": "predictive", "engine": "paper"},
+        {"second_opinion": "logistic"},
+        {"second_opinion": PatchworkClassifier},
+        {"second_opinion": KMeans()},
+        {"error": 0.0},
+        {"error": 1.0},
+        {"error": "small"},
+        {"error": True},
         {"class_weight": "heavy"},
         {"class_weight": {"ill": 2.0}},
         {"bins": "deciles"},

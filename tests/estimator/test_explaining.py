@@ -104,7 +104,10 @@ def test_arrays_lists_and_row_numbers():
     why = clf.explain(X[4])
     assert why.id is None
     assert why.values == dict(zip(["x0", "x1", "x2"], map(str, X[4]), strict=True))
-    assert why.to_dict() == clf.explain(X[[4]]).to_dict() == clf.explain_all(X)[4].to_dict()
+    assert why.to_dict() == clf.explain(X[[4]]).to_dict() == clf.explain(X[4].tolist()).to_dict()
+    whole, alone = clf.explain_all(X)[4].to_dict(), clf.explain_all(X[[4]])[0].to_dict()
+    assert whole["neighbors"] == alone["neighbors"]
+    assert whole["prediction"]["votes"] == alone["prediction"]["votes"]
     assert all(neighbor.id == str(neighbor.index) for neighbor in why.neighbors)
     assert why.target == ""
 
@@ -164,6 +167,7 @@ def test_the_engine_is_that_of_the_estimator(monkeypatch):
     asked = [lambda: clf.explain(row), lambda: clf.explain_past(0), lambda: clf.neighbors(row)]
     used = []
     monkeypatch.setattr(predict, "load_engine", lambda name: used.append(name) or load_engine("cpu"))
+    monkeypatch.setattr(predict, "MANY_NEIGHBORS", 0.0)  # an engine is asked for: few neighbors need none
     for engine, expected in (("cuda", "cuda"), ("paper", "cpu")):
         clf.set_params(engine=engine)
         for ask in asked:

@@ -178,7 +178,12 @@ def test_transductive_and_supervised_bins():
     table, _ = load_heart()
     rate = table.pop("thalach").to_numpy(float)
     medoids = {"parents": "medoids", "n_parents": 30}
-    for settings in ({"transductive": True}, {"bins": "supervised"}, {"supervised": False}, medoids):
+    for settings in (
+        {"transductive": True},
+        {"bins": "supervised"},
+        {"supervised": False, "importances": "joint"},
+        medoids,
+    ):
         model = fit(table[:120], rate[:120], chains=1, draws=10, warmup=10, **settings)
         assert np.isfinite(quietly(lambda model=model: model.predict(table[120:140]))).all()
 
@@ -188,7 +193,17 @@ def test_transductive_and_supervised_bins():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"n_outcome_bins": 1}, {"n_outcome_bins": 2.5}, {"model": "IV"}, {"hyper": "paper"}, {"draws": 0}, {"bins": "x"}],
+    [
+        {"importances": "x"},
+        {"second_opinion": "x"},
+        {"error": 0},
+        {"n_outcome_bins": 1},
+        {"n_outcome_bins": 2.5},
+        {"model": "IV"},
+        {"hyper": "paper"},
+        {"draws": 0},
+        {"bins": "x"},
+    ],
     ids=str,
 )
 def test_wrong_parameters_are_refused_before_the_work(wrong, monkeypatch):

@@ -459,8 +459,8 @@ class CaseBase:
         >>> from bayespatch import CaseBase
         >>> with CaseBase.demo() as base:
         ...     seen = base.consult({"age": 99, "pain": "rest"}, by="Dr. Roe")
-        ...     seen.predicted, seen.explanation["case"]["warnings"]
-        ('sick', ['age 99 years is outside of the usual range, 18 to 95'])
+        ...     seen.predicted, seen.explanation["case"]["warnings"][-1]
+        ('sick', 'age 99 years is outside of the usual range, 18 to 95')
         """
         check_by(by)
         external_id = case_rows.check_external_id(external_id)

@@ -177,15 +177,6 @@ def add_z(neighbors, z_sum):
 
 
 @compiled
-def add_votes_beside(neighbors, votes, votes_sum):
-    """The votes on each case, (N, M), added to the sums (N, S, M) of those parents that are its neighbors."""
-    for i in range(neighbors.n.shape[0]):
-        for s in range(neighbors.n[i]):
-            for m in range(votes.shape[1]):
-                votes_sum[i, neighbors.parent[i, s], m] += votes[i, m]
-
-
-@compiled
 def add_w(neighbors, w_sum):
     for i in range(neighbors.n.shape[0]):
         for s in range(neighbors.n[i]):

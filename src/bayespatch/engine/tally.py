@@ -33,12 +33,6 @@ class Tally:
         t = self.tables
         cases.add_kappa(self.constants, t.y_parents, t.mu, neighbors, kappa_sum, share_sum)
 
-    def add_votes_beside(
-        self, neighbors: Neighbors, votes: NDArray[np.float64], votes_sum: NDArray[np.float32]
-    ) -> None:
-        """Add the votes (N, M) to the sums (N, S, M) of those parents that are neighbors."""
-        cases.add_votes_beside(neighbors, votes, votes_sum)
-
     def add_explained(self, neighbors: Neighbors, explained_sum: NDArray[np.float32]) -> None:
         """Add the probability of each value of the cases given their neighbors, (N, P)."""
         cases.add_explained(self.constants, self.tables, neighbors, self.work, explained_sum)

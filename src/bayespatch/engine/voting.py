@@ -6,8 +6,8 @@ others, w_b summed out (``kernels.py``). Two kinds of moves leave the posterior 
 
 - *replace*: neighbor k becomes parent b with probability ``odds_b / sum odds``, the conditional of z given the others
   and given that exactly one more parent is a neighbor;
-- *birth and death*: with probability 1/2 each, a parent drawn in proportion to its odds joins with probability
-  ``min(1, sum odds / (n + 1))``, or one of the n neighbors, chosen evenly, leaves with probability
+- *birth and death*: with probability 1/2 each, a parent drawn in proportion to its odds joins, at any place, with
+  probability ``min(1, sum odds / (n + 1))``, or one of the n neighbors, chosen evenly, leaves with probability
   ``min(1, n / sum odds)``, sum odds taken without it. (Metropolis-Hastings: the ratio of the target, odds_b, cancels
   against the proposal, odds_b / sum odds.)
 
@@ -337,8 +337,12 @@ def sweep_case(voters, case, q, q_tilde, y, rng, parent, bits, n, detail, i, cha
                 continue
             total = weigh_parents(voters, case, q, q_tilde, y)
             if uniform(rng) * (n + 1) < total:
-                parent[n] = choose_parent(voters, case, rng)
-                bits[n] = take_place(voters, case, q_tilde, rng, parent[n])
+                # At any of the places, which reverses a death: places are asked in their order, so the order must say
+                # nothing of who is there.
+                k = min(int(uniform(rng) * (n + 1)), n)
+                parent[n], bits[n] = parent[k], bits[k]
+                parent[k] = choose_parent(voters, case, rng)
+                bits[k] = take_place(voters, case, q_tilde, rng, parent[k])
                 n += 1
         elif n > 0:
             k = min(int(uniform(rng) * n), n - 1)
@@ -357,11 +361,26 @@ def sweep_case(voters, case, q, q_tilde, y, rng, parent, bits, n, detail, i, cha
 
 
 @compiled
+def find_first(voters, case, q, q_tilde, y, rng, parent, bits):
+    """As many neighbors as are expected, one after the other: births and deaths alone would take long to get there."""
+    n_available = 0
+    for b in range(len(case.available)):
+        n_available += case.available[b] > 0.0
+    n_first = min(int(n_available * voters.prior_odds / (1.0 + voters.prior_odds) + 0.5), len(parent))
+    for k in range(n_first):
+        weigh_parents(voters, case, q, q_tilde, y)
+        parent[k] = choose_parent(voters, case, rng)
+        bits[k] = take_place(voters, case, q_tilde, rng, parent[k])
+    return n_first
+
+
+@compiled
 def vote_on_case(voters, draws, case, x, y, own, excluded, used, batches, settling, places, sums, i, chain):
     """The votes on case i under the draws `used` of one chain, from where the last call left its neighbors.
 
     `own`: the parent that is the case itself, -1: none; `excluded` (S,): further parents that may not vote, or empty.
-    `batches`: to which batch each of the draws belongs. `settling`: sweeps before the first that counts.
+    `batches`: to which batch each of the draws belongs. `settling`: sweeps before the first that counts, 0 where the
+    case has neighbors from an earlier call.
     """
     n_features, n_parents = voters.x.shape
     case.available[:] = 1.0
@@ -388,6 +407,8 @@ def vote_on_case(voters, draws, case, x, y, own, excluded, used, batches, settli
         cast_votes(voters, case, parent[k], bits[k], 1.0)
         case.available[parent[k]] = 0.0
     rng = places.rng[i, chain]
+    if settling > 0 and n == 0:
+        n = find_first(voters, case, draws.q[chain, used[0]], draws.q_tilde[chain, used[0]], y, rng, parent, bits)
     for step in range(-settling, len(used)):
         d = used[max(step, 0)]
         n = sweep_case(

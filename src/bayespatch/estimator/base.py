@@ -42,7 +42,7 @@ from bayespatch.predict import (
     sample_together,
 )
 from bayespatch.progress import Report, progress_meter
-from bayespatch.sample import ENGINES, available_cores, chosen_engine, run_chains
+from bayespatch.sample import ENGINES, available_cores, check_size, chosen_engine, run_chains
 from bayespatch.storage import Storable
 from bayespatch.tune import Tuning, base_rates, constants, tune
 
@@ -219,6 +219,21 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             tuning, density, shape = self._tuned(pasts, model, base, class_weight, given, report)
         schema, encoded, parents, cases, past = tables[tuning.coding]
         model = replace(model, hyper=tuning.hyper)
+        begin = self._beginning(schema, parents)
+        settings = Settings(
+            engine=chosen_engine(self.engine, past),
+            chains=self.chains,
+            draws=self.draws,
+            warmup=self.warmup,
+            thin=self.thin,
+            # Where chains begin must not depend on the random numbers that they will draw.
+            seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
+            supervised=self.supervised,
+            exclude_self=bool(past.own_parent.max() >= 0),
+            missing="ignore" if self.missing == "ignore" else "error",
+        )
+        model = check_model(model.kind, model.likelihood, model.hyper, n_classes, past.x.shape[1])
+        check_size(past, model, settings, n_threads, checkpoint=self.checkpoint is not None)
         predictive = None
         if density is not None and shape is not None:
             n_draws = self.draws * self.thin
@@ -233,22 +248,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                     n_threads=n_threads,
                     report=lambda done: report(done, "importances"),
                 )
-        begin = self._beginning(schema, parents)
         posterior = run_chains(
             past if self.supervised else past._replace(y=np.full_like(past.y, HIDDEN)),
-            check_model(model.kind, model.likelihood, model.hyper, n_classes, past.x.shape[1]),
-            Settings(
-                engine=chosen_engine(self.engine, past),
-                chains=self.chains,
-                draws=self.draws,
-                warmup=self.warmup,
-                thin=self.thin,
-                # Where chains begin must not depend on the random numbers that they will draw.
-                seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
-                supervised=self.supervised,
-                exclude_self=bool(past.own_parent.max() >= 0),
-                missing="ignore" if self.missing == "ignore" else "error",
-            ),
+            model,
+            settings,
             n_threads=n_threads,
             progress=self.progress,
             begin=begin,
