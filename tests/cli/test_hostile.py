@@ -277,23 +277,21 @@ def test_a_full_disk_leaves_the_old_file(clinic, tmp_path, monkeypatch, command,
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_sigterm_writes_a_last_checkpoint(tmp_path):
-    """Long before the first checkpoint would be due; the same command then goes on."""
+    """Long before the first checkpoint would be due."""
     write_csv(tmp_path / "t.csv")
-    words = [
-        "fit",
-        tmp_path / "t.csv",
-        *FIT,
-        "--draws",
-        "2000000",
-        "--out",
-        tmp_path / "m",
-        "--checkpoint",
-        tmp_path / "run",
-    ]
-    fit = subprocess.Popen([*PROGRAM, *map(str, words)], stderr=subprocess.PIPE, text=True)
+    slowly = (
+        "import time; from bayespatch.chains import Run; keep = Run._keep\n"
+        "Run._keep = lambda self, chain: (time.sleep(0.05), keep(self, chain))\n"
+        "from bayespatch.cli import main; main()"
+    )
+    words = ["fit", tmp_path / "t.csv", *FIT, "--draws", "600", "--out", tmp_path / "m"]
+    words += ["--checkpoint", tmp_path / "run"]
+    fit = subprocess.Popen([sys.executable, "-c", slowly, *map(str, words)], stderr=subprocess.PIPE, text=True)
     try:
+        began = time.monotonic()
         while not (tmp_path / "run" / "lock").exists():
             assert fit.poll() is None
+            assert time.monotonic() - began < 120
             time.sleep(0.05)
         time.sleep(1.0)
         assert not (tmp_path / "run" / "state.bpatch").exists()
@@ -301,6 +299,7 @@ def test_sigterm_writes_a_last_checkpoint(tmp_path):
         _, told = fit.communicate(timeout=60)
     finally:
         fit.kill()
+        fit.wait()
     assert fit.returncode == 143
     assert "the same command goes on with what is in" in told
     assert (tmp_path / "run" / "state.bpatch").exists()
