@@ -83,9 +83,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         A folder in which a fit is written down as it goes, every half minute or so. Where it holds one already, that
         one goes on: after a kill at any moment the same fit (same data and parameters, a number for `random_state`)
         gives the very model that it would have given undisturbed. The folder stays after a fit, which is then
-        done again at once; where the importances are sampled jointly, more `draws` continue it. Delete it when the model is
-        saved. It is for one fit:
-        another one is refused.
+        done again at once; where the importances are sampled jointly, more `draws` continue it. Delete it when the
+        model is saved. It is for one fit: another one is refused.
 
     Attributes
     ----------
