@@ -16,7 +16,8 @@ def test_a_model_of_a_table_with_spaces_accents_missing_values_and_dates(clinic)
     assert model.classes_.tolist() == ["en bonne santé", "malade"]
     assert model.ids_[3] == "P-003"
     assert model.target_ == "outcome"
-    assert model.schema_.column("blood pressure").missing_is_value
+    assert model.schema_.missing == "ignore"
+    assert not model.schema_.column("blood pressure").missing_is_value
     assert (model.posterior_.n_chains, model.posterior_.n_draws, model.progress) == (2, 10, False)
 
 

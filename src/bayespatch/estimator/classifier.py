@@ -282,7 +282,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         >>> from bayespatch import PatchworkClassifier
         >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
         >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
-        >>> p = clf.predict_proba([["yes", 60], ["no", 41]])
+        >>> p = clf.predict_proba([["yes", 61], ["no", 40]])
         >>> bool(p[0, 0] > 0.8), bool(p[1, 0] < 0.2)
         (True, True)
         """

@@ -120,7 +120,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
     >>> y = [7.0, 6.0, 1.0, 2.0] * 5
     >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
-    >>> bool(regressor.predict([["yes", 60]])[0] > 5 > regressor.predict([["no", 41]])[0])
+    >>> bool(regressor.predict([["yes", 61]])[0] > 5 > regressor.predict([["no", 40]])[0])
     True
     >>> regressor.predict_quantiles(X[:4], [0.1, 0.5, 0.9]).shape, regressor.predict_interval(X[:4]).shape
     ((4, 3), (4, 2))
@@ -301,8 +301,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         >>> from bayespatch import PatchworkRegressor
         >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
         >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
-        >>> low, high = regressor.predict_interval([["yes", 60]], level=0.8)[0]
-        >>> bool(low < 6.5 < high)
+        >>> low, high = regressor.predict_interval([["yes", 61]], level=0.8)[0]
+        >>> bool(low < 7 < high)
         True
         """
         if isinstance(level, str) or not 0.0 < level < 1.0:
