@@ -125,14 +125,27 @@ class Calibration:
         >>> float(Calibration(2.0, (0.5, 0.5)).error(batches).round(4)[0])
         0.0133
         """
+        return np.asarray(self._errors(batches)[0].max(axis=1))
+
+    def scaled_error(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same, (n,), each over ``2 sqrt(p (1 - p))``: as large for an even chance, larger for rare classes.
+
+        A point of error is little beside a probability of 50 % and much beside one of 5 %. This is what votes are drawn
+        by: the standard error on the scale on which shares of one sample size have equal errors (arcsine).
+        """
+        errors, p = self._errors(batches)
+        return np.asarray((errors / (2.0 * np.sqrt(np.maximum(p * (1.0 - p), 1e-6)))).max(axis=1))
+
+    def _errors(self, batches: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Standard errors of the probabilities, (n, M), and these."""
         n_batches = batches.shape[1]
-        if n_batches < 2:
-            return np.full(len(batches), np.inf)
         mean = np.maximum(batches.mean(axis=1), _LEAST)
-        p = self.apply(mean)[:, None]
+        p = self.apply(mean)
+        if n_batches < 2:
+            return np.full(p.shape, np.inf), p
         relative = (batches - batches.mean(axis=1, keepdims=True)) / mean[:, None]
-        moves = self.slope * p * (relative - (p * relative).sum(axis=2, keepdims=True))
-        return np.asarray((moves.std(axis=1, ddof=1) / math.sqrt(n_batches)).max(axis=1))
+        moves = self.slope * p[:, None] * (relative - (p[:, None] * relative).sum(axis=2, keepdims=True))
+        return moves.std(axis=1, ddof=1) / math.sqrt(n_batches), p
 
     def interval(self, votes: NDArray[Any], shares: NDArray[Any], level: float) -> NDArray[np.float64]:
         """What so few voters leave open: credible intervals of the probabilities, (n, M, 2).

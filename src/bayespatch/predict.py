@@ -37,6 +37,7 @@ from bayespatch.sample import chosen_engine, load_engine, run_chains
 ERROR = 0.01  # Monte Carlo standard error of a probability that is good enough, unless told otherwise
 N_BATCHES = 20  # of draws, from whose spread the error is taken
 ROUND = 20  # draws of each chain in a round
+MIN_ROUNDS = 3  # before an error counts: one that is small by chance would end a case early
 MAX_PASSES = 16  # times that all stored draws are used, at most
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 8  # fewer are not worth a thread
@@ -243,7 +244,8 @@ def predict_batches(
     calibration : Calibration, optional
         How votes are read as probabilities, whose error is to be small; without it votes are probabilities.
     error : float
-        Monte Carlo standard error of the probability, the largest over the classes, at which a case is done.
+        Monte Carlo standard error of an even chance at which a case is done; rarer classes must be as exact on their
+        own scale (`Calibration.scaled_error`), so no probability has a larger one.
     max_passes : int
         How often all stored draws are used, at most.
     n_threads : int
@@ -280,7 +282,8 @@ def predict_batches(
         todo = np.arange(len(batch.x))
         for round_ in range(rounds.n_rounds):
             votes.add(todo, round_)
-            todo = todo[reading.error(votes.by_batch(todo)) > error]
+            if round_ + 1 >= min(MIN_ROUNDS, rounds.n_rounds):
+                todo = todo[reading.scaled_error(votes.by_batch(todo)) > error]
             if len(todo) == 0:
                 break
         yield votes.prediction()

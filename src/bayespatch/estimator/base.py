@@ -362,14 +362,15 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
         """Predictions of the rows, batch by batch, each as exactly as `error` asks for, or as the limit allows."""
         posterior, new, _ = self._cases_of(X, y)
-        precedents = 1.0 if self.pool_ is None else max(1.0 - self.pool_.weight, 0.01)
+        precedents = 1.0 if self.pool_ is None else max(1.0 - self.pool_.weight, 0.5)
         worst, n_short = 0.0, 0
         for part in predict_batches(
             posterior,
             new,
             detail=detail,
             calibration=self.calibration_,
-            # The second opinion has no Monte Carlo error, and takes its share of the probability.
+            # The second opinion has no Monte Carlo error, and takes its share of the probability; but the precedents
+            # are to be read by themselves too.
             error=self.error / precedents,
             n_threads=self._n_threads(),
             engine=self._predicting(),

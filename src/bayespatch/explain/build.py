@@ -290,7 +290,7 @@ def explain_cases(
     engine : {"cpu", "cuda", "auto"}
         As in `predict_batches`.
     """
-    of_precedents = error if second is None else error / max(1.0 - second.pool.weight, 0.01)
+    of_precedents = error if second is None else error / max(1.0 - second.pool.weight, 0.5)
     run: dict[str, Any] = {
         "calibration": past.calibration,
         "error": of_precedents,
