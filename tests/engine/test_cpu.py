@@ -164,7 +164,7 @@ def test_smallest_problems(data, kind):
 def test_extreme_constants_give_finite_draws(kind):
     data = random_data(5, 6, 7, 4)
     for hyper in (
-        Hyperparameters(alpha=0.999, lam0=1e-8, mu0=1e-8, gamma=0.05, sigma1=0.05, sigma2=0.05, tau=0.2, sigma3=0.2),
+        Hyperparameters(alpha=0.999, lam0=1e-6, mu0=1e-6, gamma=0.05, sigma1=0.05, sigma2=0.05, tau=0.2, sigma3=0.2),
         Hyperparameters(alpha=1e-6, lam0=1e4, mu0=1e4, gamma=300, sigma1=0.1, sigma2=500, tau=50, sigma3=50),
     ):
         engine, state = run(data, Model(kind, "exact", hyper), 50)

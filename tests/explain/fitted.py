@@ -10,7 +10,9 @@ from bayespatch import Hyperparameters, PatchworkClassifier
 
 # Constants are given, because tuning takes longer than all else.
 HYPER = Hyperparameters(alpha=5 / 60, lam0=0.1, mu0=0.1)
-SHORT = dict(chains=2, draws=30, warmup=30, random_state=0, n_jobs=1, hyper=HYPER)
+SHORT = dict(
+    chains=2, draws=30, warmup=30, random_state=0, n_jobs=1, hyper=HYPER, missing="category", second_opinion=None
+)
 BAD = "<script>alert(1)</script>"  # a name that must come out as text
 
 

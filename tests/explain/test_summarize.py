@@ -86,9 +86,9 @@ def test_past_cases_worth_a_look(overview):
 
 def test_settings_and_mixing_are_told(overview):
     assert overview.parameters["draws"] == "30"
-    assert "missing" not in overview.parameters
+    assert "parents" not in overview.parameters
     assert overview.hyper["alpha"] == fitted().hyper_.alpha
-    assert overview.diagnostics["converged"] is False
+    assert overview.diagnostics["converged"] is fitted().diagnostics_.converged
     assert overview.classes == {"well": int((fitted().y_ == 0).sum()), "sick <i>": int((fitted().y_ == 1).sum())}
 
 

@@ -37,9 +37,9 @@ def test_two_opinions_that_differ_are_worth_a_sentence():
     why = explained().to_dict()
     both = {"precedents": {"well": 0.7, "sick <i>": 0.3}, "additive": {"well": 0.4, "sick <i>": 0.6}}
     points = [{"feature": "age", "points": -0.1}, {"feature": "pain", "points": 0.8}]
-    why["opinions"] = {**both, "weight": 0.5, "disagreement": 0.3, "points": points}
+    why["opinions"] = {**both, "weight": 0.5, "disagreement": 0.3, "points": points, "base": None}
     assert "differ by 30 points" in words.opinions(why)
-    assert "pain (+0.80), age (-0.10)" in words.strongest_points(why)
+    assert "pain (+0.8), age (-0.1)" in words.strongest_points(why)
     why["opinions"] |= {"disagreement": 0.05, "points": None}
     assert "differ" not in words.opinions(why)
     assert words.strongest_points(why) is None

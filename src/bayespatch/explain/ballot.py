@@ -83,7 +83,7 @@ def votes_without(
         Precision, threads and engine, as `predict_cases` takes them.
     """
     hidden = cases._replace(y=np.full(len(cases.x), HIDDEN))
-    if votes_by_place(posterior.model, cases) and run.get("engine") in ("cpu", "auto"):
+    if votes_by_place(posterior.model, cases) and run.get("engine", "cpu") in ("cpu", "auto"):
         return predict_cases(posterior, hidden, excluded=excluded, **{**run, "engine": "cpu"}).mean_votes()
     votes = np.empty((len(cases.x), cases.n_classes))
     own = np.flatnonzero(cases.own_parent >= 0)
