@@ -123,6 +123,19 @@ def test_the_error_falls_with_the_root_of_the_number_of_batches_and_is_unknown_f
     assert calibration.error(np.empty((0, 8, 2))).shape == (0,)
 
 
+def test_a_rare_class_must_be_as_exact_on_its_own_scale():
+    """As large as the error for an even chance, and in proportion to 1 / sqrt(p (1 - p)) elsewhere."""
+    rng = np.random.default_rng(5)
+    for share in (0.5, 0.05):
+        batches = rng.dirichlet([400 * share, 400 * (1 - share)], size=(50, 20))
+        plain, scaled = Calibration.none(2).error(batches), Calibration.none(2).scaled_error(batches)
+        p = batches.mean(axis=1)[:, 0]
+        np.testing.assert_allclose(scaled, plain / (2 * np.sqrt(p * (1 - p))), rtol=1e-9)
+        assert scaled.mean() == pytest.approx(0.5 / np.sqrt(400 * 20), rel=0.1)  # the same for every share
+        assert (plain <= scaled + 1e-12).all()
+    assert np.isinf(Calibration.none(2).scaled_error(batches[:, :1])).all()
+
+
 # What few voters leave open
 
 

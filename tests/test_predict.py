@@ -14,6 +14,7 @@ from bayespatch.check import check_data
 from bayespatch.model import HIDDEN, Hyperparameters, Latent, Model, class_votes, log_likelihood_features
 from bayespatch.predict import (
     MAX_PASSES,
+    MIN_ROUNDS,
     Neighborhood,
     Rounds,
     blank_votes,
@@ -77,6 +78,12 @@ def assert_same(found, expected, rows=slice(None)):
         np.testing.assert_array_equal(getattr(found.neighbors, name), getattr(expected.neighbors, name)[rows])
 
 
+def middling_error(posterior, data):
+    """What half of the cases have reached when an error counts for the first time."""
+    first = predict_cases(posterior, data, error=1e-9, max_passes=MIN_ROUNDS)
+    return float(np.median(VOTES.scaled_error(first.votes_by_batch)))
+
+
 def within_error(found, expected, errors=5.0):
     """Whether the votes of two predictions differ by no more than their Monte Carlo errors allow.
 
@@ -106,7 +113,8 @@ def test_shapes(posterior):
 
 def test_a_case_does_not_depend_on_the_others_their_order_or_the_threads(posterior):
     """Also where some of them need more draws than others."""
-    data, settings = new_cases(), {"detail": True, "error": 0.02, "max_passes": 4}
+    data = new_cases()
+    settings = {"detail": True, "error": middling_error(posterior, data), "max_passes": 5}
     whole = predict_cases(posterior, data, **settings)
     assert len(set(whole.n_draws.tolist())) > 1
     order = np.random.default_rng(3).permutation(len(data.x))
@@ -311,7 +319,7 @@ def test_where_everybody_is_excluded_the_base_votes_are_left():
     found = predict_cases(posterior, data, detail=True, excluded=np.ones((2, 20), bool))
     np.testing.assert_allclose(found.mean_votes(), 0.5)
     assert (found.neighbors.share == 0).all()
-    assert (found.n_draws == 60).all()  # nothing is left to chance
+    assert (found.n_draws == 60 * MIN_ROUNDS).all()  # nothing is left to chance
 
 
 @pytest.mark.parametrize("kind", ["II", "III"])
@@ -341,20 +349,20 @@ def test_a_parent_that_is_not_there_is_asked_no_more(posterior):
 
 
 def test_a_case_is_done_when_its_error_is_small_enough_and_not_before(posterior):
-    data, asked = new_cases(), 0.02
+    data = new_cases()
+    asked = middling_error(posterior, data)
     found = predict_cases(posterior, data, error=asked)
-    errors = VOTES.error(found.votes_by_batch)
-    n_most = 60 * MAX_PASSES
-    assert ((errors <= asked) | (found.n_draws == n_most)).all()
+    n_least, n_most = 60 * MIN_ROUNDS, 60 * MAX_PASSES
+    assert ((VOTES.scaled_error(found.votes_by_batch) <= asked) | (found.n_draws == n_most)).all()
     assert (found.n_draws % 60 == 0).all()
-    assert found.n_draws.min() < found.n_draws.max()
+    assert found.n_draws.min() == n_least < found.n_draws.max()
     # One pass less, and those that went on had not reached it.
-    for i in np.flatnonzero(found.n_draws > 60)[:5]:
+    for i in np.flatnonzero(found.n_draws > n_least)[:5]:
         before = predict_cases(posterior, rows_of(data, [i]), error=asked, max_passes=int(found.n_draws[i]) // 60 - 1)
-        assert VOTES.error(before.votes_by_batch)[0] > asked
+        assert VOTES.scaled_error(before.votes_by_batch)[0] > asked
     # And those that had reached it do not change any more.
-    short = predict_cases(posterior, data, error=asked, max_passes=2)
-    done = found.n_draws <= 120
+    short = predict_cases(posterior, data, error=asked, max_passes=MIN_ROUNDS + 1)
+    done = found.n_draws <= 60 * (MIN_ROUNDS + 1)
     assert_same(rows_as_prediction(short, done), found, done)
 
 

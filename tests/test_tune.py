@@ -101,6 +101,13 @@ def test_a_class_without_parents_and_one_without_cases():
     assert (np.array(hyper.mu0) > 0).all()
 
 
+def test_weights_however_far_apart_give_constants_that_are_allowed():
+    data = past()
+    for weights in ((1e-6, 1e6), (1e6, 1e-6)):
+        hyper = constants(data, base_rates(data.y, 2, np.array(weights)))
+        assert min(hyper.mu0 + hyper.mu) >= 1e-6
+
+
 def test_class_weights_change_what_a_coding_is_worth():
     """Of two codings one tells the rare class, the other the usual ones apart from nobody: weights decide."""
     rng = np.random.default_rng(2)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayespatch.importances import LeaveOneOut
 from bayespatch.metropolis import Shape
-from bayespatch.model import Data, Hyperparameters, Model
+from bayespatch.model import LARGEST, SMALLEST_VOTE, Data, Hyperparameters, Model
 
 N_NEIGHBORS = 4.0  # expected, of a case
 BASE_VOTES = 0.2  # of all classes together, beside 1 for each neighbor
@@ -101,9 +101,14 @@ def constants(data: Data, base: NDArray[np.float64]) -> Hyperparameters:
     return replace(
         BASE,
         alpha=min(0.5, N_NEIGHBORS / n_parents),
-        mu0=tuple((BASE_VOTES * base).round(12).tolist()),
-        mu=tuple((base / here).round(12).tolist()),
+        mu0=_allowed(BASE_VOTES * base),
+        mu=_allowed(base / here),
     )
+
+
+def _allowed(votes: NDArray[np.float64]) -> tuple[float, ...]:
+    """Votes as `Hyperparameters` takes them: weights of the classes may make some of them too small."""
+    return tuple(np.clip(votes, SMALLEST_VOTE, LARGEST).round(12).tolist())
 
 
 def tune(
