@@ -215,9 +215,9 @@ def test_no_step_size_is_tuned_after_the_warm_up(monkeypatch):
     seen = []
     advance = Chain.advance
 
-    def watch(chain, n_steps, adapt=False):
+    def watch(chain, n_steps, adapt=False, *stopped):
         seen.append(adapt)
-        return advance(chain, n_steps, adapt)
+        return advance(chain, n_steps, adapt, *stopped)
 
     monkeypatch.setattr(Chain, "advance", watch)
     sampled(past(n=30), draws=10)

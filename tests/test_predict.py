@@ -87,7 +87,7 @@ def middling_error(posterior, data):
 def within_error(found, expected, errors=5.0):
     """Whether the votes of two predictions differ by no more than their Monte Carlo errors allow.
 
-    An error from 20 batches is known to a sixth of itself; so five of them where four would do.
+    An error from 12 batches is known to a fifth of itself; so five of them where four would do.
     """
     apart = np.abs(found.mean_votes() - expected.mean_votes()).max(axis=1)
     allowed = errors * np.hypot(VOTES.error(found.votes_by_batch), VOTES.error(expected.votes_by_batch))
@@ -99,7 +99,7 @@ def within_error(found, expected, errors=5.0):
 
 def test_shapes(posterior):
     found = predict_cases(posterior, new_cases(), detail=True, max_passes=1)
-    assert found.votes_by_batch.shape == (25, 20, 2)
+    assert found.votes_by_batch.shape == (25, 12, 2)
     np.testing.assert_allclose(found.votes_by_batch.sum(axis=2), 1, rtol=1e-5)
     assert found.mean_votes().shape == (25, 2)
     assert found.familiarity.shape == (25,)
@@ -138,7 +138,7 @@ def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch
     parts = list(predict_batches(posterior, data, **settings))
     assert [len(part.n_draws) for part in parts] == [7, 7, 7, 4]
     assert_same(predict_cases(posterior, data, **settings), whole)
-    per_case = 2 * 10 * 2 + 20 * (2 + 2 * 2) + 20 * N_FEATURES * (1 + 2)
+    per_case = 2 * 6 * 2 + 20 * (2 + 2 * 2) + 20 * N_FEATURES * (1 + 2)
     monkeypatch.setattr(predict, "BATCH_NUMBERS", 3 * per_case)
     assert len(next(predict_batches(posterior, data, **settings)).n_draws) == 3
     monkeypatch.setattr(predict, "BATCH_NUMBERS", 1)
@@ -387,7 +387,7 @@ def test_the_calibration_says_how_exact_votes_must_be():
 
 @pytest.mark.parametrize(
     ("n_draws", "n_chains", "n_per_pass", "n_batches"),
-    [(100, 4, 5, 5), (500, 4, 25, 5), (30, 2, 1, 10), (39, 2, 1, 10), (41, 1, 2, 20), (1, 1, 1, 1), (3, 4, 1, 3)],
+    [(100, 4, 5, 3), (500, 4, 25, 3), (30, 2, 1, 6), (39, 2, 1, 6), (41, 1, 2, 12), (1, 1, 1, 1), (3, 4, 1, 3)],
 )
 def test_rounds_use_all_draws_evenly(n_draws, n_chains, n_per_pass, n_batches):
     posterior = type("Draws", (), {"n_draws": n_draws, "n_chains": n_chains})

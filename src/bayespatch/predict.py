@@ -35,7 +35,7 @@ from bayespatch.posterior import Posterior, PredictiveDraws
 from bayespatch.sample import chosen_engine, load_engine, run_chains
 
 ERROR = 0.01  # Monte Carlo standard error of a probability that is good enough, unless told otherwise
-N_BATCHES = 20  # of draws, from whose spread the error is taken
+N_BATCHES = 12  # of draws, from whose spread the error is taken
 ROUND = 20  # draws of each chain in a round
 MIN_ROUNDS = 3  # before an error counts: one that is small by chance would end a case early
 MAX_PASSES = 16  # times that all stored draws are used, at most

@@ -115,9 +115,9 @@ def test_reliance_is_the_effect_of_taking_a_case_away():
             why = fitted(model=model).explain(NEW.iloc[row], top=60)
             assert why.reliance_class == "sick <i>"
             seldom = why.neighbors[-10:]
-            assert max(neighbor.probability for neighbor in seldom) < 0.1
-            # Two runs, each with an error of half a point, differ by chance.
-            assert max(abs(neighbor.reliance) for neighbor in seldom) < 0.1
+            assert max(neighbor.probability for neighbor in seldom) < 0.2
+            # Two runs of so few draws differ by chance, in Models II and III by several points.
+            assert max(abs(neighbor.reliance) for neighbor in seldom) < 0.2
             for parts in (why.neighbors[:10], why.exemplars):
                 sign = [1 if part.outcome == "sick <i>" else -1 for part in parts]
                 assert np.dot(sign, [part.reliance for part in parts]) > 0

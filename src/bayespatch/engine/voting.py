@@ -30,7 +30,7 @@ from bayespatch.engine.streams import compiled, inlined, key_of, open_stream, un
 from bayespatch.engine.votes import MU, MU0, ONE
 
 MAX_FEATURES = 64  # w of a neighbor is one word
-BIRTHS = 2  # births or deaths tried in a sweep
+BIRTHS = 3  # births or deaths tried in a sweep
 SMALL = 1e-30  # sums of odds below this are too close to what single precision can tell from 0
 
 # The compiler may reorder sums and products, and so use vector instructions.
