@@ -1,6 +1,6 @@
 """Writes the measured figures into README.md, between the marks, from what the benchmarks have left behind.
 
-``python docs/fill_readme.py`` after ``make bench`` or ``benchmarks/quality.py``. A test fails where README.md is stale.
+``python docs/fill_readme.py`` after ``benchmarks/against.py``. A test fails where README.md is stale.
 """
 
 from __future__ import annotations
@@ -8,59 +8,26 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- quality -->", "<!-- /quality -->"
-COLUMNS = ("model", "AUC", "log loss", "accuracy", "calibration error", "fit, s", "predict, s")
-REASONS = {  # what a model shows for a single prediction
-    "patchwork": "past cases and the features that matter, with probabilities",
-    "KNN": "past cases, all features alike",
-    "logistic regression": "coefficients",
-    "naive Bayes": "factors per value",
-    "EBM": "a curve per feature",
-    "decision tree": "a path of rules",
-}
-# Result file -> the beginnings of the findings that are told here.
-TOLD = {
-    "prediction": ("predict_proba of 1000",),
-    "explaining": ("Explaining",),
-    "mixing": ("Model I, heart, N=20",),
-    "startup": ("a later process",),
-}
+NAMES = ("pool", "precedents", "additive", "logistic regression", "earlier default")
 
 
 def block(results: Path) -> str:
-    """What stands between the marks."""
-    quality = results / "quality.json"
-    parts = _comparison(json.loads(quality.read_text(encoding="utf-8"))) if quality.exists() else [
-        "The comparison with other classifiers has not been run for this version: `python benchmarks/quality.py`."
-    ]  # fmt: skip
-    lines = []
-    for name, beginnings in TOLD.items():
-        path = results / f"{name}.json"
-        findings = json.loads(path.read_text(encoding="utf-8"))["findings"] if path.exists() else []
-        lines += [f"- {what}: {value:.3g}{unit}" for what, value, _, _, unit in findings if what.startswith(beginnings)]
-    if lines:
-        parts += ["", "Measured on one machine ([conditions](benchmarks/README.md)):", "", *lines]
-    return "\n".join(parts)
-
-
-def _comparison(quality: dict[str, Any]) -> list[str]:
-    """Means over the tables, model by model."""
-    tables = quality["tables"]
-    rows = tables["mean over the tables"]
-    ours = [row["model"] for row in rows].index("patchwork")
-    compared = next((found[0] for name, found in tables.items() if name.startswith("AUC of others") and found), {})
-    names = [name for name in compared if name not in ("model", "mean")]
-    among = f" over {len(names)} tables ({', '.join(names)})" if names else ""
-    lines = [f"Cross-validated on the same folds, one thread each, means{among}:", ""]
-    columns = [column for column in COLUMNS if column in rows[0]]
-    lines += [f"| {' | '.join([*columns, 'reasons'])} |", f"|{' --- |' * (len(columns) + 1)}"]
-    for row in [rows[ours], *rows[:ours], *rows[ours + 1 :]]:
-        reasons = REASONS.get(row["model"], "none of its own")
-        lines.append(f"| {' | '.join([*(str(row[column]) for column in columns), reasons])} |")
-    return [*lines, "", "Table by table, with standard errors: [docs/quality.md](docs/quality.md)."]
+    """What stands between the marks: log loss of both opinions and their pool, table by table."""
+    path = results / "against.json"
+    if not path.exists():
+        return "The comparison has not been run for this version: `python benchmarks/against.py`."
+    found = json.loads(path.read_text(encoding="utf-8"))
+    lines = [
+        "Log loss, ten folds, the same for all (`python benchmarks/against.py`; *earlier default*: version 0.1):",
+        "",
+    ]
+    lines += [f"| table | {' | '.join(NAMES)} |", f"|{' --- |' * (len(NAMES) + 1)}"]
+    for table, part in found.items():
+        lines.append(f"| {table} | {' | '.join(format(part['log_loss'][name], '.3f') for name in NAMES)} |")
+    return "\n".join([*lines, "", "With AUC, calibration error and times: [docs/against.md](docs/against.md)."])
 
 
 def filled(readme: str, results: Path) -> str:

@@ -93,20 +93,16 @@ def test_the_figures_are_those_measured():
 
 
 def test_figures_come_from_the_results(tmp_path):
-    rows = [{"model": "SVM", "AUC": "0.801"}, {"model": "patchwork", "AUC": "0.812"}]
-    tables = {"mean over the tables": rows, "AUC of others less ours": [{"model": "SVM", "heart": "-.01", "mean": ""}]}
-    (tmp_path / "quality.json").write_text(json.dumps({"tables": tables}))
-    finding = ["predict_proba of 1000 cases", 0.1234, 10, True, " s"]
-    (tmp_path / "prediction.json").write_text(json.dumps({"findings": [finding, ["another", 1, 1, True, ""]]}))
     fill = filler()
+    part = {"log_loss": {name: 0.1 * k for k, name in enumerate(fill.NAMES, 1)}}
+    (tmp_path / "against.json").write_text(json.dumps({"heart": part}))
     text = fill.filled(f"before {fill.BEGIN} yesterday {fill.END} after", tmp_path)
     assert text.startswith("before ")
     assert text.endswith(" after")
     assert "yesterday" not in text
-    assert "over 1 tables (heart)" in text
-    assert text.index("| patchwork | 0.812 | past cases") < text.index("| SVM | 0.801 | none of its own |")
-    assert "- predict_proba of 1000 cases: 0.123 s" in text
-    assert "another" not in text
+    assert "| heart | 0.100 | 0.200 | 0.300 | 0.400 | 0.500 |" in text
+    (tmp_path / "against.json").unlink()
+    assert "has not been run" in fill.filled(f"{fill.BEGIN}{fill.END}", tmp_path)
 
 
 def test_a_readme_without_marks_is_refused(tmp_path):
