@@ -53,7 +53,7 @@ def test_predictions_are_those_with_the_parent_taken_out(clf, row):
     posterior, place = clf.posterior_, np.flatnonzero(clf.parents_ == row)
     if place.size:
         posterior, data = without_parent(posterior, data, int(place[0]))
-    share = 1.0 if clf.pool_ is None else max(1.0 - clf.pool_.weight, 0.01)
+    share = 1.0 if clf.pool_ is None else max(1.0 - clf.pool_.weight, 0.5)
     wishes = dict(calibration=clf.calibration_, error=clf.error / share)
     expected = new._pooled(others, predict_cases(posterior, data, **wishes).mean_votes())
     assert np.array_equal(new.predict_proba(others), expected)

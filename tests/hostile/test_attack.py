@@ -61,7 +61,7 @@ def test_some_edits_of_a_checkpoint(judge):
 def test_it_finds_a_check_that_is_missing(judge, files, monkeypatch):
     monkeypatch.setattr(believe, "_check_rows", lambda *_: None)
     monkeypatch.setattr(believe, "check_arrays", lambda *_: None)
-    assert wrong(judge, files, 60)
+    assert wrong(judge, files, 300)
 
 
 def test_it_finds_memory_that_was_taken(judge, files, monkeypatch):
