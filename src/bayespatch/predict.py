@@ -289,7 +289,7 @@ def predict_batches(
         found = votes.prediction()
         blank = np.isnan(batch.x).all(axis=1) & (batch.y == HIDDEN) & (batch.own_parent < 0)
         if posterior.model.kind == "I" and apart is None and blank.any():
-            # The votes on a case of which nothing is known are known exactly: noise must not move it off the base rates.
+            # The votes on a case of which nothing is known are known exactly: no noise moves it off the base rates.
             found.votes_by_batch[blank] = blank_votes(posterior, data)
         yield found
 
