@@ -49,7 +49,7 @@ def test_one_patient_from_a_terminal(clinic, tmp_path):
     assert document("casebase", "search", base, "--where", "age>=61", "--where", "pain=typical", *by)["total"] >= 1
     assert "31" in call("casebase", "search", base, "--where", "external_id=N-1").stdout
     assert document("casebase", "drift", base, "--every", "all", *by)["periods"][0]["outcomes"] == 1
-    assert "agreement" in call("casebase", "drift", base).stdout
+    assert "agree" in call("casebase", "drift", base).stdout
     assert document("casebase", "export", base, tmp_path / "cases.csv", *by) == {"cases": 31}
     done = document("casebase", "forget", base, "=N-1", "--reason", "asked for it", *by)
     assert (done["case_id"], done["erased"]) == (31, True)
