@@ -9,9 +9,10 @@ import numpy as np
 from measure import Finding, Row, Say, Section, interleaved, ratio, run_alone
 
 from bayespatch import PatchworkClassifier, datasets
-from bayespatch.engine.cpu import CpuEngine, chain_key, subkey
+from bayespatch.engine.cpu import CpuEngine
+from bayespatch.engine.streams import chain_key, subkey
 from bayespatch.model import HIDDEN, KINDS, Data, Kind
-from bayespatch.predict import draws_used, predict_cases
+from bayespatch.predict import predict_cases
 
 SETTLED = 10  # sweeps after which the cost of an update is that of the long run
 
@@ -37,7 +38,7 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
         past = clf.x_[clf.parents_], clf.y_[clf.parents_]
         nobody = np.full(len(x), -1)  # none of them is a parent
         new = Data(x, np.full(len(x), HIDDEN), *past, clf.schema_.n_values, 2, clf.schema_.windows, nobody)
-        n_draws = posterior.n_chains * len(draws_used(posterior))
+        n_draws = posterior.n_chains * posterior.n_draws
         engine = CpuEngine(new, posterior.model)
         state = engine.start(seed=0, chain=0)
         engine.set_importance(state, posterior.q[0, -1], posterior.q_tilde[0, -1])
@@ -50,7 +51,7 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
                 engine.update_cases(state, subkey(key, SETTLED + sweep))
 
         def predict(posterior=posterior, new=new) -> None:
-            predict_cases(posterior, new)
+            predict_cases(posterior, new, error=1e-9, max_passes=1)  # all stored draws, once
 
         seconds = interleaved({"update": update, "predict": predict}, rounds, time.thread_time)
         times = ratio(seconds["predict"], seconds["update"])
