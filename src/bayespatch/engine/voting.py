@@ -12,7 +12,7 @@ others, w_b summed out (``kernels.py``). Two kinds of moves leave the posterior 
   against the proposal, odds_b / sum odds.)
 
 A replacement tells more than its outcome: the probabilities of *all* parents for the place of k. Votes are counted
-with these, each place given the others (Rao-Blackwell), so a draw is worth a dozen plain ones. All odds are products
+with these, each place given the others (Rao-Blackwell), so a draw is far less noisy. All odds are products
 over features of single factors, computed for all parents at once in single precision, features apart, so that vector
 instructions apply; parents are ordered by class, so that the votes for a class are the sum of a stretch.
 """
