@@ -7,9 +7,9 @@ prediction does not depend on the other rows, nor on their order.
 
 **As many votes as the answer needs.** Draws are used in rounds, each spread evenly over all that are stored, until the
 Monte Carlo standard error of a case's probability is small enough. It comes from the spread of `N_BATCHES` batches,
-each of them draws that followed each other in a chain, so it covers what autocorrelation is shorter than a batch, and the number
-of stored draws of the importances alike. Cases that are done leave; the others go on, in the end over the same draws
-again, up to a limit.
+each of them draws that followed each other in a chain, so it covers what autocorrelation is shorter than a batch, and
+the number of stored draws of the importances. Cases that are done leave; the others go on, in the end over the same
+draws again, up to a limit.
 
 The paper samples past and new cases together (`sample_together`). All that the new cases can change there is the
 posterior of q-tilde; given q-tilde they are predicted in the same way.
