@@ -313,11 +313,11 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        review = review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())
+        review, by_chain = review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())
         known = past.y[review.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
-        return {"review_": review, "calibration_": Calibration.learn(review.votes, known, base, weights, blank)}
+        return {"review_": review, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
 
     @abstractmethod
     def _opinion(
