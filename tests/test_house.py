@@ -71,6 +71,8 @@ KEEPERS = {
     "narwhals": ("encode",),
     "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
     "cuda": ("engine.cuda.launch",),
+    "dask": ("engine.dask",),
+    "distributed": ("engine.dask",),
     "matplotlib": ("plot", "study.figures"),
     "jinja2": ("report",),
     "typer": ("cli",),

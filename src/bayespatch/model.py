@@ -37,8 +37,8 @@ SMALLEST_SHAPE, SMALLEST_VOTE, LARGEST = 1e-5, 1e-6, 1e6
 _SHAPES = ("gamma", "sigma1", "sigma2", "tau", "sigma3")
 HIDDEN = -1  # the label of a case whose class is not known
 
-_TINY = np.finfo(np.float64).tiny
-_EPSILON = np.finfo(np.float64).epsneg  # the smallest 1 - q that a float q below 1 can have
+TINY = np.finfo(np.float64).tiny
+EPSILON = np.finfo(np.float64).epsneg  # the smallest 1 - q that a float q below 1 can have
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ def log_likelihood_labels(data: Data, model: Model, latent: Latent) -> NDArray[n
 
 def prior_shape(q: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
     """q'_j = σ2 q_j / (1 - q_j), the first shape of q-tilde's prior Beta(q'_j, σ2); kept off 0 and infinity."""
-    return np.maximum(sigma2 * q / np.maximum(1.0 - q, _EPSILON), _TINY)
+    return np.maximum(sigma2 * q / np.maximum(1.0 - q, EPSILON), TINY)
 
 
 def log_prior_z(data: Data, model: Model, latent: Latent) -> float:
@@ -371,8 +371,8 @@ def log_beta_density(
     value: NDArray[np.float64], a: float | NDArray[np.float64], b: float | NDArray[np.float64]
 ) -> float:
     """The sum of log Beta(value; a, b); values that round to 0 or 1 are taken as their neighbors inside."""
-    log_value = np.log(np.maximum(value, _TINY))
-    log_rest = np.log(np.maximum(1.0 - value, _EPSILON))
+    log_value = np.log(np.maximum(value, TINY))
+    log_rest = np.log(np.maximum(1.0 - value, EPSILON))
     return float(((a - 1) * log_value + (b - 1) * log_rest - betaln(a, b)).sum())
 
 

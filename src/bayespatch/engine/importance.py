@@ -23,7 +23,7 @@ from scipy.special import betaln, logit
 from bayespatch.engine.compiling import compiled, inlined
 from bayespatch.engine.streams import key_of, logit_beta, normal, open_stream, uniform
 from bayespatch.engine.votes import OFF, ON, PARENT_MISSING, VOTE_OFF, VOTE_ON
-from bayespatch.model import Data, Model, log_beta_density
+from bayespatch.model import Data, Model
 
 MOST_STEPS = 512  # of a slice, out and in; an interval of an ordinary posterior is a dozen wide
 
@@ -146,9 +146,9 @@ def log_prior(
     logit_q: NDArray[np.float64],
     n_neighbors: NDArray[np.int64],
     n_on: NDArray[np.int64],
-    kappa: NDArray[np.float64],
+    log_kappa: float,
 ) -> float:
-    """log p(z, w, kappa, q), q-tilde integrated out, from the counts n_b (S,), s_bj (S, P) and the neighbors' kappa."""
+    """log p(z, w, kappa, q), q-tilde integrated out, from the counts n_b (S,), s_bj (S, P) and log p(kappa)."""
     hyper = model.hyper
     n_pairs = len(data.x) * len(n_neighbors) - int((data.own_parent >= 0).sum())
     n_active = int(n_neighbors.sum())
@@ -158,9 +158,7 @@ def log_prior(
     log -= ((gamma - 1.0) * np.logaddexp(0.0, -logit_q)).sum()
     log -= ((sigma1 - 1.0) * np.logaddexp(0.0, logit_q)).sum()
     log -= betaln(gamma, sigma1).sum()
-    if model.kind == "III":
-        log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
-    return float(log)
+    return float(log + log_kappa)
 
 
 def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:

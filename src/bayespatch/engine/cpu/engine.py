@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, digamma, expit, polygamma
 
 from bayespatch.engine.base import Engine, Neighbors, Observation, Sizes, first_capacity
+from bayespatch.engine.blocks import block_edges, sum_blocks, sum_of_blocks
 from bayespatch.engine.cpu import importance, layout, summary, sums, update
 from bayespatch.engine.cpu.summary import Tally
 from bayespatch.engine.importance import N_TURNS, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
@@ -46,6 +47,9 @@ class CpuEngine(Engine):
         self.proposed = layout.blank_importance(self.tables)
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
         self.sums: list[layout.Sums] = []
+        # Of a part of the data: the numbers of its cases in the whole, and where in the part the blocks begin.
+        self.numbers = np.arange(len(data.x))
+        self.edges = block_edges(len(data.x))
         self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # beside the caller's own thread
 
     @classmethod
@@ -109,7 +113,7 @@ class CpuEngine(Engine):
         A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
         """
         n_cases = self.data.x.shape[0]
-        numbers = np.arange(n_cases) if numbers is None else numbers
+        numbers = self.numbers if numbers is None else numbers
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
         todo = np.ones(n_cases, bool)
         while True:
@@ -128,34 +132,29 @@ class CpuEngine(Engine):
 
     def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
         """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
+        self.prepare_comparison(state)
+        n_features = self.data.x.shape[1]
+        used = self.count_cases(state)
+        step = 1 if self.model.kind == "II" else n_features
+        for first in range(0, n_features, step):
+            self.move_features(state, key, used, first, first + step, adapt)
+
+    def prepare_comparison(self, state: CpuState) -> None:
+        """The present importances, and room to sum over the neighbors that there are now."""
         capacity = state.neighbors.parent.shape[1]
         if not self.sums or self.sums[0].reciprocal.shape[0] <= capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
-        n_features = self.data.x.shape[1]
-        used = summary.count_cases(state.neighbors, self.data.x_parents.shape[0])
-        step = 1 if self.model.kind == "II" else n_features
-        for first in range(0, n_features, step):
-            self.move_features(state, key, used, first, first + step, adapt)
 
     def move_features(
         self, state: CpuState, key: np.uint64, used: NDArray[np.int64], first: int, last: int, adapt: bool
     ) -> None:
         """The move for features first..last-1, each accepted or not by itself."""
-        n_cases = self.data.x.shape[0]
         normals, uniforms = importance.draw_for_proposals(subkey(key, PROPOSE), first, last)
         logit_q_new = state.logit_q[first:last] + state.step[first:last] * normals
         log_accept = self.carry_along(state, logit_q_new, used, first, last)
         sum_key = subkey(key, SUM)
-        log_ratio = np.empty((n_cases, last - first))
-        self.over(
-            n_cases,
-            lambda thread, lo, hi: sums.compare_importance(
-                self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.sums[thread],
-                sum_key, log_ratio, first, lo, hi,
-            ),
-        )  # fmt: skip
-        log_accept += log_ratio.sum(axis=0)
+        log_accept += sum_of_blocks(self.compare_importance(state, sum_key, logit_q_new, first, last))
         accepted = np.log1p(-uniforms) < log_accept
         if adapt:
             chance = np.exp(np.minimum(np.nan_to_num(log_accept, nan=-np.inf), 0.0))
@@ -165,12 +164,34 @@ class CpuEngine(Engine):
         if chosen.size == 0:
             return
         state.logit_q[chosen] = logit_q_new[accepted]
-        self.importance[:, :, chosen] = self.proposed[:, :, chosen]
+        self.accept_importance(state, sum_key, chosen)
+
+    def compare_importance(
+        self, state: CpuState, key: np.uint64, logit_q_new: NDArray[np.float64], first: int, last: int
+    ) -> NDArray[np.float64]:
+        """How much better the proposed importances of features first..last-1 explain the cases, by block and feature.
+
+        They have been carried along with `logit_q_new` already, into `self.proposed`.
+        """
+        n_cases = self.data.x.shape[0]
+        log_ratio = np.empty((n_cases, last - first))
         self.over(
             n_cases,
+            lambda thread, lo, hi: sums.compare_importance(
+                self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.sums[thread],
+                self.numbers, key, log_ratio, first, lo, hi,
+            ),
+        )  # fmt: skip
+        return np.asarray(sum_blocks(log_ratio, self.edges))
+
+    def accept_importance(self, state: CpuState, key: np.uint64, features: NDArray[np.int64]) -> None:
+        """The proposed importances of these features take the place of the present ones, and their w is redrawn."""
+        self.importance[:, :, features] = self.proposed[:, :, features]
+        self.over(
+            self.data.x.shape[0],
             lambda thread, lo, hi: sums.redraw_features(
                 self.constants, self.tables, self.importance, state.neighbors, self.sums[thread],
-                sum_key, chosen, lo, hi,
+                self.numbers, key, features, lo, hi,
             ),
         )  # fmt: skip
 
@@ -222,6 +243,10 @@ class CpuEngine(Engine):
             ),
         )
 
+    def count_cases(self, state: CpuState) -> NDArray[np.int64]:
+        """n_b (S,) alone."""
+        return np.asarray(summary.count_cases(state.neighbors, self.data.x_parents.shape[0]))
+
     def count_neighbors(self, state: CpuState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """n_b (S,): how many cases parent b is a neighbor of; s_bj (S, P): for how many of them its feature j is on."""
         counts: list[Any] = [None] * self.n_threads
@@ -251,14 +276,22 @@ class CpuEngine(Engine):
 
     def observe(self, state: CpuState) -> Observation:
         """What is kept of a chain after a sweep."""
-        votes, log_likelihood = self.summarise(state)
-        n, parent, _, kappa = state.neighbors
+        votes, by_block = self.summarise_blocks(state)
         n_neighbors, n_on = self.count_neighbors(state)
-        kappa = kappa[np.arange(parent.shape[1]) < n[:, None]] if self.model.kind == "III" else np.zeros(0)
-        log = log_prior(self.data, self.model, state.logit_q, n_neighbors, n_on, kappa)
-        return Observation(
-            expit(state.logit_q), expit(state.logit_q_tilde), n.copy(), votes, float(log_likelihood.sum()) + log
-        )
+        log_likelihood, log_kappa = sum_of_blocks(by_block)
+        log = log_likelihood + log_prior(self.data, self.model, state.logit_q, n_neighbors, n_on, log_kappa)
+        n = state.neighbors.n.copy()
+        return Observation(expit(state.logit_q), expit(state.logit_q_tilde), n, votes, float(log))
+
+    def summarise_blocks(self, state: CpuState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Vote shares (N, M); and for each block the log likelihood and, in Model III, the log prior of kappa."""
+        votes, log_likelihood = self.summarise(state)
+        log = np.zeros((len(votes), 2))
+        log[:, 0] = log_likelihood
+        if self.model.kind == "III":
+            tau, sigma3 = float(self.model.hyper.tau), float(self.model.hyper.sigma3)
+            summary.log_prior_kappa(state.neighbors, tau, sigma3, float(betaln(tau, sigma3)), log[:, 1:])
+        return votes, np.asarray(sum_blocks(log, self.edges))
 
     def summarise(self, state: CpuState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Vote shares (N, M) and log likelihood (N,) of the summary."""

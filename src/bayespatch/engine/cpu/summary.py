@@ -14,7 +14,7 @@ from bayespatch.engine.base import Neighbors
 from bayespatch.engine.compiling import compiled
 from bayespatch.engine.cpu import layout
 from bayespatch.engine.votes import AGREE, C2, CASE_MISSING, MU, MU0, ONE, TOTAL, count_votes, is_on, vote_weight
-from bayespatch.model import Data, Model
+from bayespatch.model import EPSILON, TINY, Data, Model
 
 
 @compiled
@@ -81,6 +81,17 @@ def count_cases(neighbors, n_parents):
         for s in range(neighbors.n[i]):
             n[neighbors.parent[i, s]] += 1
     return n
+
+
+@compiled
+def log_prior_kappa(neighbors, tau, sigma3, log_beta, log):
+    """log[i, 0]: the sum over the neighbors of case i of log Beta(kappa; tau, sigma3); see `model.log_beta_density`."""
+    for i in range(neighbors.n.shape[0]):
+        log[i, 0] = 0.0
+        for s in range(neighbors.n[i]):
+            kappa = neighbors.kappa[i, s]
+            log[i, 0] += (tau - 1.0) * math.log(max(kappa, TINY)) + (sigma3 - 1.0) * math.log(max(1.0 - kappa, EPSILON))
+            log[i, 0] -= log_beta
 
 
 @compiled

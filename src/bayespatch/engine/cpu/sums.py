@@ -360,8 +360,11 @@ def redraw_by_settings(
 
 
 @compiled
-def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, feature_0, first, last):
-    """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
+def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, log_ratio, feature_0, first, last):
+    """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out.
+
+    `numbers` (N,): what the cases are numbered in the whole data, to which their streams belong.
+    """
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
     rng, reciprocal, factors, polynomials, _, _, steps, columns, rows, products, likelihood, _ = sums
@@ -379,12 +382,12 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
             j = feature_0 + r
             log_ratio[i, r] = log_ratio_by_settings(
                 c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
-                steps, columns, rows, products, likelihood, rng, i, j, n, key_of(key_of(key, j), i),
+                steps, columns, rows, products, likelihood, rng, i, j, n, key_of(key_of(key, j), numbers[i]),
             )  # fmt: skip
 
 
 @compiled
-def redraw_features(c, tables, importance, neighbors, sums, key, features, first, last):
+def redraw_features(c, tables, importance, neighbors, sums, numbers, key, features, first, last):
     """w_i:j of the given features afresh, for cases first..last-1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
@@ -394,7 +397,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
         if n == 0:
             continue
         for j in features:
-            case_key = key_of(key_of(key, j), i)
+            case_key = key_of(key_of(key, j), numbers[i])
             if c.kind == 1:
                 open_stream(rng, case_key)
                 redraw_by_counts(

@@ -38,7 +38,7 @@ from bayespatch.engine.importance import N_TURNS, draw_prior, log_prior, logit_i
 from bayespatch.engine.quadrature import Nodes, make_nodes
 from bayespatch.engine.streams import CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.engine.votes import PARENT_MISSING
-from bayespatch.model import Data, Latent, Model, feature_constants
+from bayespatch.model import Data, Latent, Model, feature_constants, log_beta_density
 
 DIGITS = 30.0  # decimal digits of range that a product in single precision may use of its 38
 
@@ -85,7 +85,9 @@ class CudaEngine(Engine):
         self.nodes: dict[int, Nodes] = {}  # by the capacity of the lists
 
     @classmethod
-    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
+    def for_chains(
+        cls, n_chains: int, data: Data, model: Model, n_threads: int = 1, scheduler: str | None = None
+    ) -> list[Engine]:
         """One engine for all chains: they read the same tables."""
         return [cls(data, model, n_threads)] * n_chains
 
@@ -299,13 +301,14 @@ class CudaEngine(Engine):
         weights, stream = state.weights, state.stream
         logit_q = layout.from_device(weights.logit_q, stream)
         n = layout.from_device(state.entries.n, stream)
-        kappa = np.zeros(0)
+        log_kappa = 0.0
         if self.constants.kind == 3:
             rows = layout.from_device(state.entries.kappa, stream)
-            kappa = rows[np.arange(rows.shape[1]) < n[:, None]]
+            used = rows[np.arange(rows.shape[1]) < n[:, None]]
+            log_kappa = log_beta_density(used, self.model.hyper.tau, self.model.hyper.sigma3)
         log = log_prior(
             self.data, self.model, logit_q, layout.from_device(weights.n_neighbors, stream).astype(np.int64),
-            layout.from_device(weights.n_on, stream).astype(np.int64), kappa,
+            layout.from_device(weights.n_on, stream).astype(np.int64), log_kappa,
         )  # fmt: skip
         q_tilde = expit(layout.from_device(weights.logits, stream))
         return Observation(expit(logit_q), q_tilde, n, votes, float(log_likelihood.sum()) + log)

@@ -1,0 +1,45 @@
+"""Sums over cases that come out the same, bit for bit, wherever the cases lie.
+
+Floating-point sums depend on their order. So the cases are divided into `N_BLOCKS` blocks, by their number in the whole
+data alone; each block is summed from its first case to its last, and then the blocks, from the first to the last. A
+part of the data that consists of whole blocks needs to send only their sums, so many whatever the number of cases.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.engine.compiling import compiled
+
+N_BLOCKS = 256
+
+
+def block_edges(n_cases: int) -> NDArray[np.int64]:
+    """(N_BLOCKS + 1,): block k is cases edges[k]..edges[k+1]-1; it may be empty.
+
+    >>> block_edges(512)[:4].tolist()
+    [0, 2, 4, 6]
+    """
+    return np.arange(N_BLOCKS + 1, dtype=np.int64) * n_cases // N_BLOCKS
+
+
+@compiled
+def sum_blocks(values, edges):
+    """The sums of `values` (N, F) over the cases of each block, (blocks, F)."""
+    sums = np.zeros((edges.shape[0] - 1, values.shape[1]))
+    for k in range(edges.shape[0] - 1):
+        for i in range(edges[k], edges[k + 1]):
+            for r in range(values.shape[1]):
+                sums[k, r] += values[i, r]
+    return sums
+
+
+@compiled
+def sum_of_blocks(sums):
+    """The sum (F,) over all blocks of their sums (N_BLOCKS, F)."""
+    total = np.zeros(sums.shape[1])
+    for k in range(sums.shape[0]):
+        for r in range(sums.shape[1]):
+            total[r] += sums[k, r]
+    return total
