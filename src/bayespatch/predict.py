@@ -54,6 +54,7 @@ CASES_PER_THREAD = 8  # fewer are not worth a thread
 BLANK_ERROR = 0.002  # of the votes on a case of which nothing is known
 MAX_REVIEWED = 5000  # past cases that are predicted by the others
 MANY_NEIGHBORS = 12.0  # expected: then asking each parent in turn is cheaper than asking each neighbor
+CASES_PER_PART = 512  # for workers: a second or so each, and less than a megabyte
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
 BATCH = 4096  # cases at a time, at most;
 BATCH_ON_GPU = 2**16  # many, to keep it busy; and
@@ -237,6 +238,7 @@ def predict_batches(
     max_passes: int = MAX_PASSES,
     n_threads: int = 1,
     engine: str = "cpu",
+    scheduler: str | None = None,
 ) -> Iterator[Prediction]:
     """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
 
@@ -262,12 +264,18 @@ def predict_batches(
         Threads; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
         What finds the neighbors; "auto" takes a GPU where there is one and the cases are many.
+    scheduler : str, optional
+        The address of a Dask scheduler: its workers predict, with the CPU's kernels, and the result is the same.
 
     Yields
     ------
     Prediction
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
+    if scheduler is not None and len(data.x) > CASES_PER_PART:
+        settings = dict(detail=detail, calibration=calibration, error=error, max_passes=max_passes)
+        yield from _predict_on_workers(posterior, data, excluded, settings, scheduler)
+        return
     n_parents, n_features = data.x_parents.shape
     name = chosen_engine(check_choice("engine", engine, PREDICTING), data)
     rounds = Rounds.of(posterior, max_passes)
@@ -302,6 +310,47 @@ def predict_batches(
             # The votes on a case of which nothing is known are known exactly: no noise moves it off the base rates.
             found.votes_by_batch[blank] = blank_votes(posterior, data)
         yield found
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """The draws of a posterior, and nothing else of it: what workers need."""
+
+    model: Model
+    seed: int
+    q: NDArray[np.float64]
+    q_tilde: NDArray[Any]
+    n_chains: int
+    n_draws: int
+
+
+def _predict_on_workers(
+    posterior: Importances,
+    data: Data,
+    excluded: NDArray[np.bool_] | None,
+    settings: dict[str, Any],
+    scheduler: str,
+) -> Iterator[Prediction]:
+    """`predict_batches`, in parts of `CASES_PER_PART` on the workers of a Dask cluster."""
+    from bayespatch.engine.dask import over_workers
+
+    drawn = _Drawn(*(getattr(posterior, name) for name in _Drawn.__dataclass_fields__))
+    nobody = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
+
+    def parts() -> Iterator[tuple[Any, ...]]:
+        for first in range(0, len(data.x), CASES_PER_PART):
+            rows = slice(first, first + CASES_PER_PART)
+            yield data.x[rows], data.y[rows], data.own_parent[rows], None if excluded is None else excluded[rows]
+
+    yield from over_workers(_predict_part, (drawn, nobody, settings), parts(), scheduler)
+
+
+def _predict_part(shared: tuple[_Drawn, Data, dict[str, Any]], part: tuple[Any, ...], n_threads: int) -> Prediction:
+    """On a worker: the predictions of some cases."""
+    drawn, nobody, settings = shared
+    x, y, own_parent, excluded = part
+    data = nobody._replace(x=x, y=y, own_parent=own_parent)
+    return predict_cases(drawn, data, excluded=excluded, n_threads=n_threads, **settings)
 
 
 def predict_cases(posterior: Importances, data: Data, **settings: Any) -> Prediction:
@@ -589,6 +638,7 @@ def review_cases(
     max_passes: int = 1,
     n_threads: int = 1,
     engine: str = "cpu",
+    scheduler: str | None = None,
 ) -> tuple[Review, NDArray[np.float64]]:
     """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
@@ -600,7 +650,7 @@ def review_cases(
         The rows of the training table and its parents; `past.own_parent` says which parent a row is.
     most : int
         How many, at most.
-    error, max_passes, n_threads, engine
+    error, max_passes, n_threads, engine, scheduler
         As in `predict_batches`; the error is that of the votes.
 
     Returns
@@ -610,7 +660,8 @@ def review_cases(
         Their votes in each batch of each chain.
     """
     chosen, hidden = cases_to_review(past, most)
-    seen = predict_cases(posterior, hidden, error=error, max_passes=max_passes, n_threads=n_threads, engine=engine)
+    how = dict(error=error, max_passes=max_passes, n_threads=n_threads, engine=engine, scheduler=scheduler)
+    seen = predict_cases(posterior, hidden, **how)
     by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
     return Review(chosen, seen.mean_votes(), seen.familiarity), by_chain
 
@@ -689,6 +740,8 @@ def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: i
     )
     seed = (posterior.seed + 1) % MAX_SEED  # where the chains begin must not depend on the numbers that they will draw
     settings = posterior.settings._replace(seed=seed)
+    if settings.engine == "dask":  # the same draws, and no workers to wait for
+        settings = settings._replace(engine="cpu")
     return run_chains(
         together,
         posterior.model,

@@ -52,7 +52,7 @@ def check_scheduler(scheduler: object, engine: str) -> str | None:
     if not isinstance(scheduler, str) or not scheduler:
         raise ValueError(f"scheduler={scheduler!r} is not an address; pass one such as 'tcp://10.0.0.1:8786', or None")
     if engine != "dask":
-        raise ValueError(f"scheduler={scheduler!r} is for engine='dask' and engine is {engine!r}; leave one of them out")
+        raise ValueError(f"scheduler={scheduler!r} is for engine='dask', not {engine!r}; pass that, or no scheduler")
     return scheduler
 
 

@@ -78,7 +78,7 @@ class Engine(ABC):
         """
         return [cls(data, model, n_threads) for _ in range(n_chains)]
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (most engines hold nothing)
         """Give back what the engine holds outside of this process, if anything."""
 
     @classmethod

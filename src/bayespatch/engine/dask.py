@@ -1,11 +1,12 @@
 """The engine for many machines: cases spread over Dask workers, each running the CPU engine on its part.
 
-This process keeps q, q-tilde and the step sizes of every chain and decides on every move; a worker keeps a *shard*, some
-of the fixed blocks of cases (``blocks.py``) with their neighbors. In a sweep go out q-tilde (S, P) and what is proposed,
-and come back how many cases of the shard each parent is a neighbor of and with which features on, (S,) and (S, P), and
-the log ratios of the proposals, (blocks, P). None of this depends on the number of cases. Counts are integers and log
-ratios are added in the order of the blocks, so the draws are those of engine "cpu", bit for bit, however many workers
-there are. (Between processors of different make the last bit of a logarithm may differ, and then the draws do.)
+This process keeps q, q-tilde and the step sizes of every chain and decides on every move; a worker keeps a *shard*,
+some of the fixed blocks of cases (``blocks.py``) with their neighbors. In a sweep go out q-tilde (S, P) and what is
+proposed, and come back how many cases of the shard each parent is a neighbor of and with which features on, (S,) and
+(S, P), and the log ratios of the proposals, (blocks, P). None of this depends on the number of cases. Counts are
+integers and log ratios are added in the order of the blocks, so the draws are those of engine "cpu", bit for bit,
+however many workers there are. (Between processors of different make the last bit of a logarithm may differ, and then
+the draws do.)
 
 What a worker holds can be computed again: its part of the data, its neighbors as they were at some sweep (a
 *snapshot*), and all commands since. So where a worker dies its shards are rebuilt elsewhere and the run goes on.
@@ -16,10 +17,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +39,7 @@ from bayespatch.engine.importance import log_prior
 from bayespatch.model import Data, Latent, Model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 POLL_SECONDS = 1.0  # how soon a dead worker is noticed
 REPLACEMENT_SECONDS = 10.0  # how long a shard waits for a new worker before it moves in with another shard
@@ -49,7 +53,7 @@ Command = tuple[str, tuple[Any, ...]]  # a method of `ShardChain` and its argume
 INSTALL = 'engine="dask" needs dask and distributed: pip install "bayespatch[dask]"'
 
 
-class Lost(Exception):  # noqa: N818  (nobody sees it)
+class Lost(Exception):
     """A worker does not hold the chain that a command is for, or not in the state that the command is for."""
 
 
@@ -114,42 +118,53 @@ class ShardChain:
         return answer
 
     def set_logit_q(self, logit_q: NDArray[np.float64]) -> None:
+        """logit q (P,)."""
         self.state.logit_q = logit_q
 
     def set_logit_q_tilde(self, logit_q_tilde: NDArray[np.float64]) -> None:
+        """logit q-tilde (S, P)."""
         self.state.logit_q_tilde = logit_q_tilde
 
     def update_cases(self, key: np.uint64) -> None:
+        """z, w and kappa given q-tilde."""
         self.engine.update_cases(self.state, key)
 
     def prepare_comparison(self) -> None:
+        """The present importances, before the first comparison of a joint update of q."""
         self.used = self.engine.count_cases(self.state)
         self.engine.prepare_comparison(self.state)
 
     def compare_importance(
         self, key: np.uint64, logit_q_new: NDArray[np.float64], first: int, last: int
     ) -> NDArray[np.float64]:
+        """The log ratios of features first..last-1, summed over each block."""
         # Only parents that are neighbors here are needed here; the others' prior ratio is the caller's business.
         self.engine.carry_along(self.state, logit_q_new, self.used, first, last)
         return self.engine.compare_importance(self.state, key, logit_q_new, first, last)
 
     def accept_importance(self, key: np.uint64, features: NDArray[np.int64]) -> None:
+        """The proposed importances of these features, and their w redrawn."""
         self.engine.accept_importance(self.state, key, features)
 
     def count_cases(self) -> NDArray[np.int32]:
+        """n_b (S,) in this shard."""
         return self.engine.count_cases(self.state).astype(np.int32)
 
     def count_neighbors(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """n_b (S,) and s_bj (S, P) in this shard."""
         n_neighbors, n_on = self.engine.count_neighbors(self.state)
         return n_neighbors.astype(np.int32), n_on.astype(np.int32)
 
     def summarise(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Vote shares and log likelihood of the cases."""
         return self.engine.summarise(self.state)
 
     def observe(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], Packed]:
+        """What is kept of a draw: votes, sums of each block, counts, neighbors."""
         return *self.engine.summarise_blocks(self.state), *self.count_neighbors(), self.pack()
 
     def pack(self) -> Packed:
+        """The neighbors."""
         return Packed.of(self.state.neighbors, self.engine.model.kind == "III")
 
 
@@ -237,10 +252,6 @@ class Spread:
     """The workers, and which of them holds which shard."""
 
     def __init__(self, data: Data, model: Model, n_workers: int, scheduler: str | None, n_shards: int | None) -> None:
-        try:
-            from distributed import Client, LocalCluster
-        except ImportError as error:
-            raise ImportError(INSTALL) from error
         self.data, self.model, self.token = data, model, uuid.uuid4().hex
         self.cluster: Any = None
         self.lock = threading.Lock()
@@ -248,27 +259,16 @@ class Spread:
         self.bytes_sent = 0  # of arrays in commands, to all workers together
         self.bytes_received = 0  # of arrays in answers
         if scheduler is None:
-            try:
-                self.cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
-            except RuntimeError as error:
-                raise RuntimeError(
-                    "the workers did not start; a script that starts them keeps its own work under "
-                    'if __name__ == "__main__":, since every worker imports the script'
-                ) from error
-        try:
-            self.client: Any = Client(self.cluster if scheduler is None else scheduler, set_as_default=False)
-        except OSError as error:
-            raise ConnectionError(
-                f"no Dask scheduler answers at scheduler={scheduler!r} ({error}); start one with `dask scheduler`, "
-                f"or leave scheduler out to use this machine alone"
-            ) from error
+            self.cluster = local_cluster(n_workers)
+            scheduler = str(self.cluster.scheduler_address)
+        self.client = connected(scheduler)
         try:
             workers = self._workers_at_start()
             self.shards = shards_of(len(data.x), list(workers.values()) if n_shards is None else [1] * n_shards)
             addresses = list(workers)
             self.address = [addresses[k % len(addresses)] for k in range(len(self.shards))]
             self.parts = [self._send_part(shard) for shard in self.shards]
-            self.pool = ThreadPoolExecutor(thread_name_prefix="bayespatch-dask", max_workers=256)
+            self.pool = ThreadPoolExecutor(thread_name_prefix="dask-answers", max_workers=256)
         except BaseException:
             self._disconnect()
             raise
@@ -336,7 +336,8 @@ class Spread:
         job = self.pool.submit(self.client.gather, futures, errors="skip")
         while True:
             try:
-                return dict(job.result(timeout=POLL_SECONDS))
+                found = job.result(timeout=POLL_SECONDS)  # None for what failed; every command that is asked answers
+                return {number: answer for number, answer in found.items() if answer is not None}
             except NotYet:
                 alive = self.client.nthreads()
                 for future, address in sent.values():
@@ -383,10 +384,8 @@ class Spread:
             return
         self.pool.shutdown(wait=False, cancel_futures=True)
         if self.cluster is None:
-            try:
+            with suppress(OSError):  # where the scheduler is gone, the workers are too
                 self.client.run(_drop, self.token, on_error="ignore")
-            except OSError:
-                pass  # the scheduler is gone, and with it the workers
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -395,6 +394,21 @@ class Spread:
         self.client = None
         if self.cluster is not None:
             self.cluster.close()
+
+
+def local_cluster(n_workers: int) -> Any:
+    """Workers on this machine, of one thread each."""
+    try:
+        from distributed import LocalCluster
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    try:
+        return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    except RuntimeError as error:
+        raise RuntimeError(
+            "the workers did not start; a script that starts them keeps its own work under "
+            'if __name__ == "__main__":, since every worker imports the script'
+        ) from error
 
 
 def shards_of(n_cases: int, shares: list[int]) -> list[Shard]:
@@ -408,7 +422,7 @@ def shards_of(n_cases: int, shares: list[int]) -> list[Shard]:
     bounds = [0, *(int(end) for end in np.unique(ends[ends > 0]))]
     return [
         Shard(number, int(edges[lo]), edges[lo : hi + 1] - edges[lo], STAMP)
-        for number, (lo, hi) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+        for number, (lo, hi) in enumerate(pairwise(bounds))
     ]
 
 
@@ -629,5 +643,48 @@ class DaskEngine(CpuEngine):
 
 
 def _summed(counts: list[tuple[NDArray[np.int32], NDArray[np.int32]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    n_neighbors, n_on = (np.sum(parts, axis=0, dtype=np.int64) for parts in zip(*counts, strict=True))
+    n_neighbors, n_on = (np.asarray(np.sum(parts, axis=0), np.int64) for parts in zip(*counts, strict=True))
     return n_neighbors, n_on
+
+
+# Work of which no part needs another
+
+
+def over_workers(
+    function: Callable[[Any, Any, int], Any], shared: Any, parts: Iterable[Any], scheduler: str
+) -> Iterator[Any]:
+    """function(shared, part, n_threads) for every part, on the workers at `scheduler`; results in the order of parts.
+
+    No more parts are under way than twice the workers, so that results which nobody has asked for yet do not pile up.
+    """
+    client = connected(scheduler)
+    try:
+        held = client.scatter(shared, broadcast=True, hash=False)
+        waiting: deque[Any] = deque()
+        for part in parts:
+            waiting.append(client.submit(_apply, function, held, part, pure=False))
+            if len(waiting) >= 2 * max(1, len(client.nthreads())):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        client.close()
+
+
+def _apply(function: Callable[[Any, Any, int], Any], shared: Any, part: Any) -> Any:
+    return function(shared, part, 1)  # as many parts at once as the worker has threads
+
+
+def connected(scheduler: str) -> Any:
+    """A connection to the scheduler."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    try:
+        return Client(scheduler, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at scheduler={scheduler!r} ({error}); start one with `dask scheduler`, or "
+            f"leave scheduler out to use this machine alone"
+        ) from error

@@ -44,7 +44,7 @@ from bayespatch.predict import (
     sample_together,
 )
 from bayespatch.progress import Report, progress_meter
-from bayespatch.sample import ENGINES, available_cores, check_size, chosen_engine, run_chains
+from bayespatch.sample import ENGINES, available_cores, check_scheduler, check_size, chosen_engine, run_chains
 from bayespatch.storage import Storable
 from bayespatch.tune import Tuning, base_rates, constants, tune
 
@@ -85,6 +85,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     missing: str
     transductive: bool
     engine: str
+    scheduler: str | None
     n_jobs: int | None
     warm_start: bool
     random_state: Any
@@ -152,6 +153,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         if self.transductive:
             check_sweeps(self.warmup, self.draws, self.thin)
         check_choice("engine", self.engine, ("auto", *ENGINES))
+        check_scheduler(self.scheduler, self.engine)
         if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
             raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
         check_choice("importances", self.importances, ("predictive", "joint"))
@@ -262,6 +264,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             begin=begin,
             predictive=predictive,
             checkpoint=self.checkpoint,
+            scheduler=self.scheduler,
         )
         everyone = _past(encoded.x, y, parents, np.arange(len(encoded.x)), schema, n_classes)
         return {
@@ -313,7 +316,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        review, by_chain = review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())
+        review, by_chain = review_cases(
+            posterior, past, n_threads=n_threads, engine=self._predicting(), scheduler=self.scheduler
+        )
         known = past.y[review.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
@@ -384,6 +389,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             error=self.error / precedents,
             n_threads=self._n_threads(),
             engine=self._predicting(),
+            scheduler=self.scheduler,
         ):
             errors = precedents * self.calibration_.error(part.votes_by_batch)
             worst, n_short = max(worst, float(errors.max(initial=0.0))), n_short + int((errors > self.error).sum())
@@ -398,8 +404,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             )
 
     def _predicting(self) -> str:
-        """The engine for new cases: the paper's own sampler only knows how to sample all together."""
-        return "cpu" if self.engine == "paper" else self.engine
+        """The engine for new cases: the paper's own sampler only knows how to sample all together, and workers are
+        asked through `scheduler`.
+        """
+        return "cpu" if self.engine in ("paper", "dask") else self.engine
 
     def _cases_of(self, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
         """The rows of a table as new cases, and the posterior under which they are to be looked at."""

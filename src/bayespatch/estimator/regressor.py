@@ -80,6 +80,9 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
     engine : str
         "auto" or the name of an engine.
+    scheduler : str, optional
+        With engine "dask": the address of a Dask scheduler whose workers sample and predict. None starts `n_jobs`
+        workers on this machine to sample, and predicts without them.
     chains, draws, warmup, thin : int
         Chains, draws that are kept of each (of all importances, for predictions), sweeps before the first, and sweeps
         for each.
@@ -153,6 +156,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         missing: str = "auto",
         transductive: bool = False,
         engine: str = "auto",
+        scheduler: str | None = None,
         chains: int = 4,
         draws: int = 100,
         warmup: int = 20,
@@ -181,6 +185,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.missing = missing
         self.transductive = transductive
         self.engine = engine
+        self.scheduler = scheduler
         self.chains = chains
         self.draws = draws
         self.warmup = warmup

@@ -7,7 +7,8 @@ is. Rules for what JSON has no word for:
 - a function that watches the progress is stored as False, and a random generator as None: a loaded model predicts as
   before, but a refit is seeded anew;
 - a classifier of the user's own as second opinion is stored as None; what it has learned is stored where it is linear;
-- the folder of a checkpoint is stored as None: it is of the machine where the fit was made, and of that fit;
+- the folder of a checkpoint and the address of a scheduler are stored as None: they are of the place where the fit was
+  made, and of that fit;
 - anything else is refused.
 """
 
@@ -45,7 +46,7 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
             value = False
         seeds_anew = name == "random_state" and isinstance(value, np.random.RandomState | np.random.Generator)
         own_opinion = name == "second_opinion" and hasattr(value, "fit")
-        if seeds_anew or own_opinion or name == "checkpoint":
+        if seeds_anew or own_opinion or name in ("checkpoint", "scheduler"):
             value = None
         try:
             found[name] = plain(value)
