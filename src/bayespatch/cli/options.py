@@ -90,7 +90,7 @@ Categorical = Annotated[
 MissingRule = Annotated[
     Missing,
     typer.Option(
-        help="Missing values: one more value (category), left out of comparisons (ignore), or refused (error).",
+        help="Missing values: one more value (category), left out of comparisons (ignore), by evidence (auto), or refused.",
         rich_help_panel=_TABLE,
     ),
 ]
