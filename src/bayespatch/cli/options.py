@@ -90,7 +90,7 @@ Categorical = Annotated[
 MissingRule = Annotated[
     Missing,
     typer.Option(
-        help="Missing values: one more value (category), not compared (ignore), by evidence (auto), or refused (error).",
+        help="Missing values: one more value (category), not compared (ignore), by evidence (auto), refused (error).",
         rich_help_panel=_TABLE,
     ),
 ]
