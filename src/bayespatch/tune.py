@@ -4,6 +4,9 @@ Ways of coding a table are compared by their *evidence*: the logarithm of the in
 leave-one-out predictive likelihood over the importances (`importances`), by Laplace's approximation at the mode. It is
 computed, not drawn: the choice does not depend on a seed.
 
+Where a table is too large for everybody to be a parent, ways of choosing parents (`parents`) are compared in the same
+manner, by their evidence on the same cases.
+
 The other constants are fixed. A case is expected to have `N_NEIGHBORS` neighbors; leave-one-out scores given
 importances that were learned from the same table prefer fewer neighbors than new cases do, so they do not choose.
 """
@@ -11,6 +14,7 @@ importances that were learned from the same table prefer fewer neighbors than ne
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -117,6 +121,8 @@ def tune(
     base: NDArray[np.float64],
     class_weight: NDArray[np.float64] | None = None,
     report: Callable[[int], object] = lambda done: None,
+    given: Hyperparameters | None = None,
+    n_threads: int = 1,
 ) -> tuple[Tuning, LeaveOneOut, Shape]:
     """Choose a coding by its evidence.
 
@@ -132,6 +138,10 @@ def tune(
         How much a case of each class counts.
     report : callable
         Told how many of the codings are done.
+    given : Hyperparameters, optional
+        The constants, where they are not those of `constants`.
+    n_threads : int
+        Codings are tried side by side; the result does not depend on how many.
 
     Returns
     -------
@@ -152,15 +162,19 @@ def tune(
     'as it is'
     """
     trials, found = [], {}
-    for name, data in codings.items():
-        hyper = constants(data, base)
+
+    def tried(data: Data) -> tuple[Hyperparameters, LeaveOneOut, Shape]:
+        hyper = constants(data, base) if given is None else given
         density = LeaveOneOut(data, replace(model, hyper=hyper), base, class_weight)
-        shape = density.shape()
-        _, log_determinant = np.linalg.slogdet(shape.factor)
-        evidence = shape.log_density + log_determinant + 0.5 * len(shape.mode) * np.log(2.0 * np.pi)
-        trials.append(Trial(name, float(evidence) / len(density.pairs.y)))
-        found[name] = hyper, density, shape
-        report(len(trials))
+        return hyper, density, density.shape()
+
+    with ThreadPoolExecutor(max(1, min(n_threads, len(codings)))) as pool:
+        for name, (hyper, density, shape) in zip(codings, pool.map(tried, codings.values()), strict=True):
+            _, log_determinant = np.linalg.slogdet(shape.factor)
+            evidence = shape.log_density + log_determinant + 0.5 * len(shape.mode) * np.log(2.0 * np.pi)
+            trials.append(Trial(name, float(evidence) / len(density.pairs.y)))
+            found[name] = hyper, density, shape
+            report(len(trials))
     best = max(trials, key=lambda trial: trial.evidence).coding
     hyper, density, shape = found[best]
     return Tuning(best, hyper, tuple(trials)), density, shape
