@@ -39,7 +39,7 @@ class Trial(NamedTuple):
     coding : str
         How columns of numbers were compared.
     evidence : float
-        Log evidence per past case; the higher the better.
+        Log evidence per past case, prior odds aside; the higher the better.
     """
 
     coding: str
@@ -121,6 +121,7 @@ def tune(
     base: NDArray[np.float64],
     class_weight: NDArray[np.float64] | None = None,
     report: Callable[[int], object] = lambda done: None,
+    log_prior: Mapping[str, float] | None = None,
     given: Hyperparameters | None = None,
     n_threads: int = 1,
 ) -> tuple[Tuning, LeaveOneOut, Shape]:
@@ -138,6 +139,8 @@ def tune(
         How much a case of each class counts.
     report : callable
         Told how many of the codings are done.
+    log_prior : dict of floats, optional
+        Log prior odds of codings; 0 where nothing is said.
     given : Hyperparameters, optional
         The constants, where they are not those of `constants`.
     n_threads : int
@@ -161,7 +164,7 @@ def tune(
     >>> tuning.coding
     'as it is'
     """
-    trials, found = [], {}
+    trials, found, odds = [], {}, {}
 
     def tried(data: Data) -> tuple[Hyperparameters, LeaveOneOut, Shape]:
         hyper = constants(data, base) if given is None else given
@@ -174,7 +177,8 @@ def tune(
             evidence = shape.log_density + log_determinant + 0.5 * len(shape.mode) * np.log(2.0 * np.pi)
             trials.append(Trial(name, float(evidence) / len(density.pairs.y)))
             found[name] = hyper, density, shape
+            odds[name] = float(evidence) + (log_prior or {}).get(name, 0.0)
             report(len(trials))
-    best = max(trials, key=lambda trial: trial.evidence).coding
+    best = max(odds, key=lambda name: odds[name])
     hyper, density, shape = found[best]
     return Tuning(best, hyper, tuple(trials)), density, shape

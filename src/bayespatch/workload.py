@@ -20,18 +20,20 @@ from bayespatch.posterior import Settings
 from bayespatch.sample import load_engine
 
 # Seconds of one thread on the machine of the measurements, where `probe` took PROBE_SECONDS
-PROBE_SECONDS = 0.0021
-CODING = 2.2e-7  # for each value of the table, and coding
-EVALUATION = 2.6e-9  # of the leave-one-out score and its gradient, for each pair of values that are compared
-SWEEP = 1.15e-9  # for each pair of values that are compared
-REVIEW = 6.0e-7  # for each pair of a past case that is predicted and a parent, and one tenth of that for each feature
-OPINION = 1.5e-7  # for each row and square of the number of features
+PROBE_SECONDS = 1.7e-4
+CODING = 6.0e-7  # for each value of the table, and coding
+SCORE = 6.3e-10  # of the leave-one-out score and its gradient, for each pair of values that are compared
+STEP, STEP_PAIR, STEP_VALUE = 4e-4, 5e-9, 3e-10  # of the importances: each, for each pair of cases, and of values
+SWEEP, SWEEP_VALUE = 1e-3, 1.05e-9  # each, and for each pair of values that are compared
+REVIEW_PAIR, REVIEW_VALUE = 3.0e-6, 2.5e-7  # for each pair of a past case and a parent, and of their values
+MEDOIDS = 1.5e-4  # for each parent and feature
+OPINION, OPINION_VALUE = 0.7, 4.5e-6  # once, and for each value of the table
 
 EVALUATIONS = 50  # of a search for the mode, beside two for each importance
-STEPS_PER_DRAW = 3.5  # of the importances, on average
-EVALUATIONS_PER_STEP = 2.2  # a proposal without a gradient costs less than one with it
+STEPS_PER_DRAW = 6.5  # of the importances, on average: as many as the diagnostics ask for
 MOST_REVIEWED = 5000
-MOST_COMPARED = 1000  # parents that tuning looks at
+MOST_SCORED = 2**25  # values that tuning compares, at most; then with so many parents:
+PARENTS_SCORED = 1000
 
 
 class Work(NamedTuple):
@@ -148,22 +150,26 @@ def estimate_work(
     """
     slower = probe() / PROBE_SECONDS if speed is None else speed
     n_parents = plan.n_parents or n_rows
-    compared = plan.n_judged * min(n_parents, MOST_COMPARED if plan.n_judged < n_rows else n_parents) * n_features
-    compared = min(compared, 2**25)
+    pairs = plan.n_judged * (min(n_parents, PARENTS_SCORED) if chosen else n_parents)
+    if pairs * n_features > MOST_SCORED:
+        pairs = min(plan.n_judged * min(n_parents, PARENTS_SCORED), MOST_SCORED // n_features)
     side_by_side = max(1, min(n_threads, chains))
     seconds = {"reading": CODING * n_codings * n_rows * n_features}
     if predictive:
-        search = (EVALUATIONS + 2 * (n_features + 1)) * compared * EVALUATION
+        search = (EVALUATIONS + 2 * (n_features + 1)) * pairs * n_features * SCORE
         seconds["tuning"] = n_codings * search / min(n_threads, n_codings)
         if chosen:
-            seconds["choosing parents"] = 3 * search / min(n_threads, 3)
+            seconds["choosing parents"] = 3 * search / min(n_threads, 3) + MEDOIDS * n_parents * n_features
         steps = chains * (2 * (sweeps - draws) + STEPS_PER_DRAW * draws)
-        seconds["importances"] = steps * EVALUATIONS_PER_STEP * compared * EVALUATION / side_by_side
-    seconds["sampling"] = chains * sweeps * plan.n_cases * n_parents * n_features * SWEEP / side_by_side
+        each = STEP + pairs * (STEP_PAIR + STEP_VALUE * n_features)
+        seconds["importances"] = steps * each / side_by_side
+    values = plan.n_cases * n_parents * n_features
+    seconds["sampling"] = chains * sweeps * (SWEEP + values * SWEEP_VALUE) / side_by_side
     reviewed = min(n_rows, MOST_REVIEWED)
-    seconds["leave-one-out"] = reviewed * n_parents * (REVIEW + 0.1 * REVIEW * n_features) / n_threads
+    seconds["leave-one-out"] = reviewed * n_parents * (REVIEW_PAIR + REVIEW_VALUE * n_features) / n_threads
     if second_opinion:
-        seconds["second opinion"] = OPINION * n_rows * n_features**2 * max(1, n_classes - 1)
+        seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features * max(1, n_classes - 1)
+    compared = pairs * n_features
     return Work(
         {phase: slower * time for phase, time in seconds.items()},
         _bytes(n_rows, n_features, n_classes, plan, compared, n_codings, second_opinion, chains, draws, n_threads),
@@ -186,7 +192,8 @@ def _bytes(
     sizes = Sizes(plan.n_cases, plan.n_parents or n_rows, n_features, n_classes)
     settings = Settings("cpu", chains=chains, draws=draws, warmup=0, thin=1, seed=0)
     run = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=n_threads)
-    table = 17 * n_rows * n_features * n_codings
-    tuning = compared * n_codings + 20 * compared / n_features
-    opinion = 8 * n_rows * (8 * n_features + 10 * n_classes) if second_opinion else 0
-    return float(table + max(tuning, compared + run.total, run.draws + run.sums + opinion))
+    # Codes and values of the chosen coding, beside what codings leave behind as they are tried
+    table = 34 * n_rows * n_features
+    tuning = compared * max(n_codings, 3) + 30 * compared / n_features
+    opinion = 8 * n_rows * (10 * n_features + 10 * n_classes) if second_opinion else 0
+    return float(30e6 + table + max(tuning, 3 * compared + run.total, run.draws + run.sums + opinion))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import warnings
 from abc import abstractmethod
@@ -52,6 +53,9 @@ from bayespatch.workload import estimate_work
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
 _SHOWN = 256  # past cases that are predicted between two reports of progress, at least
+# What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
+# tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
+GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
 # Parameters that go by the same name in `Schema.learn`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 
@@ -60,7 +64,7 @@ class _Table(NamedTuple):
     """The training table under one coding."""
 
     schema: Schema
-    encoded: EncodedTable
+    encoded: EncodedTable | None  # of a large table only once the coding is chosen
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
     past: Data
@@ -219,7 +223,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """
         n_threads = self._n_threads()
         tables = self._coded(X, y, n_classes, seed, outcomes)
-        self._announce(tables, n_classes, n_threads)
+        self._announce(tables, len(y), n_classes, n_threads)
         base = base_rates(y, n_classes, class_weight)
         model = Model(cast(Kind, self.model), cast(Likelihood, self.likelihood))
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
@@ -230,10 +234,12 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             tuning, density, shape = self._tuned(pasts, model, base, class_weight, given, report, n_threads)
         table = tables.pop(tuning.coding)
         tables.clear()  # what was not chosen takes memory
-        if table.plan.n_parents is not None:
+        if table.encoded is None:
+            table = table._replace(encoded=table.schema.encode(X))
             found = self._best_parents(table, y, tuning, density, shape, model, base, class_weight, given, seed)
             table, tuning, density, shape = found
         schema, encoded, parents, cases, past = table[:5]
+        assert encoded is not None
         model = replace(model, hyper=tuning.hyper)
         begin = self._beginning(schema, parents)
         settings = Settings(
@@ -246,7 +252,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
             supervised=self.supervised,
             exclude_self=bool(past.own_parent.max() >= 0),
-            missing="ignore" if self.missing == "ignore" else "error",
+            missing="ignore" if schema.missing == "ignore" else "error",
         )
         model = check_model(model.kind, model.likelihood, model.hyper, n_classes, past.x.shape[1])
         check_size(past, model, settings, n_threads, checkpoint=self.checkpoint is not None)
@@ -313,7 +319,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             hyper = constants(pasts[name], base) if given is None else given
             return Tuning(name, hyper, ()), None, None
         if given is None:
-            return tune(pasts, model, base, class_weight, lambda done: report(done, "tuning"), n_threads=n_threads)
+            log_prior = {name: GAPS_LOG_PRIOR for name in pasts if name.endswith(GAPS_COUNT)}
+            return tune(
+                pasts, model, base, class_weight, lambda done: report(done, "tuning"), log_prior, n_threads=n_threads
+            )
         (name,) = pasts
         density = LeaveOneOut(pasts[name], replace(model, hyper=given), base, class_weight)
         return Tuning(name, given, ()), density, density.shape()
@@ -332,6 +341,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         seed: int,
     ) -> tuple[_Table, Tuning, LeaveOneOut | None, Shape | None]:
         """The table with the parents that predict best, among the ways to choose so many of them."""
+        assert table.encoded is not None
         schema, x, judged = table.schema, table.encoded.x, _judged_rows(len(y), table.plan, seed)
         chosen = {"random": Parents(table.parents, table.cases, False)}
         for way in AUTO_WAYS[1:]:
@@ -368,13 +378,13 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         # The density rests on the parents with which the model will work.
         return table, Tuning(tuning.coding, hyper, tuning.trials + trials), density_best, shape_best
 
-    def _announce(self, tables: dict[str, _Table], n_classes: int, n_threads: int) -> None:
+    def _announce(self, tables: dict[str, _Table], n_rows: int, n_classes: int, n_threads: int) -> None:
         """How long it will take, and how much memory, before the work begins."""
         if self.progress is not True:
             return
         table = next(iter(tables.values()))
         work = estimate_work(
-            n_rows=len(table.encoded.x),
+            n_rows=n_rows,
             n_features=len(table.schema.columns),
             n_classes=n_classes,
             plan=Plan(len(table.parents), len(table.cases), len(table.judged.x)),
@@ -446,10 +456,15 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if self.windows is None:
                 tried = self.hyper == "auto" and self.importances == "predictive"
                 codings = CODINGS if tried else {"quantile bins": {}}
+        if self.missing == "auto":
+            wishes["missing"] = "ignore"
+            if self.hyper == "auto" and self.importances == "predictive":
+                counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
+                codings = {**codings, **counted}
         tables: dict[str, _Table] = {}
         for name, coding in codings.items():
             schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
-            if any(schema == table.schema for table in tables.values()):
+            if any(schema.codes_as(table.schema) for table in tables.values()):
                 continue
             encoded = schema.encode(X)
             x = encoded.x
@@ -469,7 +484,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             judged = past
             if plan.n_parents is not None:
                 judged = _past(x, y, _compared(parents), _judged_rows(len(y), plan, seed), schema, n_classes)
-            tables[name] = _Table(schema, encoded, parents, cases, past, judged, plan)
+            kept = encoded if plan.n_parents is None else None
+            tables[name] = _Table(schema, kept, parents, cases, past, judged, plan)
         return tables
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:

@@ -117,8 +117,7 @@ class Counterfactual:
             ]
         said.append(f"The changed case: {words.precedent(after.to_dict())}")
         if after.exemplars:
-            nearest = after.exemplars[0]
-            said.append(f"Its largest precedent: {words.exemplar(after.to_dict()['exemplars'][0])} (#{nearest.id}).")
+            said.append(f"Its largest precedent: {words.exemplar(after.to_dict()['exemplars'][0])}.")
         said.append("This is what the model would say of such a case, not what a treatment would do.")
         return said
 

@@ -63,7 +63,7 @@ def _check_share(name: str, value: Any) -> None:
 _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     "model": lambda name, value: check_choice(name, value, KINDS),
     "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
-    "missing": lambda name, value: check_choice(name, value, ("category", "ignore", "error")),
+    "missing": lambda name, value: check_choice(name, value, ("auto", "category", "ignore", "error")),
     "engine": lambda name, value: check_choice(name, value, ("auto", *ENGINES)),
     "importances": lambda name, value: check_choice(name, value, ("predictive", "joint")),
     "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto",))),
