@@ -23,11 +23,12 @@ from bayespatch.sample import load_engine
 PROBE_SECONDS = 1.7e-4
 CODING = 6.0e-7  # for each value of the table, and coding
 SCORE = 6.3e-10  # of the leave-one-out score and its gradient, for each pair of values that are compared
-STEP, STEP_PAIR, STEP_VALUE = 4e-4, 5e-9, 3e-10  # of the importances: each, for each pair of cases, and of values
+STEP, STEP_PAIR, STEP_VALUE = 1e-3, 5e-9, 3e-10  # of the importances: each, for each pair of cases, and of values
 SWEEP, SWEEP_VALUE = 1e-3, 1.05e-9  # each, and for each pair of values that are compared
 REVIEW_PAIR, REVIEW_VALUE = 3.0e-6, 2.5e-7  # for each pair of a past case and a parent, and of their values
 MEDOIDS = 1.5e-4  # for each parent and feature
-OPINION, OPINION_VALUE = 0.7, 4.5e-6  # once, and for each value of the table
+OPINION, OPINION_VALUE = 1.5, 6e-6  # once, and for each value of the table,
+OPINION_CLASSES = 5e-5  # ... and beyond two classes for each of 20,000 rows' values and each pair of classes
 
 EVALUATIONS = 50  # of a search for the mode, beside two for each importance
 STEPS_PER_DRAW = 6.5  # of the importances, on average: as many as the diagnostics ask for
@@ -168,7 +169,9 @@ def estimate_work(
     reviewed = min(n_rows, MOST_REVIEWED)
     seconds["leave-one-out"] = reviewed * n_parents * (REVIEW_PAIR + REVIEW_VALUE * n_features) / n_threads
     if second_opinion:
-        seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features * max(1, n_classes - 1)
+        seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features
+        if n_classes > 2:  # a block of the second derivatives for each pair of classes
+            seconds["second opinion"] += OPINION_CLASSES * min(n_rows, 20_000) * n_features * n_classes**2
     compared = pairs * n_features
     return Work(
         {phase: slower * time for phase, time in seconds.items()},

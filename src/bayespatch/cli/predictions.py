@@ -32,7 +32,7 @@ def predictions(
         return [{**who, **one} for who, one in zip(ids, found, strict=True)]
     names = [str(label) for label in model.classes_]
     probabilities = model.predict_proba(X)
-    labels = {} if tuple(names) == model.class_names_ else dict(zip(names, model.class_names_, strict=True))
+    labels = dict(zip(names, model.class_names_, strict=True)) if tuple(names) != model.class_names_ else {}
     found = [
         {
             "class": names[row.argmax()],

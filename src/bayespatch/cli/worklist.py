@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayespatch.explain.words import DIFFER, percent
-
 UNDECIDED = 0.65  # a largest probability below this is undecided
 _VALUES = ("range", "unseen", "usual")  # warnings about single values
 
@@ -46,6 +44,8 @@ def _line(why: dict[str, Any], raw: dict[str, str]) -> dict[str, Any]:
 
 def _reasons(why: dict[str, Any]) -> list[str]:
     """Why a case deserves attention, the weightiest first."""
+    from bayespatch.explain.words import DIFFER, percent
+
     said, both = why["prediction"], why["opinions"]
     found = []
     if not why["precedent"]["adequate"]:

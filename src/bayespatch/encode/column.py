@@ -241,6 +241,7 @@ class Column:
         >>> pain.own_value(1), pain.raw_value(1)
         ('asymptomatic', 4)
         """
+        value = float(value)
         if math.isnan(value) or (self.has_window and value == MISSING_NUMBER):
             return None
         if self.is_coded:
