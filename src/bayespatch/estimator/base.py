@@ -471,15 +471,15 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if len(x) < 2:
                 raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
             plan = Plan(None, len(x), len(x))
-            ways, rng = self.parents, np.random.default_rng(seed)
-            if isinstance(ways, str) and ways == "auto":
+            rng = np.random.default_rng(seed)
+            automatic = isinstance(self.parents, str) and self.parents == "auto"
+            if automatic:
                 plan = plan_parents(len(x), x.shape[1], self.n_parents)
-                ways = "all"
             if plan.n_parents is not None:
                 parents, cases, _ = choose_planned(AUTO_WAYS[0], plan, x, y, rng, schema.windows)
             else:
-                n_parents = None if ways == "all" and self.parents == "auto" else self.n_parents
-                parents, cases, _ = choose_parents(ways, x, y, rng, n_parents=n_parents, windows=schema.windows)
+                way, n_parents = ("all", None) if automatic else (self.parents, self.n_parents)
+                parents, cases, _ = choose_parents(way, x, y, rng, n_parents=n_parents, windows=schema.windows)
             past = _past(x, y, parents, cases, schema, n_classes)
             judged = past
             if plan.n_parents is not None:
