@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logit
 
 from bayespatch import importances
-from bayespatch.engine.leave_one_out import predict_each
+from bayespatch.engine.cpu.leave_one_out import predict_each
 from bayespatch.importances import LeaveOneOut, compared_pairs, draw_importances
 from bayespatch.metropolis import Chain
 from bayespatch.model import Data, Hyperparameters, Model

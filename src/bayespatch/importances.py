@@ -6,8 +6,8 @@ A feature matters if it tells who predicts whom. The importances q have the post
 
 a shrinkage prior times the leave-one-out predictive likelihood (not the likelihood of the features, and not a joint
 posterior of features and labels: that one is the paper's, and is what ``sample`` gives). The prediction of case i is
-the model's own where the case has exactly one neighbor, which is known in closed form (``engine/leave_one_out.py``),
-read as a probability by a slope that is learned along (``calibrate``):
+the model's own where the case has exactly one neighbor, which is known in closed form
+(``engine/cpu/leave_one_out.py``), read as a probability by a slope that is learned along (``calibrate``):
 
     log p(y_i = m | ...) = slope log share_im + (1 - slope) log base_m + constant.
 
@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from bayespatch.diagnostics import diagnose_steps
+from bayespatch.engine.base import AGREES, DIFFERS, UNKNOWN, Pairs, predict_each
 from bayespatch.metropolis import Array, Chain, Shape, find_shape
 from bayespatch.model import Data, Model
 from bayespatch.posterior import PredictiveDraws
@@ -105,8 +106,6 @@ class LeaveOneOut:
         log_p, by_slope = np.empty(n), np.empty(n)
         pulls = np.empty((2, n if with_gradient else 0, n_features))
         relative = (differ / agree).astype(np.float32), (1.0 / agree).astype(np.float32)
-        from bayespatch.engine.leave_one_out import predict_each  # loads Numba
-
         predict_each(self.pairs, *relative, slope, log_p, pulls[0], pulls[1], by_slope)
         of_agree, of_differ = (self.r_agree - 1.0) / agree, (self.r_differ - 1.0) / differ  # d log f / dq
         share = expit(np.clip(position[:-1], -_MOST, _MOST))
@@ -129,8 +128,6 @@ class LeaveOneOut:
 
 def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -> Any:
     """The past cases beside their parents, or so many, evenly spread, that memory and time stay within bounds."""
-    from bayespatch.engine.leave_one_out import AGREES, DIFFERS, UNKNOWN, Pairs  # loads Numba
-
     n_cases, n_features = data.x.shape
     n_parents = len(data.x_parents)
     if n_cases * n_parents * n_features > MAX_PAIRS:

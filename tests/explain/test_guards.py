@@ -66,7 +66,9 @@ def test_values_never_seen_are_named():
         why = fitted().explain({**ROW, BAD: "green"})
         gone = fitted().explain({**ROW, "age": None})
     assert f"No past case has {BAD} = green: none can agree with it." in [guard.text for guard in why.guards]
-    assert "age in years is missing, which it is for no past case: none can agree with it." in [g.text for g in gone.guards]
+    assert "age in years is missing, which it is for no past case: none can agree with it." in [
+        g.text for g in gone.guards
+    ]
 
 
 def test_an_unusual_combination_is_named():

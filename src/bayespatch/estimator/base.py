@@ -410,14 +410,14 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        review = self._review(posterior, past, n_threads)
+        review, by_chain = self._review(posterior, past, n_threads)
         known = past.y[review.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
-        return {"review_": review, "calibration_": Calibration.learn(review.votes, known, base, weights, blank)}
+        return {"review_": review, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
 
-    def _review(self, posterior: Posterior, past: Data, n_threads: int) -> Review:
-        """Past cases predicted by the others, with a bar."""
+    def _review(self, posterior: Posterior, past: Data, n_threads: int) -> tuple[Review, NDArray[np.float64]]:
+        """Past cases predicted by the others, with a bar; and the votes on them, (R, chains, batches, M)."""
         rows, hidden = cases_to_review(past)
         parts, size = [], max(_SHOWN, -(-len(rows) // 20))
         with progress_meter(self.progress, "cases")(len(rows)) as report:
@@ -430,7 +430,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 )
             report(len(rows), "leave-one-out")
         found = Prediction.joined(parts)
-        return Review(rows, found.mean_votes(), found.familiarity)
+        by_chain = found.votes_by_batch.reshape(len(rows), posterior.n_chains, -1, past.n_classes)
+        return Review(rows, found.mean_votes(), found.familiarity), by_chain
 
     @abstractmethod
     def _opinion(
