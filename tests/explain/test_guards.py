@@ -76,7 +76,7 @@ def test_an_unusual_combination_is_named():
     assert not why.precedent.adequate
     (text,) = (guard.text for guard in why.guards if guard.kind == "combination")
     least = min((f for f in why.features if f.value != "missing"), key=lambda feature: feature.explained)
-    assert f"{least.name} = {least.value}" in text
+    assert f"{least.called} = {least.value}" in text
     assert "combination" not in kinds(fitted().explain(ROW, quantile=0.01))
 
 
