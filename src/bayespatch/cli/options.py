@@ -147,7 +147,7 @@ Categorical = Annotated[
 MissingRule = Annotated[
     Missing,
     typer.Option(
-        help="Missing values: one more value (category), not compared (ignore), by evidence (auto), or refused (error).",
+        help="Missing values: another value (category), not compared (ignore), by evidence (auto), or refused (error).",
         rich_help_panel=_TABLE,
     ),
 ]
