@@ -54,7 +54,7 @@ def test_where_only_parents_were_reviewed_they_say_what_is_usual():
 def test_a_fit_that_fails_leaves_the_last_one_alone(monkeypatch):
     clf = fit()
     before = clf.predict_proba(X)
-    monkeypatch.setattr(base, "cases_to_review", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(base, "review_cases", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         clf.fit(X.assign(age=1.0), Y)
     np.testing.assert_array_equal(clf.predict_proba(X), before)

@@ -33,15 +33,15 @@ from bayespatch.parents import AUTO_WAYS, COMPARED, Parents, Plan, choose_parent
 from bayespatch.posterior import Posterior, Settings
 from bayespatch.predict import (
     MAX_PASSES,
+    MAX_REVIEWED,
     Detail,
     Neighborhood,
     PrecisionWarning,
     Prediction,
-    Review,
     UnseenValueWarning,
     blank_votes,
-    cases_to_review,
     predict_batches,
+    review_cases,
     sample_together,
 )
 from bayespatch.progress import Report, announce, progress_meter
@@ -52,7 +52,6 @@ from bayespatch.workload import estimate_work
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
-_SHOWN = 256  # past cases that are predicted between two reports of progress, at least
 # What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
 # tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
 GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
@@ -410,28 +409,18 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        review, by_chain = self._review(posterior, past, n_threads)
+        with progress_meter(self.progress, "cases")(min(len(past.x), MAX_REVIEWED)) as report:
+            review, by_chain = review_cases(
+                posterior,
+                past,
+                n_threads=n_threads,
+                engine=self._predicting(),
+                report=lambda done: report(done, "leave-one-out"),
+            )
         known = past.y[review.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
         return {"review_": review, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
-
-    def _review(self, posterior: Posterior, past: Data, n_threads: int) -> tuple[Review, NDArray[np.float64]]:
-        """Past cases predicted by the others, with a bar; and the votes on them, (R, chains, batches, M)."""
-        rows, hidden = cases_to_review(past)
-        parts, size = [], max(_SHOWN, -(-len(rows) // 20))
-        with progress_meter(self.progress, "cases")(len(rows)) as report:
-            for first in range(0, len(rows), size):
-                report(first, "leave-one-out")
-                some = slice(first, first + size)
-                part = hidden._replace(x=hidden.x[some], y=hidden.y[some], own_parent=hidden.own_parent[some])
-                parts += list(
-                    predict_batches(posterior, part, max_passes=1, n_threads=n_threads, engine=self._predicting())
-                )
-            report(len(rows), "leave-one-out")
-        found = Prediction.joined(parts)
-        by_chain = found.votes_by_batch.reshape(len(rows), posterior.n_chains, -1, past.n_classes)
-        return Review(rows, found.mean_votes(), found.familiarity), by_chain
 
     @abstractmethod
     def _opinion(
