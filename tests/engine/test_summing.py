@@ -73,7 +73,7 @@ def redraw(at_hand, sums, bits, j, key):
         open_stream(sums.rng, key)
         summing.redraw_by_nodes(
             c, t.x, t.x_parents, t.feature, at_hand.engine.importance, neighbors.parent[i], bits,
-            sums.place, sums.weight, sums.begin, sums.on, sums.agreeing, sums.chosen, sums.rng, i, j, n,
+            sums.by_feature, sums.begin, *sums.chosen, sums.rng, i, j, n,
         )  # fmt: skip
         return
     summing.redraw_by_settings(

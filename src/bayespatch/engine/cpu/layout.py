@@ -54,11 +54,12 @@ class Sums(NamedTuple):
     rng: NDArray[np.uint64]  # (2,)
     place: NDArray[np.float64]  # (nodes, 2F) Model I: s of every rule (``quadrature.py``), of all features, twice
     weight: NDArray[np.float64]  # (nodes, 2F) Model I: W
+    by_feature: NDArray[np.float64]  # (2, F, nodes) Model I: s and W, the nodes of a feature side by side
     begin: NDArray[np.int64]  # (C+1,) Model I: where the rule for so many neighbors begins
     on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, old and new
     agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
     nodes: NDArray[np.float64]  # (3, 2F) Model I: G and C of a node, and the sum over nodes
-    chosen: NDArray[np.float64]  # (2 nodes + C,) Model I
+    chosen: NDArray[np.float64]  # (3, 2 nodes + C) Model I: G and C of the nodes of a feature, and weights
     steps: NDArray[np.float64]  # (2, max_summed+2, F+1) Models II and III: what each entry adds to each factor
     columns: NDArray[np.float64]  # (2, L) the settings as a table of K x L = 2^max_summed
     rows: NDArray[np.float64]  # (2, K)
@@ -184,11 +185,12 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
         rng=np.zeros(2, np.uint64),
         place=place,
         weight=weight,
+        by_feature=np.stack([place[:, :width].T, weight[:, :width].T]),
         begin=HANDFUL * (rule * (rule + 1) // 2),
         on=np.zeros((len(rule) - 1, 2 * width)),
         agreeing=np.zeros((len(rule) - 1, 2 * width)),
         nodes=np.zeros((3, 2 * width)),
-        chosen=np.zeros(2 * len(place) + capacity),
+        chosen=np.zeros((3, 2 * len(place) + capacity)),
         steps=np.zeros((2, c.max_summed + 2, width + 1)),
         columns=np.zeros((2, n_columns)),
         rows=np.zeros((2, n_rows)),

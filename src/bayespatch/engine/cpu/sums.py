@@ -88,21 +88,23 @@ def log_ratios_by_nodes(
 
 @compiled
 def redraw_by_nodes(
-    c, x, x_parents, feature, importance, parent, bits, place, weight, begin, on, agreeing, chosen, rng, i, j, n
+    c, x, x_parents, feature, importance, parent, bits, by_feature, begin, base, copied, chosen, rng, i, j, n
 ):
     """Model I: w_i:j given z and q~. Choose the node, whether x_ij comes from the base rate or was copied from an
     agreeing neighbor, and from which; the w are independent given these, and the copied one is on.
     """
     s_node, source = 1.0, -1
     if x[i, j] != CASE_MISSING:
+        first, size = begin[n], n_nodes(begin, n)
+        place, weight = by_feature[0, j, first : first + size], by_feature[1, j, first : first + size]
+        weigh_nodes(x, x_parents, feature, importance, parent, place, base, copied, i, j, n)
         total = 0.0
-        for r in range(n_nodes(begin, n)):
-            base, copied = weigh_node(x, x_parents, feature, importance, parent, place[begin[n] + r, j], i, j, n)
-            chosen[2 * r] = weight[begin[n] + r, j] * c.c1 * base
-            chosen[2 * r + 1] = weight[begin[n] + r, j] * c.lam * place[begin[n] + r, j] * copied
+        for r in range(size):
+            chosen[2 * r] = weight[r] * c.c1 * base[r]
+            chosen[2 * r + 1] = weight[r] * c.lam * place[r] * copied[r]
             total += chosen[2 * r] + chosen[2 * r + 1]
-        drawn = pick(chosen, 2 * n_nodes(begin, n), uniform(rng) * total)
-        s_node = place[begin[n] + drawn // 2, j]
+        drawn = pick(chosen, 2 * size, uniform(rng) * total)
+        s_node = place[drawn // 2]
         if drawn % 2 == 1:
             total = 0.0
             for s in range(n):
@@ -119,14 +121,16 @@ def redraw_by_nodes(
 
 
 @inlined
-def weigh_node(x, x_parents, feature, importance, parent, place, i, j, n):
-    """G and C/s of one node and feature."""
-    base, copied = 1.0, 0.0
+def weigh_nodes(x, x_parents, feature, importance, parent, place, base, copied, i, j, n):
+    """G and C/s of all nodes of one feature, side by side (`with_entry`)."""
+    for r in range(place.shape[0]):
+        base[r] = 1.0
+        copied[r] = 0.0
     for s in range(n):
         on = importance[VOTE_ON, parent[s], j]
         agreeing = on if agrees(x, x_parents, feature, i, parent[s], j) else 0.0
-        base, copied = with_entry(base, copied, place - 1.0, on, agreeing)
-    return base, copied
+        for r in range(place.shape[0]):
+            base[r], copied[r] = with_entry(base[r], copied[r], place[r] - 1.0, on, agreeing)
 
 
 @inlined
@@ -359,7 +363,7 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
     """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, place, weight, begin, on, agreeing, nodes, _, steps, columns, rows, products, likelihood = sums
+    rng, place, weight, _, begin, on, agreeing, nodes, _, steps, columns, rows, products, likelihood = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -384,7 +388,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
     """w_i:j of the given features afresh, for cases first..last-1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, place, weight, begin, on, agreeing, _, chosen, steps, columns, rows, products, likelihood = sums
+    rng, _, _, by_feature, begin, _, _, _, chosen, steps, columns, rows, products, likelihood = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -394,8 +398,8 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
             if c.kind == 1:
                 open_stream(rng, case_key)
                 redraw_by_nodes(
-                    c, x, x_parents, feature, importance, parent[i], bits[i], place, weight, begin, on, agreeing,
-                    chosen, rng, i, j, n,
+                    c, x, x_parents, feature, importance, parent[i], bits[i], by_feature, begin, chosen[0], chosen[1],
+                    chosen[2], rng, i, j, n,
                 )  # fmt: skip
             else:
                 redraw_by_settings(
