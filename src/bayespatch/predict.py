@@ -589,7 +589,7 @@ def review_cases(
     max_passes: int = 1,
     n_threads: int = 1,
     engine: str = "cpu",
-) -> Review:
+) -> tuple[Review, NDArray[np.float64]]:
     """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
     Parameters
@@ -602,10 +602,17 @@ def review_cases(
         How many, at most.
     error, max_passes, n_threads, engine
         As in `predict_batches`; the error is that of the votes.
+
+    Returns
+    -------
+    Review
+    array of shape (R, C, B, M)
+        Their votes in each batch of each chain.
     """
     chosen, hidden = cases_to_review(past, most)
     seen = predict_cases(posterior, hidden, error=error, max_passes=max_passes, n_threads=n_threads, engine=engine)
-    return Review(chosen, seen.mean_votes(), seen.familiarity)
+    by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
+    return Review(chosen, seen.mean_votes(), seen.familiarity), by_chain
 
 
 def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:

@@ -40,6 +40,7 @@ class Hyper(StrEnum):
 class Missing(StrEnum):
     """What becomes of missing values."""
 
+    auto = "auto"
     category = "category"
     ignore = "ignore"
     error = "error"
@@ -89,7 +90,7 @@ Categorical = Annotated[
 MissingRule = Annotated[
     Missing,
     typer.Option(
-        help="Missing values: one more value (category), left out of comparisons (ignore), or refused (error).",
+        help="Missing values: one more value (category), not compared (ignore), by evidence (auto), or refused (error).",
         rich_help_panel=_TABLE,
     ),
 ]
