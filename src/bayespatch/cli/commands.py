@@ -5,8 +5,11 @@ from __future__ import annotations
 from bayespatch.cli import casebase
 from bayespatch.cli.app import Group, new_app
 from bayespatch.cli.asking import explain, predict
+from bayespatch.cli.counterfactual import counterfactual
+from bayespatch.cli.describe import describe
 from bayespatch.cli.learning import compare, fit
 from bayespatch.cli.showing import demo, info, report, study
+from bayespatch.cli.what_if import what_if
 from bayespatch.container import package_version
 
 ABOUT = (
@@ -14,7 +17,7 @@ ABOUT = (
     "Try 'bayespatch demo' first."
 )
 
-COMMANDS = (demo, fit, predict, explain, report, info, compare, study)
+COMMANDS = (demo, describe, fit, predict, explain, what_if, counterfactual, report, info, compare, study)
 
 GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}
 

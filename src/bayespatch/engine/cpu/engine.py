@@ -50,6 +50,7 @@ class CpuEngine(Engine):
         # Of a part of the data: the numbers of its cases in the whole, and where in the part the blocks begin.
         self.numbers = np.arange(len(data.x))
         self.edges = block_edges(len(data.x))
+        self.summed_capacity = 0  # length of the lists for which there are sums
         self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # beside the caller's own thread
 
     @classmethod
@@ -142,8 +143,9 @@ class CpuEngine(Engine):
     def prepare_comparison(self, state: CpuState) -> None:
         """The present importances, and room to sum over the neighbors that there are now."""
         capacity = state.neighbors.parent.shape[1]
-        if not self.sums or self.sums[0].reciprocal.shape[0] <= capacity:
+        if capacity > self.summed_capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
+            self.summed_capacity = capacity
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
 
     def move_features(
