@@ -32,6 +32,7 @@ from bayespatch.cli.options import (
     Query,
     Raw,
     Row,
+    Scheduler,
     Top,
     Votes,
     Worklist,
@@ -57,6 +58,7 @@ def predict(
     cases: Cases = None,
     hide_ids: HideIds = False,
     raw: Raw = False,
+    scheduler: Scheduler = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -75,9 +77,12 @@ def predict(
     $ bayespatch predict model.bpatch new.csv --abstain
     $ bayespatch predict model.bpatch new.csv --id patient --worklist --out worklist.csv
     $ zcat new.csv.gz | bayespatch predict model.bpatch -
+    $ bayespatch predict model.bpatch new.parquet --scheduler tcp://10.0.0.1:8786 --out predictions.csv
     """
     check_new(force, out)
     loaded = load_model(model, cases)
+    if scheduler is not None:
+        loaded.set_params(engine="dask", scheduler=scheduler)
     X = _read(loaded, data, query, delimiter, id_column)
     if hide_ids:
         X = X.reset_index(drop=True)

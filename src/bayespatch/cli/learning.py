@@ -43,6 +43,7 @@ from bayespatch.cli.options import (
     ParentsRule,
     Query,
     Regression,
+    Scheduler,
     Seed,
     Target,
     Warmup,
@@ -77,6 +78,7 @@ def fit(
     n_parents: NParents = None,
     hyper: HyperRule = Hyper.auto,
     engine: Engine = "auto",
+    scheduler: Scheduler = None,
     chains: Chains = 4,
     draws: Draws = 100,
     warmup: Warmup = 20,
@@ -101,6 +103,7 @@ def fit(
     $ bayespatch fit stays.parquet --target days --regression --drop admitted
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
     $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
+    $ bayespatch fit registry.parquet --target outcome --engine dask --scheduler tcp://10.0.0.1:8786
     """
     check_new(force, out, cases)
     wishes = _wishes(target, regression, query, delimiter, id_column, drop, keep, age, days, as_of, dictionary)
@@ -117,6 +120,7 @@ def fit(
         n_parents,
         hyper,
         engine,
+        scheduler,
         chains,
         draws,
         warmup,
@@ -155,6 +159,7 @@ def compare(
     n_parents: NParents = None,
     hyper: HyperRule = Hyper.auto,
     engine: Engine = "auto",
+    scheduler: Scheduler = None,
     chains: Chains = 4,
     draws: Draws = 100,
     warmup: Warmup = 20,
@@ -182,6 +187,7 @@ def compare(
         n_parents,
         hyper,
         engine,
+        scheduler,
         chains,
         draws,
         warmup,
@@ -240,6 +246,7 @@ def _settings(
     n_parents: float | None,
     hyper: Hyper,
     engine: str,
+    scheduler: str | None,
     chains: int,
     draws: int,
     warmup: int,
@@ -255,6 +262,7 @@ def _settings(
         "n_parents": int(n_parents) if n_parents is not None and n_parents >= 1 else n_parents,
         "hyper": hyper,
         "engine": engine,
+        "scheduler": scheduler,
         "chains": chains,
         "draws": draws,
         "warmup": warmup,

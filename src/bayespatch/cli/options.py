@@ -179,7 +179,18 @@ HyperRule = Annotated[
     ),
 ]
 Engine = Annotated[
-    str, typer.Option(help="What samples: auto, cpu, paper or another engine.", rich_help_panel=_RUN, metavar="NAME")
+    str,
+    typer.Option(help="What samples: auto, cpu, cuda, dask or paper.", rich_help_panel=_RUN, metavar="NAME"),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="The address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers do the work (to fit, with "
+        "--engine dask).",
+        rich_help_panel=_RUN,
+        metavar="ADDRESS",
+        show_default=False,
+    ),
 ]
 Chains = Annotated[int, typer.Option(help="Independent chains.", rich_help_panel=_RUN, min=1)]
 Draws = Annotated[int, typer.Option(help="Draws kept of each chain.", rich_help_panel=_RUN, min=1)]
