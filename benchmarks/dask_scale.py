@@ -4,7 +4,8 @@
 
 Every row is one chain of Model I: first engine "cpu" with two threads, then engine "dask" with workers in processes of
 their own on this machine, on the same data. Sweeps are timed without the first, which begins the shards. Processor time
-is that of all processes together. The machine should be idle. Writes results/dask_scale.csv.
+is that of all processes together. Snapshots are not taken here: what one sends is what a kept draw does, without the
+votes. The machine should be idle. Writes results/dask_scale.csv.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from problems import simulated
 
+from bayespatch.engine import dask
 from bayespatch.engine.cpu import CpuEngine
 from bayespatch.engine.dask import DaskEngine
 from bayespatch.model import Hyperparameters, Model
@@ -99,11 +101,16 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=19)
     parser.add_argument("--sweeps", type=int, default=4)
     given = parser.parse_args()
+    dask.SNAPSHOT_SECONDS = float("inf")
     rows: list[dict[str, Any]] = []
     for n_cases in given.cases:
         for row in measured(n_cases, given.parents, given.features, given.workers, given.sweeps):
             rows.append(row)
             print({name: round(v, 3) if isinstance(v, float) else v for name, v in row.items()}, flush=True)
+        write(rows)
+
+
+def write(rows: list[dict[str, Any]]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     with RESULTS.open("w", newline="") as file:
         writer = csv.DictWriter(file, names)
