@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,9 @@ from bayespatch.tune import Tuning
 
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
+
+# Posterior -> what the past cases were made of, and the past cases in the user's words
+_told: WeakKeyDictionary[Posterior, tuple[tuple[Any, ...], Past]] = WeakKeyDictionary()
 
 
 class Explaining(ABC):
@@ -376,7 +380,18 @@ class Explaining(ABC):
         return {**wishes, "n_threads": self._n_threads(), "engine": self._predicting()}
 
     def _told_past(self, parents: NDArray[np.int64]) -> Past:
-        """The past cases in the user's words."""
+        """The past cases in the user's words, made once for each fitted model: what is learned from them is kept."""
+        made_of = (
+            *(self.schema_, self.x_, self.values_, self.y_, self.ids_, self.cases_, self.parents_, parents),
+            *(self.review_, self.calibration_, self.pool_, self.opinion_, self.class_names_, self.target_),
+        )
+        before, past = _told.get(self.posterior_, ((), None))
+        if past is None or len(before) != len(made_of) or any(a is not b for a, b in zip(before, made_of, strict=True)):
+            past = self._new_past(parents)
+            _told[self.posterior_] = made_of, past
+        return past
+
+    def _new_past(self, parents: NDArray[np.int64]) -> Past:
         # How usual a case is, is judged by the cases that the model has learned from: parents may have been chosen for
         # being unlike the rest, and count only where there is nobody else.
         learned = np.isin(self.review_.rows, self.cases_)
