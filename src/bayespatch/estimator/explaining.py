@@ -72,6 +72,7 @@ class Explaining(ABC):
         level: float = 0.9,
         quantile: float = QUANTILE,
         exclude_self: bool = True,
+        reliance: bool = True,
         error: float = ERROR,
     ) -> Explanation:
         """The patchwork of one case: which past cases vote on it, through what, and how far to trust the prediction.
@@ -91,6 +92,8 @@ class Explaining(ABC):
         exclude_self : bool
             Whether a case that is a past case (all values equal, and its name where it has one) is left out of its own
             neighbors; the explanation says so.
+        reliance : bool
+            Whether to find out what would be predicted without each neighbor and crowd; False takes half the time.
         error : float
             Monte Carlo standard error of the probability that is good enough.
 
@@ -109,6 +112,7 @@ class Explaining(ABC):
         check_is_fitted(self)
         table = read_row(row, self.schema_)
         wishes = self._wishes(top, level, quantile, error)
+        wishes["reliance"] = check_flag("reliance", reliance)
         return next(
             self._explanations(table, None if y is None else [y], wishes, check_flag("exclude_self", exclude_self))
         )
