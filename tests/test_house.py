@@ -44,6 +44,7 @@ ROOMS = (
     "source",
     "compare",
     "casebase",
+    "web",
     "study",
     "cli",
 )
@@ -72,7 +73,11 @@ KEEPERS = {
     "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
     "cuda": ("engine.cuda_launch",),
     "matplotlib": ("plot", "study.figures"),
-    "jinja2": ("report",),
+    "jinja2": ("report", "web"),
+    "starlette": ("web",),
+    "fastapi": ("web",),
+    "uvicorn": ("web",),
+    "argon2": ("web",),
     "typer": ("cli",),
     "rich": ("progress", "cli"),
     "safetensors": ("storage",),

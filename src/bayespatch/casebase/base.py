@@ -564,7 +564,7 @@ class CaseBase:
         >>> from bayespatch import CaseBase
         >>> with CaseBase.demo() as base:
         ...     base.explain_past(3, by="Dr. Roe")["prediction"]["class"]
-        'sick'
+        'well'
         """
         with self._database.reading() as connection:
             row = case_rows.find_live(connection, case)
@@ -867,9 +867,12 @@ class CaseBase:
         by: str | None = None,
         action: str | None = None,
         after: int = 0,
+        before: int | None = None,
         limit: int = 100,
     ) -> list[Entry]:
         """The log: the newest rows first, or the oldest first from the row `after` on; of a case, a person, an action.
+
+        `before` is the number of a row: only those before it.
 
         Examples
         --------
@@ -879,7 +882,9 @@ class CaseBase:
         ['promote', 'refit', 'add', 'define']
         """
         with self._database.reading() as connection:
-            return list(entries(connection, case_id=case, by=by, action=action, after=after, limit=limit))
+            return list(
+                entries(connection, case_id=case, by=by, action=action, after=after, before=before, limit=limit)
+            )
 
     def verify_audit(self, head: str | None = None) -> Verification:
         """Hold the log and the models against their hashes; `head` is an end of the log that was noted earlier.

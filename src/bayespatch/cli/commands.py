@@ -6,6 +6,7 @@ from bayespatch.cli import casebase
 from bayespatch.cli.app import Group, new_app
 from bayespatch.cli.asking import explain, predict
 from bayespatch.cli.learning import compare, fit
+from bayespatch.cli.serve import serve
 from bayespatch.cli.showing import demo, info, report, study
 from bayespatch.container import package_version
 
@@ -14,7 +15,7 @@ ABOUT = (
     "Try 'bayespatch demo' first."
 )
 
-COMMANDS = (demo, fit, predict, explain, report, info, compare, study)
+COMMANDS = (demo, fit, predict, explain, report, info, compare, serve, study)
 
 GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}
 
