@@ -83,7 +83,7 @@ async def answer(ask: Ask) -> Response:
             raise
         return JSONResponse({"detail": found.detail}, found.status, found.headers)
     html = ask.render("answer.html", **content)
-    return JSONResponse({"html": html, "status": content["status"], "problems": {}})
+    return JSONResponse({"html": html, "status": content["headline"], "problems": {}})
 
 
 async def _dictionary(ask: Ask) -> Dictionary:
@@ -107,7 +107,7 @@ async def _answered(
         "answer": rendering.explanation(why),
         "change": change,
         "version": version,
-        "status": words.headline(why),
+        "headline": words.headline(why),
     }
 
 

@@ -6,6 +6,7 @@
   const form = document.getElementById("patient"), answer = document.getElementById("answer");
   if (!form || !answer || !("live" in answer.dataset)) return;
   const status = document.getElementById("status"), undo = document.getElementById("undo");
+  const glance = document.getElementById("glance");
   const fields = [...form.elements].filter((one) => one.name.startsWith("v:"));
   const names = [...new Set(fields.map((one) => one.name))];
   const first = (name) => form.elements.namedItem(`f:${name.slice(2)}`);
@@ -70,6 +71,7 @@
       if (said.html) {
         replace(said.html);
         status.textContent = said.status;
+        glance.textContent = said.status;
         if (!full) later = setTimeout(() => ask(true), 1200);
       } else if (said.detail) {
         status.textContent = said.detail;
