@@ -551,6 +551,21 @@ class CaseBase:
                 return model.version, shown
         raise UnavailableError("the active model changes faster than it can be asked; try again")
 
+    def record_ask(self, answer: tuple[int, dict[str, Any]], *, by: str) -> None:
+        """Note that what `ask` has returned was shown once more.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.record_ask(base.ask({"age": 58, "pain": "rest"}, by="Dr. Roe"), by="Dr. Roe")
+        ...     [entry.details.get("again") for entry in base.audit(action="ask")]
+        [True, None]
+        """
+        version, shown = answer
+        with self._database.writing(by) as transaction:
+            transaction.record("ask", version=version, shown=_named(shown), again=True)
+
     def explain_past(self, case: int, *, by: str, error: float = ERROR) -> dict[str, Any] | None:
         """What the active model says of one of its past cases by all others, as if it were new.
 

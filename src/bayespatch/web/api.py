@@ -6,7 +6,7 @@ A program brings a token (``Authorization: Bearer ...``); errors are problem det
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, FastAPI, Header, Path, Query, Request, Response
@@ -361,6 +361,7 @@ def _may(service: Service, role: str) -> Any:
     """Who asks, if the role is enough."""
 
     async def asked(request: Request) -> Asked:
+        request.state.route = f"{PREFIX}{request.scope['route'].path}"
         person = await bearer(service, request)
         request.state.who = person.name
         wait = service.rate.wait(f"api {person.name}")
@@ -386,13 +387,6 @@ def create(service: Service) -> FastAPI:
     )
     _refusals(app)
     _describe(app)
-
-    @app.middleware("http")
-    async def named(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await call(request)
-        route = request.scope.get("route")
-        request.state.route = f"{PREFIX}{route.path}" if route is not None else PREFIX
-        return response
 
     viewer, clinician, steward = (_may(service, role) for role in (VIEWER, CLINICIAN, STEWARD))
 

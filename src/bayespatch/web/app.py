@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -114,11 +115,13 @@ async def static(request: Request) -> Response:
 def from_environment() -> Starlette:
     """The application, in a process that uvicorn has started."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    warnings.simplefilter("ignore")
     return create_app(Settings.from_json(os.environ[ENVIRONMENT]))
 
 
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it: open requests are answered, then everything is given back."""
+    warnings.simplefilter("ignore")  # they name values; an explanation has them as warnings of its own
     options: dict[str, Any] = {
         "host": settings.host,
         "port": settings.port,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -122,7 +123,10 @@ def _value(entry: Entry, said: str) -> Any:
     if entry.kind == "number":
         text = said.replace(",", ".", 1) if said.count(",") == 1 and "." not in said else said
         try:
-            return float(text) if text.lower() not in ("nan", "inf", "-inf") and "_" not in text else said
+            number = float(text) if "_" not in text else math.nan
         except ValueError:
             return said
+        if not math.isfinite(number):
+            return said
+        return int(number) if number.is_integer() else number
     return said

@@ -15,6 +15,7 @@ from bayespatch.web.queue import RETRY, BusyError, LateError
 
 API = "/api/"
 PROBLEM = "application/problem+json"
+_PLAIN = {404: "There is nothing at this address.", 405: "That cannot be done at this address."}
 
 
 class Refusal(Exception):
@@ -48,7 +49,8 @@ def refusal_of(error: Exception) -> Refusal | None:
     if isinstance(error, CaseBaseError | DictionaryError):
         return Refusal(422, sentence(error))
     if isinstance(error, HTTPException):
-        return Refusal(error.status_code, str(error.detail), dict(error.headers or {}))
+        said = _PLAIN.get(error.status_code) or sentence(Exception(error.detail))
+        return Refusal(error.status_code, said, dict(error.headers or {}))
     return None
 
 

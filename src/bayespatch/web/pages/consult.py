@@ -100,7 +100,7 @@ async def _answered(
     version, why = await ask.service.ask(values, ask.by, quick=quick)
     change = None
     if not problems and before != values:
-        _, earlier = await ask.service.ask(before, ask.by, quick=quick)
+        _, earlier = await ask.service.ask(before, ask.by, quick=quick, first=True)
         change = compare(dictionary, before, values, earlier, why)
     return {
         "why": why,
