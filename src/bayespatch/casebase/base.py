@@ -441,6 +441,7 @@ class CaseBase:
         top: int = 4,
         level: float = 0.9,
         error: float = ERROR,
+        reliance: bool = True,
         key: str | None = None,
     ) -> Consultation:
         """Ask the active model about a case, and keep what it showed.
@@ -455,7 +456,7 @@ class CaseBase:
             An open case that comes again; its values become these. Without it, a new case is made.
         external_id : str, optional
             What others call the case; an open case of this name comes again.
-        top, level, error
+        top, level, error, reliance
             As in `PatchworkClassifier.explain`.
         key : str, optional
             Under which the same question is asked once: repeated by the same person, it returns what was kept.
@@ -484,7 +485,7 @@ class CaseBase:
                     return consultations.find(connection, earlier)
                 consultations.visited(connection, case, external_id)
                 model, clf = self._active(connection)
-            shown = consultations.explain(clf, plain, known, top=top, level=level, error=error)
+            shown = consultations.explain(clf, plain, known, top=top, level=level, error=error, reliance=reliance)
             try:
                 with self._database.writing(by) as transaction:
                     if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
@@ -516,10 +517,8 @@ class CaseBase:
 
         Parameters
         ----------
-        values, by, top, level, error
+        values, by, top, level, error, reliance
             As in `consult`.
-        reliance : bool
-            As in `PatchworkClassifier.explain_all`.
 
         Returns
         -------

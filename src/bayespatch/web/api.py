@@ -69,6 +69,7 @@ class NewConsultation(Strict):
     values: Values
     case: int | None = Field(None, ge=1, le=LARGEST, description="An open case that comes again.")
     external_id: str | None = Field(None, min_length=1, max_length=200, description="What others call the case.")
+    reliance: bool = Field(True, description="As in a question.")
 
 
 class NewDecision(Strict):
@@ -412,6 +413,7 @@ def create(service: Service) -> FastAPI:
             case=new.case,
             external_id=new.external_id,
             error=service.settings.error,
+            reliance=new.reliance,
             key=key,
         )
         response.headers["Location"] = f"{PREFIX}/consultations/{seen.id}"

@@ -18,6 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bayespatch.web import rendering
 from bayespatch.web.metrics import Metrics
 from bayespatch.web.refusals import API, Refusal, problem, refusal_of
 from bayespatch.web.settings import Settings
@@ -162,5 +163,5 @@ def respond(scope: Scope, refusal: Refusal) -> Response:
     page: Any = scope["state"].get("refuse")
     if page is not None:
         return page(refusal)
-    text = f"<!DOCTYPE html><html lang=en><title>{refusal.title}</title><p>{refusal.detail}</p></html>"
+    text = rendering.render("refusal.html", refusal=refusal, person=None, here="", csrf="", sign_in=True, roles=())
     return HTMLResponse(text, refusal.status, refusal.headers)

@@ -8,7 +8,6 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
 from bayespatch.explain import words
@@ -17,9 +16,11 @@ from bayespatch.web.service import CASES
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> Any:
+    from jinja2 import ChoiceLoader, PackageLoader
+
     shared = templates()
-    found: Environment = shared.overlay(loader=ChoiceLoader([PackageLoader("bayespatch.web"), shared.loader]))
+    found = shared.overlay(loader=ChoiceLoader([PackageLoader("bayespatch.web"), shared.loader]))
     found.filters.update(shared.filters, time=time_text, quoted=quoted)
     found.globals.update(shared.globals, words=words, case_link=CASES, static=static_address)
     return found
@@ -27,7 +28,7 @@ def _environment() -> Environment:
 
 def render(template: str, **content: Any) -> str:
     """A template, filled."""
-    return _environment().get_template(template).render(**content)
+    return str(_environment().get_template(template).render(**content))
 
 
 def explanation(why: dict[str, Any], date: str = "") -> Markup:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -164,5 +164,5 @@ class Service:
             "queue_refused": self.queue.refused,
             "queue_late": self.queue.late,
             "resident_bytes": resident_bytes(),
-            "process_id": os.getpid(),
+            "cpu_seconds": time.process_time(),
         }

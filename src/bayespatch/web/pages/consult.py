@@ -72,7 +72,7 @@ async def answer(ask: Ask) -> Response:
     said, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
     _, problems = forms.read(dictionary, said)
     if problems:
-        return JSONResponse({"problems": {forms.key_of(name): text for name, text in problems.items()}}, 422)
+        return JSONResponse({"problems": {forms.key_of(name): text for name, text in problems.items()}})
     try:
         content = await _answered(
             ask, dictionary, said, first if ask.text("has_first") else said, quick=ask.text("full") != "1"
