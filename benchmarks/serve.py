@@ -57,15 +57,20 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
+        """What every request carries."""
         return {"Authorization": f"Bearer {self.token}"}
 
-    def resident(self) -> float:
-        text = httpx.get(f"{self.address}/metrics", headers=self.headers).text
-        return float(
-            next(line for line in text.splitlines() if line.startswith("bayespatch_resident_bytes ")).split()[1]
-        )
+    def gauges(self) -> dict[str, float]:
+        """Memory in MiB and seconds of the processor so far; with several workers, of one of them."""
+        lines = httpx.get(f"{self.address}/metrics", headers=self.headers).text.splitlines()
+        found = dict(line.split() for line in lines if line.startswith(("bayespatch_resident", "bayespatch_cpu")))
+        return {
+            "mib": round(float(found["bayespatch_resident_bytes"]) / 2**20, 1),
+            "cpu": float(found["bayespatch_cpu_seconds"]),
+        }
 
     def stop(self) -> None:
+        """End it as an operator would."""
         self.process.terminate()
         self.process.wait(30)
 
@@ -142,18 +147,20 @@ def main() -> None:
         found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0], **vars(wanted)}
         server = Server(url, token, *options)
         asyncio.run(load(server, wanted.rate, 5, 0, reliance))
-        memory = [server.resident()]
+        before = server.gauges()
+        found["mib_at_start"] = before["mib"]
         for name, rate, seconds in (
             ("steady", wanted.rate, wanted.seconds),
             ("flood", 3 * wanted.rate, min(30.0, wanted.seconds)),
             ("afterwards", wanted.rate, min(20.0, wanted.seconds)),
         ):
             said = asyncio.run(load(server, rate, seconds, 1000 + int(rate), reliance))
-            said.pop("ids")
-            memory.append(server.resident())
+            n = len(said.pop("ids"))
+            after = server.gauges()
+            said |= {"mib": after["mib"], "cpu_per_answer": round((after["cpu"] - before["cpu"]) / max(1, n), 4)}
+            before = after
             found[name] = said
             print(name, json.dumps(said), file=sys.stderr)
-        found["resident_mib"] = [round(n / 2**20, 1) for n in memory]
         server.stop()
         lost, acknowledged = 0, 0
         for k in range(wanted.kills):
