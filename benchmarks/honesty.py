@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 from sets import Table, breast, from_file, heart
 
 from bayespatch import PatchworkClassifier, datasets
@@ -75,28 +74,30 @@ def voting_data(rng: np.random.Generator, n: int, n_features: int, together: boo
     each given all others, some at a time, until each follows from the rest as the leave-one-out prediction says.
     """
     x = rng.integers(0, 3, (2 * n, n_features)).astype(np.float64)
-    q = expit(rng.normal(COMMON_MEAN, COMMON_SD) + rng.normal(0.0, APART_SD, n_features))
-    slope = float(np.exp(rng.normal(LOG_SLOPE_MEAN, LOG_SLOPE_SD)))
+    logits = rng.normal(COMMON_MEAN, COMMON_SD) + rng.normal(0.0, APART_SD, n_features)
+    position = np.append(logits, rng.normal(LOG_SLOPE_MEAN, LOG_SLOPE_SD))
     # At first outcomes follow a hidden pattern, so that there is something to find.
     score = rng.normal(0.0, 1.0, (3, n_features))[x.astype(int), np.arange(n_features)].sum(axis=1)
     y = (score > np.median(score)).astype(np.int64)
     base = np.array([0.5, 0.5])
     n_values, windows = np.full(n_features, 3.0), np.zeros(n_features)
-    position = np.append(np.log(q / (1 - q)), np.log(slope))
+
+    def density(data: Data) -> LeaveOneOut:
+        return LeaveOneOut(data, Model(hyper=constants(data, base)), base)
 
     def probability(data: Data) -> np.ndarray:
         """Of the second class, for each case, by the votes of its parents."""
-        asked = data._replace(y=np.ones_like(data.y))
-        return np.exp(LeaveOneOut(asked, Model(hyper=constants(asked, base)), base).predict(position, False)[0])
+        return np.exp(density(data._replace(y=np.ones_like(data.y))).predict(position, False)[0])
 
     if not together:
         data = Data(x[n:], y[n:], x[:n], y[:n], n_values, 2, windows, np.full(n, -1))
-        return data._replace(y=(rng.random(n) < probability(data)).astype(np.int64)), q
+        return data._replace(y=(rng.random(n) < probability(data)).astype(np.int64)), density(data).importance(logits)
     for _ in range(N_ROUNDS):
         some = rng.choice(2 * n, 2 * n // 10, replace=False)
         p = probability(Data(x[some], y[some], x, y, n_values, 2, windows, some))
         y[some] = rng.random(len(some)) < p
-    return Data(x, y, x, y, n_values, 2, windows, np.arange(2 * n)), q
+    data = Data(x, y, x, y, n_values, 2, windows, np.arange(2 * n))
+    return data, density(data).importance(logits)
 
 
 def coverage(n_tables: int = 50) -> dict[str, Any]:

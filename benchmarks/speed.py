@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from problems import simulated
 
 from bayespatch import Hyperparameters
-from bayespatch.engine.cpu import N_TURNS, CpuEngine, CpuState, chain_key, subkey
+from bayespatch.engine.cpu import CpuEngine, CpuState
+from bayespatch.engine.importance import N_TURNS
+from bayespatch.engine.streams import chain_key, subkey
 from bayespatch.model import KINDS, Kind, Model
 
 EXPECTED_NEIGHBORS = 10

@@ -166,3 +166,36 @@ def test_intervals_hold_the_share_of_a_class_as_often_as_they_say():
     covered = ((found[:, 0] <= truth) & (truth <= found[:, 1])).mean()
     # Under uniform shares Jeffreys' intervals for n = 10 cover 89 to 92 %; the Monte Carlo error is 0.2 points.
     assert 0.88 < covered < 0.93
+
+
+def test_errors_are_learned_from_chains_and_batches():
+    """Votes on 400 cases with known noise, of chains and of batches; the slope has the error by which it varies."""
+    rng = np.random.default_rng(0)
+    exact = rng.uniform(0.25, 0.75, 400)
+    y = (rng.random(400) < Calibration(3.0, (0.5, 0.5)).apply(np.stack([1 - exact, exact], axis=1))[:, 1]).astype(int)
+
+    def learned(of_chains, of_batches):
+        noisy = (
+            exact[:, None, None] + of_chains * rng.normal(size=(400, 4, 1)) + of_batches * rng.normal(size=(400, 4, 3))
+        )
+        noisy = noisy.clip(0.01, 0.99)
+        return Calibration.learn(np.stack([1 - noisy, noisy], axis=-1), y, [0.5, 0.5])
+
+    # Batches alone: chains tell the same; of 400 cases x 3 degrees of freedom the ratio is known to 2 %.
+    assert learned(0.0, 0.04).inflation == pytest.approx(1.0, abs=0.06)
+    # As much of the chains: their variance is 1 + 1/3 of it, that of batches 9/11 + 1.
+    both = (0.04**2 + 0.04**2 / 3) / 4, (0.04**2 * 9 / 11 + 0.04**2) / 12
+    assert learned(0.04, 0.04).inflation == pytest.approx((both[0] / both[1]) ** 0.5, rel=0.08)
+    found = [learned(0.0, 0.1) for _ in range(40)]
+    spread = np.std([np.log(each.slope) for each in found], ddof=1)
+    # A standard deviation from 40 fits is known to 11 %, the mean of the stated ones better: within three of these.
+    assert np.mean([each.slope_error for each in found]) == pytest.approx(spread, rel=0.35)
+    assert Calibration.learn(np.stack([1 - exact, exact], axis=1), y, [0.5, 0.5]).slope_error == 0.0
+
+
+def test_the_error_of_the_slope_is_part_of_the_stated_error():
+    batches = np.array([[[0.5, 0.5], [0.54, 0.46]] * 5])
+    plain, noisy = Calibration(2.0, (0.5, 0.5)), Calibration(2.0, (0.5, 0.5), (), 0.05, 1.5)
+    up, down = (Calibration(2.0 * np.exp(step), (0.5, 0.5)).apply([0.52, 0.48])[0] for step in (1e-4, -1e-4))
+    expected = np.hypot(1.5 * plain.error(batches), 0.05 * (up - down) / 2e-4)
+    np.testing.assert_allclose(noisy.error(batches), expected, rtol=1e-6)

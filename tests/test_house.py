@@ -71,7 +71,7 @@ KEEPERS = {
     "filelock": ("casebase",),
     "narwhals": ("encode",),
     "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
-    "cuda": ("engine.cuda_launch",),
+    "cuda": ("engine.cuda.launch",),
     "matplotlib": ("plot", "study.figures"),
     "jinja2": ("report", "web"),
     "starlette": ("web",),

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logit
 
 from bayespatch import importances
-from bayespatch.engine.leave_one_out import predict_each
+from bayespatch.engine.cpu.leave_one_out import predict_each
 from bayespatch.importances import LeaveOneOut, compared_pairs, draw_importances
 from bayespatch.metropolis import Chain
 from bayespatch.model import Data, Hyperparameters, Model
@@ -60,7 +60,7 @@ def test_far_away_nothing_changes_and_nothing_breaks():
 
 
 def test_the_prior_is_normal_around_a_common_value():
-    """Cases without weight leave the prior alone: logit q_j = common + apart_j."""
+    """Cases without weight leave the prior alone: u_j = common + apart_j."""
     data = past(n=20)
     density = LeaveOneOut(data, MODEL, HALVES)
     density.pairs = density.pairs._replace(weight=np.zeros(20))
@@ -72,6 +72,20 @@ def test_the_prior_is_normal_around_a_common_value():
         slope = (position[4] - importances.LOG_SLOPE_MEAN) / importances.LOG_SLOPE_SD
         expected = -0.5 * (apart @ np.linalg.solve(covariance, apart) + slope**2)
         assert density(position)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n_values", [1.0, 1.7, 2.0, 10.0])
+def test_an_effect_means_the_same_whatever_the_number_of_values(n_values):
+    """exp(effect) is how much more a parent that agrees is worth than one that differs, in the model's own terms."""
+    data = past(n=20)._replace(n_values=np.full(4, n_values))
+    density, hyper = LeaveOneOut(data, MODEL, HALVES), MODEL.hyper
+    logits = np.array([-3.0, -0.5, 0.5, 3.0])
+    q = density.importance(logits)
+    base = n_values * hyper.lam0
+    agrees = 1 - q + q * n_values * (hyper.lam0 + hyper.lam) / (base + hyper.lam)
+    differs = 1 - q + q * base / (base + hyper.lam)
+    np.testing.assert_allclose(np.log(agrees / differs), np.log1p(hyper.lam / hyper.lam0) / (1 + np.exp(-logits)))
+    np.testing.assert_allclose(density.importance(np.array([-1e4, 1e4] * 2)), [0, 1] * 2, atol=1e-11)
 
 
 def test_class_weights_count_cases_several_times():
@@ -141,10 +155,10 @@ def test_a_subset_that_is_spread_evenly_has_both_ends():
 
 
 def test_the_feature_that_tells_the_class_has_the_higher_importance():
-    found = sampled(past())
+    found = sampled(past(p=12))  # of fewer features that tell nothing, importance costs next to nothing
     q = found.given[:, 20:]
-    assert q.shape == (2, 100, 4)
-    assert (q[..., [0]] > q[..., 1:]).mean() > 0.7  # the prior holds them together, but for most draws it is so
+    assert q.shape == (2, 100, 12)
+    assert (q[..., [0]] > q[..., 1:]).mean() > 0.8  # the prior holds them together, but for most draws it is so
     means = q.mean(axis=(0, 1))
     # Within a chain draws follow each other two steps or more apart; 200 of them, as good as 50 independent ones, know
     # a mean with a standard deviation of .2 to .03.
@@ -185,8 +199,8 @@ def test_draws_are_every_kth_step_and_warm_up_comes_first():
     assert importances.MIN_STEPS <= each <= importances.MAX_STEPS
     assert n_steps == each * 25
     assert found.given.shape == (2, 45, 4)
-    np.testing.assert_allclose(logit(found.given[:, 20:]), found.steps[:, each - 1 :: each, :4], rtol=1e-6)
     density = LeaveOneOut(past(n=60), MODEL, HALVES)
+    np.testing.assert_array_equal(found.given[:, 20:], density.importance(found.steps[:, each - 1 :: each, :4]))
     assert density(found.steps[1, 7, :5])[0] == pytest.approx(found.steps[1, 7, 5])
 
 
@@ -236,7 +250,8 @@ def test_the_kernel_is_given_factors_relative_to_agreement():
     density = LeaveOneOut(data, MODEL, HALVES)
     q = 0.4
     agree, differ = 1 - q + q * 2 * 2.1 / 2.2, 1 - q + q * 0.2 / 2.2
+    effect = logit(np.log(agree / differ) / np.log(21.0))
     log_p, nothing = np.empty(30), np.empty((0, 1))
     relative = np.array([differ / agree], np.float32)
     predict_each(density.pairs, relative, np.array([1 / agree], np.float32), 1.5, log_p, nothing, nothing, np.empty(30))
-    np.testing.assert_allclose(density.predict(np.array([logit(q), np.log(1.5)]))[0], log_p, rtol=1e-6)
+    np.testing.assert_allclose(density.predict(np.array([effect, np.log(1.5)]))[0], log_p, rtol=1e-6)

@@ -14,7 +14,7 @@ share is not the share of the means.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, log_softmax, softmax
 
-# Mean and standard deviation of the normal prior of log slope, as in `importances`: a few cases do not say much.
+# Mean and standard deviation of the normal prior of log slope: a few cases do not say much.
 LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
 _LEAST = 1e-12  # a share of the votes that rounds to 0
 _MOST_LOG_SLOPE = 4.0
@@ -40,6 +40,11 @@ class Calibration:
         The base rate of each class; their sum is 1.
     anchor : tuple of M floats, optional
         The votes on a case of which nothing is known; their sum is 1. By default the base rates.
+    slope_error : float
+        Monte Carlo standard error of log slope: the votes from which it was learned are drawn, too.
+    inflation : float
+        By how much the spread of the votes between chains exceeds what the spread between batches says: successive
+        batches of draws are not quite independent.
 
     Examples
     --------
@@ -56,6 +61,8 @@ class Calibration:
     slope: float
     base: tuple[float, ...]
     anchor: tuple[float, ...] = ()
+    slope_error: float = 0.0
+    inflation: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.anchor:
@@ -79,8 +86,8 @@ class Calibration:
 
         Parameters
         ----------
-        votes : array of shape (n, M)
-            Mean shares of the votes.
+        votes : array of shape (n, M) or (n, C, B, M)
+            Mean shares of the votes; in B batches of C chains, where the errors are to be learned too.
         y : int array of shape (n,)
             Classes.
         base : array of shape (M,)
@@ -92,16 +99,20 @@ class Calibration:
         """
         rates = _shares(base)
         nothing = rates if anchor is None else _shares(anchor)
-        beyond = np.log(np.maximum(votes, _LEAST)) - np.log(nothing)
         each = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(y))
-        rows = np.arange(len(y))
-
-        def loss(log_slope: float) -> float:
-            log_p = log_softmax(math.exp(log_slope) * beyond + np.log(rates), axis=1)[rows, y]
-            return float(0.5 * ((log_slope - LOG_SLOPE_MEAN) / LOG_SLOPE_SD) ** 2 - (each * log_p).sum())
-
-        found = minimize_scalar(loss, bounds=(-_MOST_LOG_SLOPE, _MOST_LOG_SLOPE), method="bounded")
-        return cls(math.exp(float(found.x)), tuple(rates.tolist()), tuple(nothing.tolist()))
+        shares = np.asarray(votes, dtype=np.float64)
+        mean = shares.mean(axis=(1, 2)) if shares.ndim == 4 else shares
+        log_slope = _best_log_slope(mean, y, rates, nothing, each)
+        found = cls(math.exp(log_slope), tuple(rates.tolist()), tuple(nothing.tolist()))
+        if shares.ndim < 4 or shares.shape[1] * shares.shape[2] < 2:
+            return found
+        inflation = _inflation(shares)
+        batches = shares.reshape(len(y), -1, shares.shape[3])
+        n_batches = batches.shape[1]
+        without = (n_batches * mean[:, None] - batches) / (n_batches - 1)  # jackknife: all batches but one
+        logs = [_best_log_slope(without[:, k], y, rates, nothing, each) for k in range(n_batches)]
+        error = inflation * math.sqrt((n_batches - 1) * float(np.var(logs)))
+        return replace(found, slope_error=error, inflation=inflation)
 
     def apply(self, votes: ArrayLike) -> NDArray[np.float64]:
         """Probabilities, (..., M), of shares of the votes, (..., M)."""
@@ -112,6 +123,8 @@ class Calibration:
 
     def error(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
         """Monte Carlo standard error of the probabilities, (n,), the largest over the classes.
+
+        The votes have one, inflated by what batches do not know of each other, and the slope has one.
 
         Parameters
         ----------
@@ -145,7 +158,10 @@ class Calibration:
             return np.full(p.shape, np.inf), p
         relative = (batches - batches.mean(axis=1, keepdims=True)) / mean[:, None]
         moves = self.slope * p[:, None] * (relative - (p[:, None] * relative).sum(axis=2, keepdims=True))
-        return moves.std(axis=1, ddof=1) / math.sqrt(n_batches), p
+        of_votes = self.inflation * moves.std(axis=1, ddof=1) / math.sqrt(n_batches)
+        beyond = np.log(mean) - np.log(self.anchor)
+        per_log_slope = self.slope * p * (beyond - (p * beyond).sum(axis=1, keepdims=True))
+        return np.hypot(of_votes, self.slope_error * per_log_slope), p
 
     def interval(self, votes: NDArray[Any], shares: NDArray[Any], level: float) -> NDArray[np.float64]:
         """What so few voters leave open: credible intervals of the probabilities, (n, M, 2).
@@ -185,6 +201,36 @@ class Calibration:
         others = rest * (1.0 - ends)[..., None]
         p = self.apply(np.where(own, ends[..., None], others))
         return np.asarray(np.moveaxis(np.diagonal(p, axis1=1, axis2=3), -1, 1))
+
+
+def _best_log_slope(
+    votes: NDArray[np.float64],
+    y: NDArray[np.int64],
+    rates: NDArray[np.float64],
+    anchor: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> float:
+    """The mode of the posterior of log slope, given votes of shape (n, M)."""
+    beyond = np.log(np.maximum(votes, _LEAST)) - np.log(anchor)
+    rows = np.arange(len(y))
+
+    def loss(log_slope: float) -> float:
+        log_p = log_softmax(math.exp(log_slope) * beyond + np.log(rates), axis=1)[rows, y]
+        return float(0.5 * ((log_slope - LOG_SLOPE_MEAN) / LOG_SLOPE_SD) ** 2 - (weights * log_p).sum())
+
+    bounds = (-_MOST_LOG_SLOPE, _MOST_LOG_SLOPE)
+    return float(minimize_scalar(loss, bounds=bounds, method="bounded").x)
+
+
+def _inflation(votes: NDArray[np.float64]) -> float:
+    """Standard error of mean votes by chains over that by batches, (n, C, B, M), over all cases; 1 at least."""
+    n_chains, n_batches = votes.shape[1:3]
+    if n_chains < 2 or n_batches < 2:
+        return 1.0
+    by_chain = votes.mean(axis=2).var(axis=1, ddof=1).sum() / n_chains
+    flat = votes.reshape(len(votes), -1, votes.shape[3])
+    by_batch = flat.var(axis=1, ddof=1).sum() / flat.shape[1]
+    return max(1.0, math.sqrt(by_chain / by_batch)) if by_batch > 0.0 else 1.0
 
 
 def _shares(numbers: ArrayLike) -> NDArray[np.float64]:

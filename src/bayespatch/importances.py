@@ -6,14 +6,17 @@ A feature matters if it tells who predicts whom. The importances q have the post
 
 a shrinkage prior times the leave-one-out predictive likelihood (not the likelihood of the features, and not a joint
 posterior of features and labels: that one is the paper's, and is what ``sample`` gives). The prediction of case i is
-the model's own where the case has exactly one neighbor, which is known in closed form (``engine/leave_one_out.py``),
-read as a probability by a slope that is learned along (``calibrate``):
+the model's own where the case has exactly one neighbor, which is known in closed form
+(``engine/cpu/leave_one_out.py``), read as a probability by a slope that is learned along (``calibrate``):
 
     log p(y_i = m | ...) = slope log share_im + (1 - slope) log base_m + constant.
 
-The prior is normal in logit q, every feature around a common value, which is uncertain itself:
+The prior is on the *effect* of a feature, the log odds ratio between a parent that agrees in it and one that differs,
+which has the same meaning for a feature of two values as for one of ten (q has not). It lies between 0, q = 0, and
+log(1 + lam / lam0), q = 1. Its logit is normal, every feature around a common value, which is uncertain itself:
 
-    logit q_j = common + apart_j,   common ~ Normal(COMMON_MEAN, COMMON_SD),   apart_j ~ Normal(0, APART_SD).
+    effect_j = log(1 + lam / lam0) expit(u_j),   u_j = common + apart_j,
+    common ~ Normal(COMMON_MEAN, COMMON_SD),   apart_j ~ Normal(0, APART_SD).
 
 q is then handed to the sampler, which draws q-tilde, z and w given q (a *cut*, or modular, posterior: Plummer,
 Statistics and Computing 25, 2015): what the features of the cases say does not flow back into q.
@@ -32,20 +35,22 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from bayespatch.diagnostics import diagnose_steps
+from bayespatch.engine.base import AGREES, DIFFERS, UNKNOWN, Pairs, predict_each
 from bayespatch.metropolis import Array, Chain, Shape, find_shape
 from bayespatch.model import Data, Model
 from bayespatch.posterior import PredictiveDraws
 
-COMMON_MEAN, COMMON_SD, APART_SD = -0.5, 1.0, 0.6  # of logit q
-LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
+COMMON_MEAN, COMMON_SD, APART_SD = -0.7, 1.0, 0.5  # of the logit of an effect
+LOG_SLOPE_MEAN, LOG_SLOPE_SD = 0.0, 1.0
 MIN_STEPS, MAX_STEPS = 2, 12  # of the sampler of q, for each draw that is kept
 MAX_PAIRS = 2**25  # numbers that are compared: cases x parents x features
 MAX_PARENTS = 1000  # of them, where there are too many
-_MOST = 30.0  # logit q lies between -30 and 30, log slope too: beyond, nothing changes
+_MOST = 30.0  # logits lie between -30 and 30, log slope too: beyond, nothing changes
+_LEAST = 1e-12  # q lies between this and 1 less this
 
 
 class LeaveOneOut:
-    """The log density of (logit q, log slope), P + 1 numbers, up to a constant; with its gradient.
+    """The log density of (logits of the effects, log slope), P + 1 numbers, up to a constant; with its gradient.
 
     Parameters
     ----------
@@ -76,12 +81,13 @@ class LeaveOneOut:
         first = data.n_values * hyper.lam0  # base votes of all values together, before the first neighbor votes
         self.r_agree = data.n_values * (hyper.lam0 + hyper.lam) / (first + hyper.lam)
         self.r_differ = first / (first + hyper.lam)
+        self.largest_effect = math.log1p(hyper.lam / hyper.lam0)
         spread = APART_SD**2 * (APART_SD**2 + n_features * COMMON_SD**2)
         self.precision = np.eye(n_features) / APART_SD**2 - COMMON_SD**2 / spread
 
     def __call__(self, position: Array, with_gradient: bool = True) -> tuple[float, Array]:
         """Log density and gradient."""
-        log_p, by_q, by_slope = self.predict(position, with_gradient)
+        log_p, by_logit, by_slope = self.predict(position, with_gradient)
         apart = position[:-1] - COMMON_MEAN
         pull = self.precision @ apart
         from_mean = (position[-1] - LOG_SLOPE_MEAN) / LOG_SLOPE_SD
@@ -89,25 +95,30 @@ class LeaveOneOut:
         value = float(weight @ log_p) - 0.5 * float(apart @ pull + from_mean**2)
         if not with_gradient:
             return value, position
-        return value, np.append(weight @ by_q - pull, weight @ by_slope - from_mean / LOG_SLOPE_SD)
+        return value, np.append(weight @ by_logit - pull, weight @ by_slope - from_mean / LOG_SLOPE_SD)
 
     def predict(self, position: Array, with_gradient: bool = True) -> tuple[Array, Array, Array]:
-        """log p(y_i | all others), (n,), and its derivatives by logit q, (n, P), and by log slope, (n,)."""
-        q = expit(np.clip(position[:-1], -_MOST, _MOST))
+        """log p(y_i | all others), (n,), and its derivatives by the logits, (n, P), and by log slope, (n,)."""
+        q = self.importance(position[:-1])
         slope = math.exp(min(max(position[-1], -_MOST), _MOST))
         agree, differ = 1.0 - q + q * self.r_agree, 1.0 - q + q * self.r_differ
         n, n_features = self.pairs.codes.shape[:2]
         log_p, by_slope = np.empty(n), np.empty(n)
         pulls = np.empty((2, n if with_gradient else 0, n_features))
         relative = (differ / agree).astype(np.float32), (1.0 / agree).astype(np.float32)
-        from bayespatch.engine.leave_one_out import predict_each  # loads Numba
-
         predict_each(self.pairs, *relative, slope, log_p, pulls[0], pulls[1], by_slope)
-        # d log f / d logit q; the pulls of all parents on a case add up to 0, so those that differ have the rest.
-        per_agree = q * (1.0 - q) * (self.r_agree - 1.0) / agree
-        per_differ = q * (1.0 - q) * (self.r_differ - 1.0) / differ
-        by_q = per_agree * pulls[0] - per_differ * (pulls[0] + pulls[1])
-        return log_p, by_q, slope * by_slope
+        of_agree, of_differ = (self.r_agree - 1.0) / agree, (self.r_differ - 1.0) / differ  # d log f / dq
+        share = expit(np.clip(position[:-1], -_MOST, _MOST))
+        per_logit = self.largest_effect * share * (1.0 - share) / (of_agree - of_differ)  # dq / d logit
+        # The pulls of all parents on a case add up to 0, so those that differ have the rest.
+        by_logit = per_logit * (of_agree * pulls[0] - of_differ * (pulls[0] + pulls[1]))
+        return log_p, by_logit, slope * by_slope
+
+    def importance(self, logits: Array) -> Array:
+        """q of features whose effects have these logits, (..., P)."""
+        odds = np.exp(self.largest_effect * expit(np.clip(logits, -_MOST, _MOST)))
+        q = (odds - 1.0) / (self.r_agree - 1.0 + odds * (1.0 - self.r_differ))
+        return np.asarray(np.clip(q, _LEAST, 1.0 - _LEAST))
 
     def shape(self) -> Shape:
         """The mode, and how the density is shaped there."""
@@ -117,8 +128,6 @@ class LeaveOneOut:
 
 def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -> Any:
     """The past cases beside their parents, or so many, evenly spread, that memory and time stay within bounds."""
-    from bayespatch.engine.leave_one_out import AGREES, DIFFERS, UNKNOWN, Pairs  # loads Numba
-
     n_cases, n_features = data.x.shape
     n_parents = len(data.x_parents)
     if n_cases * n_parents * n_features > MAX_PAIRS:
@@ -204,5 +213,5 @@ def draw_importances(
         n_per_draw += 1
         report(MIN_STEPS * warmup + n_per_draw * draws)
     kept = [before[:, MIN_STEPS - 1 :: MIN_STEPS], steps[:, n_per_draw - 1 :: n_per_draw]]
-    given = expit(np.clip(np.concatenate(kept, axis=1)[:, :, :-2], -_MOST, _MOST))
+    given = density.importance(np.concatenate(kept, axis=1)[:, :, :-2])
     return PredictiveDraws(given, steps, len(density.pairs.y), density.pairs.codes.shape[2])

@@ -30,6 +30,16 @@ from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.check import MAX_SEED, check_choice
+from bayespatch.engine.base import (
+    MAX_FEATURES_BY_PLACE,
+    Draws,
+    Places,
+    Voters,
+    VoteSums,
+    first_capacity,
+    open_streams,
+    vote_on_cases,
+)
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.posterior import Posterior, PredictiveDraws
 from bayespatch.sample import chosen_engine, load_engine, run_chains
@@ -311,11 +321,9 @@ def predict_cases(posterior: Importances, data: Data, **settings: Any) -> Predic
 
 
 def votes_by_place(model: Model, data: Data) -> bool:
-    """Whether `engine/voting.py` can find the neighbors: in Model I, where few of them are expected."""
-    from bayespatch.engine.voting import MAX_FEATURES  # loads Numba
-
+    """Whether `engine/cpu/voting.py` can find the neighbors: in Model I, where few of them are expected."""
     few = model.hyper.alpha * len(data.x_parents) <= MANY_NEIGHBORS
-    return model.kind == "I" and few and data.x.shape[1] <= MAX_FEATURES
+    return model.kind == "I" and few and data.x.shape[1] <= MAX_FEATURES_BY_PLACE
 
 
 class Rounds(NamedTuple):
@@ -381,7 +389,7 @@ _prepared: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by posterior
 
 
 class _VotesByPlace(_Counted):
-    """By asking each neighbor in turn who should be in its place (`engine/voting.py`)."""
+    """By asking each neighbor in turn who should be in its place (`engine/cpu/voting.py`)."""
 
     def __init__(
         self,
@@ -392,13 +400,10 @@ class _VotesByPlace(_Counted):
         rounds: Rounds,
         n_threads: int,
     ) -> None:
-        from bayespatch.engine import voting
-        from bayespatch.engine.cpu import first_capacity
-
         n_chains, (n, n_features) = posterior.n_chains, data.x.shape
         n_parents = len(data.x_parents)
         super().__init__(n, n_chains, data.n_classes, rounds)
-        self.voting, self.data, self.n_threads, self.model = voting, data, n_threads, posterior.model
+        self.data, self.n_threads, self.model = data, n_threads, posterior.model
         self.order, self.voters, self.draws = self._prepare(posterior, data)
         place = np.argsort(self.order)
         self.own = np.where(data.own_parent >= 0, place[np.maximum(data.own_parent, 0)], -1)
@@ -406,15 +411,15 @@ class _VotesByPlace(_Counted):
             np.zeros((n, 0), np.bool_) if excluded is None else np.ascontiguousarray(excluded[:, self.order])
         )
         capacity = first_capacity(n_parents, posterior.model.hyper.alpha)
-        self.places = voting.Places(
+        self.places = Places(
             np.zeros((n, n_chains, 2), np.uint64),
             np.zeros((n, n_chains), np.int32),
             np.zeros((n, n_chains, capacity), np.int32),
             np.zeros((n, n_chains, capacity), np.uint64),
         )
-        voting.open_streams(self.places, _prediction_key(posterior), row_numbers(data.x))
+        open_streams(self.places, _prediction_key(posterior), row_numbers(data.x))
         shares, features = bool(detail), bool(detail) and detail != "shares"
-        self.sums = voting.Sums(
+        self.sums = VoteSums(
             self.votes,
             self.familiarity,
             np.zeros((n, n_chains)),
@@ -434,7 +439,7 @@ class _VotesByPlace(_Counted):
         hyper = posterior.model.hyper
         c1, c2 = feature_constants(data, posterior.model)
         _, label_c2 = label_constants(data, posterior.model)
-        voters = self.voting.Voters(
+        voters = Voters(
             x,
             np.searchsorted(data.y_parents[order], np.arange(data.n_classes + 1)).astype(np.int64),
             np.ascontiguousarray(data.windows, np.float64),
@@ -451,7 +456,7 @@ class _VotesByPlace(_Counted):
             for d in range(posterior.n_draws):
                 q_tilde[chain, d] = posterior.q_tilde[chain, d].T[:, order]
         q_tilde[:, :, np.isnan(x)] = 0.0  # a parent whose value is missing does not vote
-        draws = self.voting.Draws(np.ascontiguousarray(posterior.q, np.float64), q_tilde)
+        draws = Draws(np.ascontiguousarray(posterior.q, np.float64), q_tilde)
         if hasattr(posterior, "__weakref__"):
             _prepared[posterior] = order, voters, draws
         return order, voters, draws
@@ -464,7 +469,7 @@ class _VotesByPlace(_Counted):
         edges = [n_pairs * k // n_threads for k in range(n_threads + 1)]
 
         def run(k: int) -> None:
-            self.voting.vote_on_cases(
+            vote_on_cases(
                 self.voters, self.draws, self.data.x, self.data.y, self.own, self.excluded, used, batches,
                 0 if round_ else N_SETTLING, self.places, self.sums, todo, edges[k], edges[k + 1],
             )  # fmt: skip
@@ -522,12 +527,10 @@ class _VotesBySweep(_Counted):
 
     def add(self, todo: NDArray[np.int64], round_: int) -> None:
         from bayespatch.engine.streams import subkey
-        from bayespatch.engine.tally import Tally
 
         posterior = self.posterior
         some = self.data._replace(x=self.data.x[todo], y=self.data.y[todo], own_parent=self.data.own_parent[todo])
-        engine: Any = load_engine(self.name)(some, posterior.model, min(self.n_threads, 1 + len(todo) // 16))
-        tally = Tally(some, posterior.model) if self.detail else None
+        engine = load_engine(self.name)(some, posterior.model, min(self.n_threads, 1 + len(todo) // 16))
         sums = None if self.statistics is None else self._blank(len(todo))
         used = self.rounds.draws(round_)
         batches = self.rounds.batches(used)
@@ -543,12 +546,10 @@ class _VotesBySweep(_Counted):
                 shares, log_likelihood = engine.summarise(state)
                 self.votes[todo, chain, batches[k]] += shares
                 self.familiarity[todo, chain] += log_likelihood
-                if sums is not None and tally is not None:
-                    neighbors = engine.neighbors(state)
-                    tally.add_neighbors(neighbors, sums.probability, sums.features)
-                    tally.add_influence(neighbors, sums.influence, sums.share)
-                    if self.detail != "shares":
-                        tally.add_explained(neighbors, sums.explained)
+                if sums is not None:
+                    engine.add_statistics(
+                        state, sums.probability, sums.features, sums.influence, sums.share, sums.explained
+                    )
             if sums is not None:
                 sums.share_by_chain[:, chain] = sums.share - sums.share_by_chain[:, :chain].sum(axis=1)
         if sums is not None and self.statistics is not None:
@@ -588,7 +589,7 @@ def review_cases(
     max_passes: int = 1,
     n_threads: int = 1,
     engine: str = "cpu",
-) -> Review:
+) -> tuple[Review, NDArray[np.float64]]:
     """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
     Parameters
@@ -601,10 +602,17 @@ def review_cases(
         How many, at most.
     error, max_passes, n_threads, engine
         As in `predict_batches`; the error is that of the votes.
+
+    Returns
+    -------
+    Review
+    array of shape (R, C, B, M)
+        Their votes in each batch of each chain.
     """
     chosen, hidden = cases_to_review(past, most)
     seen = predict_cases(posterior, hidden, error=error, max_passes=max_passes, n_threads=n_threads, engine=engine)
-    return Review(chosen, seen.mean_votes(), seen.familiarity)
+    by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
+    return Review(chosen, seen.mean_votes(), seen.familiarity), by_chain
 
 
 def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:

@@ -35,7 +35,7 @@ class Trial(NamedTuple):
     coding : str
         How columns of numbers were compared.
     evidence : float
-        Log evidence per past case; the higher the better.
+        Log evidence per past case, prior odds aside; the higher the better.
     """
 
     coding: str
@@ -117,6 +117,7 @@ def tune(
     base: NDArray[np.float64],
     class_weight: NDArray[np.float64] | None = None,
     report: Callable[[int], object] = lambda done: None,
+    log_prior: Mapping[str, float] | None = None,
 ) -> tuple[Tuning, LeaveOneOut, Shape]:
     """Choose a coding by its evidence.
 
@@ -132,6 +133,8 @@ def tune(
         How much a case of each class counts.
     report : callable
         Told how many of the codings are done.
+    log_prior : dict of floats, optional
+        Log prior odds of codings; 0 where nothing is said.
 
     Returns
     -------
@@ -151,7 +154,7 @@ def tune(
     >>> tuning.coding
     'as it is'
     """
-    trials, found = [], {}
+    trials, found, odds = [], {}, {}
     for name, data in codings.items():
         hyper = constants(data, base)
         density = LeaveOneOut(data, replace(model, hyper=hyper), base, class_weight)
@@ -160,7 +163,8 @@ def tune(
         evidence = shape.log_density + log_determinant + 0.5 * len(shape.mode) * np.log(2.0 * np.pi)
         trials.append(Trial(name, float(evidence) / len(density.pairs.y)))
         found[name] = hyper, density, shape
+        odds[name] = float(evidence) + (log_prior or {}).get(name, 0.0)
         report(len(trials))
-    best = max(trials, key=lambda trial: trial.evidence).coding
+    best = max(odds, key=lambda name: odds[name])
     hyper, density, shape = found[best]
     return Tuning(best, hyper, tuple(trials)), density, shape

@@ -151,10 +151,26 @@ def test_wrong_options_are_refused(options, complaint):
 def test_missing_as_a_category():
     schema = Schema.learn(TABLE, windows={"chol": 20})
     assert schema.decode(schema.encode(TABLE).x[3, 3], "vessels") == "missing"
-    new = TABLE.head(1).assign(age=NAN, sex=None, chol=NAN, vessels=NAN)
+    assert schema.least_known == len(TABLE.columns) - 1
+    new = pd.concat([TABLE.head(1).assign(**{name: None}) for name in ("age", "sex", "chol", "vessels")])
     encoded = schema.encode(new)
-    assert encoded.x[0, :4].tolist() == [4, 2, MISSING_NUMBER, 3]
+    assert np.diag(encoded.x).tolist() == [4, 2, MISSING_NUMBER, 3]
     assert encoded.n_unseen == {"age": 1, "sex": 1, "chol": 1}
+
+
+def test_a_row_with_more_gaps_than_any_past_case_had_is_compared_in_what_is_known_alone():
+    """A form that nobody has filled in is not a pattern of gaps."""
+    schema = Schema.learn(TABLE, windows={"chol": 20})
+    emptier = schema.encode(TABLE.head(1).assign(age=NAN, chol=NAN, vessels=NAN))
+    known = schema.encode(TABLE.head(1)).x[0]
+    np.testing.assert_array_equal(
+        emptier.x[0], np.where([n in ("age", "chol", "vessels") for n in schema.names], NAN, known)
+    )
+    assert not emptier.n_unseen
+    assert schema.describe(emptier.x[0])["age"] == "missing"
+    assert Schema.from_dict(schema.to_dict()).least_known == schema.least_known
+    with pytest.raises(ValueError, match="least_known=99"):
+        Schema.from_dict({**schema.to_dict(), "least_known": 99})
 
 
 def test_missing_numbers_of_a_windowed_column_agree_with_each_other_alone():

@@ -153,7 +153,8 @@ def test_any_table_is_coded_or_refused_in_our_words(first, second, missing):
         assert isinstance(encoded, EncodedTable)
         assert encoded.x.shape == encoded.unseen.shape == (len(schema.describe_rows(table)), len(schema.columns))
         assert not np.isinf(encoded.x).any()
-        assert missing == "ignore" or not np.isnan(encoded.x).any()
+        # Under "category" a row with more gaps than any row of the first table is compared in what is known alone.
+        assert missing == "ignore" or (table is second and missing == "category") or not np.isnan(encoded.x).any()
         assert all(schema.describe(row) for row in encoded.x)
     assert all(table is second for table in refused)
     assert not schema.encode(first).unseen.any()

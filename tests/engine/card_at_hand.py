@@ -9,20 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.engine import layout
-from bayespatch.engine.cuda_case import (
-    Case,
-    Change,
-    Entries,
-    Own,
-    Table,
-    begin_case,
-    chance_at,
-    refresh_labels,
-    take_gains,
-    words_of,
-)
-from bayespatch.engine.cuda_sums import MAX_SUMMED, N_SETTINGS, Settings
+from bayespatch.engine.cpu import layout
+from bayespatch.engine.cuda.layout import Entries, Table, chance_at, words_of
+from bayespatch.engine.cuda.sums import MAX_SUMMED, N_SETTINGS, Settings
+from bayespatch.engine.cuda.update import Case, Change, Own, begin_case, refresh_labels, take_gains
 from bayespatch.engine.votes import ON, VOTE_ON, Constants
 from bayespatch.model import (
     Data,

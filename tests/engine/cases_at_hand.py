@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from bayespatch import model as bp
-from bayespatch.engine import importance, votes
+from bayespatch.engine import votes
 from bayespatch.engine.cpu import CpuEngine, CpuState
+from bayespatch.engine.cpu import importance as cpu_importance
 from bayespatch.model import Latent
 
 
@@ -63,7 +64,7 @@ def cases_at_hand(data, model, seed=0, n_sweeps=3, n_cases=3, **constants):
     state = engine.start(seed, 0)
     for _ in range(n_sweeps):
         engine.sweep(state)
-    importance.fill_importance(state.logit_q_tilde, engine.tables.x_parents, engine.importance)
+    cpu_importance.fill_importance(state.logit_q_tilde, engine.tables.x_parents, engine.importance)
     latent = engine.latent(state)
     for i in range(min(n_cases, len(data.x))):
         n = int(state.neighbors.n[i])

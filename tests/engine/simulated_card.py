@@ -13,10 +13,11 @@ from numba import config
 from numba.cuda.simulator.kernelapi import FakeCUDAModule, FakeCUDAShared
 from numba.np.numpy_support import as_dtype
 
-from bayespatch.engine import cuda as engine_room
-from bayespatch.engine import cuda_importance, cuda_memory
-from bayespatch.engine.cpu import CpuEngine, subkey
+from bayespatch.engine.cpu import CpuEngine
 from bayespatch.engine.cuda import CudaEngine
+from bayespatch.engine.cuda import importance as cuda_importance
+from bayespatch.engine.cuda import layout as cuda_layout
+from bayespatch.engine.streams import subkey
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.predict import predict_cases
 from tests.engine.update_at_hand import update
@@ -55,11 +56,11 @@ def simulated(monkeypatch):
     monkeypatch.setattr(FakeCUDAModule, "ballot_sync", ballot, raising=False)
     monkeypatch.setattr(FakeCUDAModule, "syncwarp", FakeCUDAModule.syncthreads, raising=False)
     monkeypatch.setattr(FakeCUDAShared, "array", shared_array)
-    monkeypatch.setattr(engine_room, "to_card", lambda array: np.array(array, order="C"))
-    monkeypatch.setattr(engine_room, "blank", lambda shape, dtype: np.zeros(shape, dtype))
-    monkeypatch.setattr(engine_room, "from_card", lambda array, stream=0: np.array(array))
-    monkeypatch.setattr(engine_room, "overwrite", lambda card, array: card.__setitem__(Ellipsis, array))
-    monkeypatch.setattr(cuda_memory, "free_bytes", lambda: 1e9)
+    monkeypatch.setattr(cuda_layout, "to_device", lambda array: np.array(array, order="C"))
+    monkeypatch.setattr(cuda_layout, "blank", lambda shape, dtype: np.zeros(shape, dtype))
+    monkeypatch.setattr(cuda_layout, "from_device", lambda array, stream=0: np.array(array))
+    monkeypatch.setattr(cuda_layout, "overwrite", lambda card, array: card.__setitem__(Ellipsis, array))
+    monkeypatch.setattr(cuda_layout, "free_bytes", lambda: 1e9)
 
 
 def equal(a, b):
@@ -114,7 +115,7 @@ def check_means(kind, name, n_draws, monkeypatch):
     Blocks of one thread and few draws, because the simulator is slow where threads wait for each other:
     `benchmarks/gpu.py` does the same at length on a card.
     """
-    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_layout, "GROUP", 1)
     monkeypatch.setattr(cuda_importance, "BLOCK", 1)
     data, hyper = PROBLEMS[name]()
     model = Model(kind, "exact", hyper)

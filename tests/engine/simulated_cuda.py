@@ -4,12 +4,14 @@ length is in ``tests/statistical``."""
 import numpy as np
 import pytest
 
-from bayespatch.engine import cuda_importance, cuda_launch, cuda_memory, cuda_moves
-from bayespatch.engine.cpu import SUM, CpuEngine, subkey
+from bayespatch.engine.cpu import CpuEngine
 from bayespatch.engine.cuda import CudaEngine
-from bayespatch.engine.cuda_nodes import compare_nodes
-from bayespatch.engine.cuda_sums import compare_settings
-from bayespatch.engine.tally import Tally
+from bayespatch.engine.cuda import importance as cuda_importance
+from bayespatch.engine.cuda import launch as cuda_launch
+from bayespatch.engine.cuda import layout as cuda_layout
+from bayespatch.engine.cuda import sums as cuda_sums
+from bayespatch.engine.cuda.sums import compare_nodes, compare_settings
+from bayespatch.engine.streams import SUM, subkey
 from bayespatch.model import KINDS, Hyperparameters, Model
 from tests.engine.card_at_hand import blank_settings
 from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
@@ -24,14 +26,14 @@ def test_updates_are_those_of_the_definitions(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_with_more_parents_and_features_than_threads(kind, monkeypatch):
-    monkeypatch.setattr(cuda_memory, "GROUP", 2)
+    monkeypatch.setattr(cuda_layout, "GROUP", 2)
     data = random_data(3, 3, 7, 3, itself=True)
     check_updates(data, Model(kind, "exact", Hyperparameters(alpha=0.5, lam0=0.2)), 20)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thawed_chain_goes_on_as_the_frozen_one(kind, monkeypatch):
-    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_layout, "GROUP", 1)
     monkeypatch.setattr(cuda_importance, "BLOCK", 1)
     engine = CudaEngine(random_data(3, 3, 5, 2), Model(kind, "exact", Hyperparameters(alpha=0.5)))
     state = engine.start(11, 2)
@@ -55,18 +57,14 @@ def test_a_thawed_chain_goes_on_as_the_frozen_one(kind, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_summed_of_a_draw_is_the_same_on_the_cpu(kind):
     data, model = random_data(3, 3, 5, 2), Model(kind, "exact", Hyperparameters(alpha=0.5))
-    card, cpu, tally = CudaEngine(data, model), CpuEngine(data, model), Tally(data, model)
+    card, cpu = CudaEngine(data, model), CpuEngine(data, model)
     there = card.start(11, 2)
     for k in range(2):
         card.update_cases(there, np.uint64(k))
     here = cpu.thaw(card.freeze(there), 11, 2)
     sums = [[np.zeros(shape, np.float32) for shape in [(3, 5)] * 3 + [(3, 5, 2), (3, 2)]] for _ in range(2)]
-    for neighbors, (z, kappa, share, w, explained) in zip(
-        (card.neighbors(there), cpu.neighbors(here)), sums, strict=True
-    ):
-        tally.add_neighbors(neighbors, z, w)
-        tally.add_influence(neighbors, kappa, share)
-        tally.add_explained(neighbors, explained)
+    for engine, state, (z, kappa, share, w, explained) in ((card, there, sums[0]), (cpu, here, sums[1])):
+        engine.add_statistics(state, z, w, kappa, share, explained)
     for one, two in zip(*sums, strict=True):
         assert one.any()
         np.testing.assert_array_equal(one, two)
@@ -88,7 +86,7 @@ def test_importance_can_be_set():
 
 
 def test_blocks_of_any_size_draw_the_same(monkeypatch):
-    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_layout, "GROUP", 1)
     engine = CudaEngine(random_data(4, 9, 5, 3), Model("I", "exact", Hyperparameters(alpha=0.5)))
     states = []
     for block in (1, 2, 4):
@@ -102,7 +100,7 @@ def test_blocks_of_any_size_draw_the_same(monkeypatch):
 
 @pytest.mark.parametrize("threads", [2, 3, 128])  # fewer than features, as many, all of them for several cases
 def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatch):
-    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_layout, "GROUP", 1)
     monkeypatch.setattr(cuda_importance, "BLOCK", 2)
     monkeypatch.setattr(cuda_launch, "THREADS", threads)
     monkeypatch.setattr(cuda_launch, "MOST_BLOCKS", 2)
@@ -132,9 +130,9 @@ def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatc
 @pytest.mark.parametrize("threads", [2, 4, 128])
 @pytest.mark.parametrize("kind", ["II", "III"])
 def test_models_two_and_three_sum_over_all_cases_and_count_as_they_go(kind, threads, monkeypatch):
-    monkeypatch.setattr(cuda_memory, "GROUP", 1)
+    monkeypatch.setattr(cuda_layout, "GROUP", 1)
     monkeypatch.setattr(cuda_importance, "BLOCK", 2)
-    monkeypatch.setattr(cuda_moves, "THREADS", threads)
+    monkeypatch.setattr(cuda_sums, "THREADS", threads)
     engine = CudaEngine(random_data(2, 5, 5, 3), Model(kind, "exact", Hyperparameters(alpha=0.5)))
     c, key = engine.constants, np.uint64(2)
     state = engine.start(4, 0)

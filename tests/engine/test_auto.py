@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from bayespatch.engine import auto, cuda_memory
+from bayespatch.engine import auto
+from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.sample import chosen_engine, sample
 from tests.problems import random_data
 
@@ -15,18 +16,18 @@ def test_without_a_gpu_it_is_the_cpu(monkeypatch):
 
 def test_a_gpu_is_taken_where_it_pays_and_the_problem_fits(monkeypatch):
     monkeypatch.setattr(auto, "gpu_is_present", lambda: True)
-    monkeypatch.setattr(cuda_memory, "free_bytes", lambda: 1e11)
+    monkeypatch.setattr(cuda_layout, "free_bytes", lambda: 1e11)
     assert auto.fastest_engine(*LARGE) == "cuda"
     assert auto.fastest_engine(300, 80, 13) == "cpu"
-    monkeypatch.setattr(cuda_memory, "free_bytes", lambda: 1e8)
+    monkeypatch.setattr(cuda_layout, "free_bytes", lambda: 1e8)
     assert auto.fastest_engine(*LARGE) == "cpu"
 
 
 def test_a_driver_that_fails_is_no_gpu(monkeypatch):
     monkeypatch.setattr(auto, "find_spec", lambda name: name)
-    monkeypatch.setattr(cuda_memory.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cuda_layout.cuda, "is_available", lambda: True)
     assert auto.gpu_is_present()
-    monkeypatch.setattr(cuda_memory.cuda, "is_available", lambda: 1 / 0)
+    monkeypatch.setattr(cuda_layout.cuda, "is_available", lambda: 1 / 0)
     assert not auto.gpu_is_present()
 
 

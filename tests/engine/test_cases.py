@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
-from bayespatch.engine import cases
-from bayespatch.engine.cpu import CpuEngine
+from bayespatch.engine.cpu import CpuEngine, summary, update
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.problems import make_data, random_data
 
@@ -26,7 +25,7 @@ def test_summaries_are_those_of_the_model(kind, likelihood):
     engine, state = after_sweeps(data, model)
     latent = engine.latent(state)
     votes, log_likelihood = np.empty((12, 2)), np.empty(12)
-    cases.summarise_cases(
+    summary.summarise_cases(
         engine.constants, engine.tables, state.neighbors, engine.work[0], votes, log_likelihood, 0, 12
     )
     np.testing.assert_allclose(votes, bp.class_votes(data, model, latent), rtol=1e-12)
@@ -41,8 +40,8 @@ def test_counts_and_sums_of_neighbors(n_features):
     engine, state = after_sweeps(data, Model("I", "exact", weak))
     latent = engine.latent(state)
     assert latent.z.any()
-    n, n_on = cases.count_neighbors(state.neighbors, 8, n_features)
-    np.testing.assert_array_equal(cases.count_cases(state.neighbors, 8), n)
+    n, n_on = summary.count_neighbors(state.neighbors, 8, n_features)
+    np.testing.assert_array_equal(summary.count_cases(state.neighbors, 8), n)
     np.testing.assert_array_equal(n, latent.z.sum(axis=0))
     np.testing.assert_array_equal(n_on, (latent.z[:, :, None] & latent.w).sum(axis=0))
     z_sum, w_sum = np.ones((10, 8), np.float32), np.ones((10, 8, n_features), np.float32)
@@ -57,7 +56,7 @@ def test_a_case_that_finds_no_room_is_left_as_it_was():
     full = state.neighbors
     tight = type(full)(np.zeros(6, np.int32), *(part[:, :1].copy() for part in full[1:]))
     todo = np.ones(6, bool)
-    cases.update_cases(
+    update.update_cases(
         engine.constants,
         engine.tables,
         engine.importance,

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import digamma, expit, polygamma
 
 from bayespatch import model as bp
+from bayespatch.engine.base import Neighbors
 from bayespatch.engine.cpu import CpuEngine
-from bayespatch.engine.layout import Neighbors
 from bayespatch.model import HIDDEN, KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.problems import make_data, random_data
 

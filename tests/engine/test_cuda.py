@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from bayespatch.engine import cuda
+from bayespatch.engine.cuda import engine as cuda_engine
+from bayespatch.engine.cuda import launch as cuda_launch
+from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.sample import sample
 from tests.problems import random_data
@@ -15,23 +17,23 @@ def test_in_the_simulator():
 
 
 def test_without_a_gpu_the_remedy_is_named(monkeypatch):
-    monkeypatch.setattr(cuda.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(cuda_layout.cuda, "is_available", lambda: False)
     with pytest.raises(RuntimeError, match="pass engine='cpu'"):
-        cuda.CudaEngine(random_data(0, 3, 4, 2), Model("I", "exact", Hyperparameters()))
+        cuda_engine.CudaEngine(random_data(0, 3, 4, 2), Model("I", "exact", Hyperparameters()))
     with pytest.raises(RuntimeError, match="NVIDIA GPU"):
         sample([[0]], [0], [[0]], [0], n_values=[2], n_classes=2, engine="cuda", draws=1, warmup=0)
 
 
 def test_words_of_flags():
     flags = np.random.default_rng(0).random((5, 70)) < 0.5
-    words = cuda.words_of(flags)
+    words = cuda_layout.words_of(flags)
     assert words.shape == (3, 5)
     for j in range(70):
         np.testing.assert_array_equal((words[j // 32] >> np.uint32(j % 32)) & 1, flags[:, j])
 
 
 def test_grids_and_powers_of_two():
-    assert cuda.grid_over(3) == (1, 3)
-    assert cuda.grid_over(1000, 128) == (8, 128)
-    assert [cuda.power_of_two(n) for n in (1, 2, 3, 9)] == [1, 2, 4, 16]
-    assert cuda.power_of_two(1000, 256) == 256
+    assert cuda_launch.grid_over(3) == (1, 3)
+    assert cuda_launch.grid_over(1000, 128) == (8, 128)
+    assert [cuda_launch.power_of_two(n) for n in (1, 2, 3, 9)] == [1, 2, 4, 16]
+    assert cuda_launch.power_of_two(1000, 256) == 256

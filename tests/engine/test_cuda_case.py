@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 
-from bayespatch.engine.cuda_case import (
-    accepted,
-    cast_votes,
-    largest_odds,
-    ones,
-    pick,
-    refresh_labels,
-    turned_down,
-)
-from bayespatch.engine.votes import AGREES, DIFFERS, VOTE_OFF, VOTE_ON
+from bayespatch.engine.base import AGREES, DIFFERS
+from bayespatch.engine.cuda.layout import ones
+from bayespatch.engine.cuda.update import cast_votes, refresh_labels
+from bayespatch.engine.cuda.weigh import accepted, largest_odds, turned_down
+from bayespatch.engine.votes import VOTE_OFF, VOTE_ON, pick
 from bayespatch.model import KINDS, Latent, label_votes
 from tests.engine.card_at_hand import GROUP, B, begun, chances, w_of
 

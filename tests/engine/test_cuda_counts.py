@@ -5,8 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from bayespatch.engine.cuda_case import Case, Change, Importance, begin_case, refresh_labels
-from bayespatch.engine.cuda_counts import (
+from bayespatch.engine.compiling import compiled
+from bayespatch.engine.cuda.layout import Importance
+from bayespatch.engine.cuda.update import Case, Change, begin_case, refresh_labels
+from bayespatch.engine.cuda.weigh import (
     Pair,
     choose_count,
     next_coefficient,
@@ -14,7 +16,6 @@ from bayespatch.engine.cuda_counts import (
     prepare_feature,
     weight_of_count,
 )
-from bayespatch.engine.streams import compiled
 from bayespatch.engine.votes import ON
 from bayespatch.model import Latent, log_likelihood_features, log_likelihood_labels
 from tests.engine.card_at_hand import B, hand, w_of

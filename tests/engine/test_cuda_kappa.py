@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bayespatch.engine.cuda_case import Importance, largest_odds
-from bayespatch.engine.cuda_kappa import draw_kappa, factor_given_kappa, likely_odds, weight_of_kappa
-from bayespatch.engine.kernels import N_CANDIDATES
+from bayespatch.engine.cuda.layout import Importance
+from bayespatch.engine.cuda.weigh import draw_kappa, factor_given_kappa, largest_odds, likely_odds, weight_of_kappa
+from bayespatch.engine.paper import N_CANDIDATES
 from tests.engine.card_at_hand import GROUP, B, begun, chances
 
 

@@ -6,9 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from bayespatch.engine.cuda_case import words_of
-from bayespatch.engine.cuda_nodes import HANDFUL, begin_redraw, compare_nodes, draw_w, make_nodes, sum_over_nodes
-from bayespatch.engine.streams import compiled
+from bayespatch.engine.compiling import compiled
+from bayespatch.engine.cuda.layout import words_of
+from bayespatch.engine.cuda.sums import begin_redraw, compare_nodes, draw_w, sum_over_nodes
+from bayespatch.engine.quadrature import HANDFUL, make_nodes
 from bayespatch.engine.votes import VOTE_OFF, VOTE_ON
 from tests.engine.card_at_hand import hand, settings
 

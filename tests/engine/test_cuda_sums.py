@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from bayespatch.engine.cuda_sums import MAX_SUMMED, compare_settings, redraw_settings, summarise_case
-from bayespatch.engine.streams import compiled
+from bayespatch.engine.compiling import compiled
+from bayespatch.engine.cuda.summary import summarise_case
+from bayespatch.engine.cuda.sums import MAX_SUMMED, compare_settings, redraw_settings
 from bayespatch.model import KINDS, class_votes, log_likelihood_features, log_likelihood_labels
 from tests.engine.card_at_hand import blank_settings, hand, latent_of, log_settings, settings, w_of
 

@@ -4,7 +4,9 @@ from scipy import stats
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
 from bayespatch import model as bp
-from bayespatch.engine import importance, layout, votes
+from bayespatch.engine import importance, votes
+from bayespatch.engine.cpu import importance as cpu_importance
+from bayespatch.engine.cpu import layout
 from bayespatch.engine.streams import open_stream
 from bayespatch.model import Hyperparameters, Latent, Model
 from tests.problems import random_data
@@ -31,7 +33,9 @@ def test_above_counts_what_exceeds():
 def test_density_of_logit_q():
     above_s, above_n = importance.above(S, N.max()), importance.above(N, N.max())
     points = np.array([-3.0, -0.4, 0.0, 1.2, 4.0])
-    found = np.array([importance.log_density_of_logit_q(v, GAMMA, SIGMA1, SIGMA2, above_s, above_n) for v in points])
+    found = np.array(
+        [cpu_importance.log_density_of_logit_q(v, GAMMA, SIGMA1, SIGMA2, above_s, above_n) for v in points]
+    )
     np.testing.assert_allclose(np.diff(found), np.diff(log_density(points)), atol=1e-10)
 
 
@@ -43,7 +47,7 @@ def test_slices_follow_the_density():
     logit_q, drawn = 0.0, []
     for _ in range(4000):
         for _ in range(10):
-            logit_q = importance.slice_logit_q(rng, logit_q, GAMMA, SIGMA1, SIGMA2, above_s, above_n)
+            logit_q = cpu_importance.slice_logit_q(rng, logit_q, GAMMA, SIGMA1, SIGMA2, above_s, above_n)
         drawn.append(logit_q)
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 4.5 / np.sqrt(len(drawn))
     grid = np.linspace(-30, 40, 200_001)
@@ -58,7 +62,7 @@ def test_slices_end_where_shapes_are_tiny():
     none = np.zeros(1, np.int64)
     logit_q = -1e4
     for _ in range(20):
-        logit_q = importance.slice_logit_q(rng, logit_q, 1e-3, 1e-3, 1e-3, none, none)
+        logit_q = cpu_importance.slice_logit_q(rng, logit_q, 1e-3, 1e-3, 1e-3, none, none)
         assert np.isfinite(logit_q)
 
 
@@ -69,21 +73,22 @@ def test_slices_end_wherever_they_begin(logit_q):
     open_stream(rng, np.uint64(4))
     none = np.zeros(1, np.int64)
     for _ in range(100):
-        found = importance.slice_logit_q(rng, logit_q, 1e-9, 1e-9, 1e-9, none, none)
+        found = cpu_importance.slice_logit_q(rng, logit_q, 1e-9, 1e-9, 1e-9, none, none)
         assert abs(found - logit_q) <= importance.MOST_STEPS or np.isnan(logit_q)
 
 
 def test_slices_of_few_steps_follow_the_density_too(monkeypatch):
     """With at most three steps out the interval often ends inside the slice; the limit must not shift the draws."""
-    monkeypatch.setattr(importance, "MOST_STEPS", 4)
-    monkeypatch.setattr(importance, "steps_to_the_left", importance.steps_to_the_left.py_func)
-    monkeypatch.setattr(importance, "range", lambda _: range(500), raising=False)  # of shrinking there are as many
+    for module in (importance, cpu_importance):
+        monkeypatch.setattr(module, "MOST_STEPS", 4)
+    monkeypatch.setattr(cpu_importance, "steps_to_the_left", importance.steps_to_the_left.py_func)
+    monkeypatch.setattr(cpu_importance, "range", lambda _: range(500), raising=False)  # of shrinking there are as many
     none, rng = np.zeros(1, np.int64), np.zeros(2, np.uint64)
     open_stream(rng, np.uint64(5))
     logit_q, drawn = 0.0, []
     for _ in range(1200):
         for _ in range(120):
-            logit_q = importance.slice_logit_q.py_func(rng, logit_q, 1.5, 0.6, 1.0, none, none)
+            logit_q = cpu_importance.slice_logit_q.py_func(rng, logit_q, 1.5, 0.6, 1.0, none, none)
         drawn.append(logit_q)
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 4.5 / np.sqrt(len(drawn))
     assert stats.kstest(expit(drawn), stats.beta(1.5, 0.6).cdf).pvalue > P_VALUE
@@ -107,7 +112,7 @@ def test_q_tilde_given_w_is_beta():
     n_on = np.array([[1, 4], [0, 0]])
     draws = np.empty((4000, 2, 2))
     for number, logits in enumerate(draws):
-        importance.draw_q_tilde_given_w(logits, logit_q, n_neighbors, n_on, SIGMA2, np.uint64(number), 0, 2)
+        cpu_importance.draw_q_tilde_given_w(logits, logit_q, n_neighbors, n_on, SIGMA2, np.uint64(number), 0, 2)
     for b, j in np.ndindex(2, 2):
         expected = stats.beta(SIGMA2 * np.exp(logit_q[j]) + n_on[b, j], SIGMA2 + n_neighbors[b] - n_on[b, j])
         assert stats.kstest(expit(draws[:, b, j]), expected.cdf).pvalue > P_VALUE
@@ -132,7 +137,7 @@ def test_importance_is_laid_out_without_cancellation():
     tables = layout.tables_of(data, Model())
     laid_out = layout.blank_importance(tables)
     logits = np.array([[-800.0, -40.0, 0.0, 40.0], [1.0, -2.0, 800.0, 3.0], [0.0, 0.0, 0.0, 0.0]])
-    importance.fill_importance(logits, tables.x_parents, laid_out)
+    cpu_importance.fill_importance(logits, tables.x_parents, laid_out)
     known = ~np.isnan(data.x_parents)
     assert not known.all()
     np.testing.assert_allclose(laid_out[votes.ON, :, :4], expit(logits), rtol=1e-12, atol=1e-300)
@@ -160,7 +165,7 @@ def test_carrying_along_is_weighed_by_the_prior():
     spread = np.sqrt(polygamma(1, shape) + polygamma(1, SIGMA2))
     log = np.full((4, 2), np.nan)
     for first, last in ((0, 1), (1, 4)):  # in two runs of parents
-        importance.carry_along(
+        cpu_importance.carry_along(
             logits, used, SIGMA2, shape, center, spread, 1, tables.x_parents, proposed, log, first, last
         )
     for r in range(2):
@@ -186,11 +191,11 @@ def test_carrying_there_and_back_cancels():
     proposed = layout.blank_importance(tables)
     used = np.ones(4, np.int64)
     there, back = np.empty((2, 4, 1))
-    importance.carry_along(
+    cpu_importance.carry_along(
         logits, used, SIGMA2, shape, center, spread, 0, tables.x_parents, proposed, there, 0, 4
     )  # fmt: skip
     moved = logit(proposed[votes.ON, :, :1])
-    importance.carry_along(
+    cpu_importance.carry_along(
         moved, used, SIGMA2, shape[::-1].copy(), center[::-1].copy(), spread[::-1].copy(), 0, tables.x_parents,
         proposed, back, 0, 4,
     )  # fmt: skip

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayespatch.engine import kernels, votes
-from bayespatch.engine.streams import open_stream
+from bayespatch.engine import votes
+from bayespatch.engine.cpu import weigh
+from bayespatch.engine.streams import open_stream, uniform
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.engine.cases_at_hand import cases_at_hand, settings_of_w
 from tests.problems import random_data
@@ -30,12 +31,12 @@ def factor_of(at_hand, b, kappa=KAPPA):
     data = (t.x, t.x_parents, t.feature, at_hand.engine.importance, work.votes, at_hand.i, b)
     m = t.y_parents[b]
     if c.kind == 1:
-        return kernels.product_of_factors(*data, 0, t.x.shape[1]) * work.label_factor[m, 1], None
+        return weigh.product_of_factors(*data, 0, t.x.shape[1]) * work.label_factor[m, 1], None
     if c.kind == 3:
         label = votes.label_ratio(c, t.mu, work.class_votes, t.y[at_hand.i], m, kappa)
-        return kernels.product_given_kappa(*data, 0, t.x.shape[1], kappa) * label, None
-    scale = kernels.product_of_factors(*data, 0, t.x.shape[1])
-    total = kernels.weigh_counts(
+        return weigh.product_given_kappa(*data, 0, t.x.shape[1], kappa) * label, None
+    scale = weigh.product_of_factors(*data, 0, t.x.shape[1])
+    total = weigh.weigh_counts(
         c, t.x, t.x_parents, t.feature, at_hand.engine.importance, work.votes, work.by_weight, work.label_factor,
         work.poly, work.weight, at_hand.i, b, m,
     )  # fmt: skip
@@ -69,11 +70,11 @@ def test_bounds_hold(kind):
                 place = (t.x, t.x_parents, t.feature, at_hand.engine.importance, work.votes, at_hand.i, b)
                 m = t.y_parents[b]
                 if kind == "II":
-                    bound = kernels.product_of_factors(*place, 0, t.x.shape[1]) * max(1.0, work.label_factor[m, P])
+                    bound = weigh.product_of_factors(*place, 0, t.x.shape[1]) * max(1.0, work.label_factor[m, P])
                     sums = [factor_of(at_hand, b)[0]]
                 else:
                     label = votes.label_ratio(c, t.mu, work.class_votes, t.y[at_hand.i], m, 1.0)
-                    bound = kernels.bound_over_kappa(*place) * max(1.0, label)
+                    bound = weigh.bound_over_kappa(*place) * max(1.0, label)
                     sums = [factor_of(at_hand, b, kappa)[0] for kappa in np.linspace(1e-9, 1, 20)]
                 assert max(sums) <= bound * (1 + 1e-12)
 
@@ -85,11 +86,11 @@ def test_long_products_are_those_of_short_ones(kind):
         c, t, work = at_hand.parts
         for b in at_hand.outsiders():
             place = (t.x, t.x_parents, t.feature, at_hand.engine.importance, work.votes, at_hand.i, b)
-            products = [kernels.long_product(c._replace(chunk=chunk), *place, KAPPA) for chunk in (1, 7, 1000)]
+            products = [weigh.long_product(c._replace(chunk=chunk), *place, KAPPA) for chunk in (1, 7, 1000)]
             if kind == "III":
-                products.append(kernels.product_given_kappa(*place, 0, t.x.shape[1], KAPPA))
+                products.append(weigh.product_given_kappa(*place, 0, t.x.shape[1], KAPPA))
             else:
-                products.append(kernels.product_of_factors(*place, 0, t.x.shape[1]))
+                products.append(weigh.product_of_factors(*place, 0, t.x.shape[1]))
             np.testing.assert_allclose(products, products[0], rtol=1e-10)
 
 
@@ -108,11 +109,11 @@ def test_w_is_drawn_from_its_conditional(kind):
             drawn = np.zeros(2**P)
             for _ in range(n_draws):
                 if kind == "II":
-                    k = kernels.choose(by_count, P + 1, by_count.sum(), rng)
-                    kernels.draw_features_given_count(*place, work.prefix, bits, rng, at_hand.i, b, 0, k)
+                    k = votes.pick(by_count, P + 1, uniform(rng) * by_count.sum())
+                    weigh.draw_features_given_count(*place, work.prefix, bits, rng, at_hand.i, b, 0, k)
                 else:
                     k = 1.0 if kind == "I" else KAPPA
-                    kernels.draw_features(*place, bits, rng, at_hand.i, b, 0, k)
+                    weigh.draw_features(*place, bits, rng, at_hand.i, b, 0, k)
                 w = [votes.is_on(bits, 0, j) for j in range(P)]
                 drawn[int(np.flatnonzero((w == W).all(axis=1))[0])] += 1
             common = expected / expected.sum() * n_draws >= 5  # the others together, for the chi-square to hold
@@ -126,7 +127,7 @@ def test_choice_is_in_proportion():
     weight = np.array([1.0, 0.0, 3.0, 6.0, 99.0])
     rng = np.zeros(2, np.uint64)
     open_stream(rng, np.uint64(11))
-    drawn = np.bincount([kernels.choose(weight, 4, 10.0, rng) for _ in range(10_000)], minlength=4)
+    drawn = np.bincount([votes.pick(weight, 4, uniform(rng) * 10.0) for _ in range(10_000)], minlength=4)
     assert drawn[1] == 0
     assert stats.chisquare(drawn[[0, 2, 3]], [1000, 3000, 6000]).pvalue > P_VALUE
 

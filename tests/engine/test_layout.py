@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
-from bayespatch.engine import layout
+from bayespatch.engine.cpu import layout
 from bayespatch.engine.votes import C2, CASE_MISSING, PARENT_MISSING, WINDOW
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.problems import random_data

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from bayespatch.engine.leave_one_out import LEAST, Pairs, predict_each
+from bayespatch.engine.base import Pairs
+from bayespatch.engine.cpu.leave_one_out import LEAST, predict_each
 from bayespatch.importances import LeaveOneOut, compared_pairs
 from bayespatch.model import HIDDEN, Hyperparameters, Model
 from tests.problems import random_data
@@ -48,9 +49,9 @@ def test_predictions_are_those_of_the_formula(n_classes, missing, itself):
     density = LeaveOneOut(data, Model(hyper=HYPER), base)
     np.testing.assert_allclose(density.pairs.heard, base / here)
     for _ in range(3):
-        logit_q, slope = rng.normal(size=5), rng.uniform(0.5, 4.0)
-        found, _, _ = density.predict(np.append(logit_q, np.log(slope)))
-        expected = formula(data, 1 / (1 + np.exp(-logit_q)), slope, base, base / here)
+        logits, slope = rng.normal(size=5), rng.uniform(0.5, 4.0)
+        found, _, _ = density.predict(np.append(logits, np.log(slope)))
+        expected = formula(data, density.importance(logits), slope, base, base / here)
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)  # products of 5 factors in single precision
 
 

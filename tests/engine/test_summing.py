@@ -3,7 +3,9 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from bayespatch.engine import importance, layout, summing, votes
+from bayespatch.engine import votes
+from bayespatch.engine.cpu import importance as cpu_importance
+from bayespatch.engine.cpu import layout
 from bayespatch.engine.streams import open_stream, uniform
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.engine.cases_at_hand import cases_at_hand, settings_of_w
@@ -42,7 +44,7 @@ def prepare(at_hand):
     c, t, _ = at_hand.parts
     other = np.random.default_rng(1).normal(0, 1.5, at_hand.state.logit_q_tilde.shape)
     new = layout.blank_importance(t)
-    importance.fill_importance(other, t.x_parents, new)
+    cpu_importance.fill_importance(other, t.x_parents, new)
     return expit(other), new, layout.blank_sums(c, t, at_hand.state.neighbors.parent.shape[1])
 
 
@@ -51,12 +53,12 @@ def log_ratio(at_hand, new, sums, j, key):
     i, n, neighbors = at_hand.i, at_hand.n, at_hand.state.neighbors
     if c.kind == 1:
         ratios = np.empty(P)
-        summing.log_ratios_by_counts(
+        sums.log_ratios_by_counts(
             c, t.x, t.x_parents, t.feature, at_hand.engine.importance, new, neighbors.parent[i],
             sums.reciprocal, sums.factors, sums.polynomials, ratios, i, n,
         )  # fmt: skip
         return ratios[j]
-    return summing.log_ratio_by_settings(
+    return sums.log_ratio_by_settings(
         c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, at_hand.engine.importance, new, neighbors.parent[i],
         neighbors.bits[i], neighbors.kappa[i], sums.steps, sums.columns, sums.rows, sums.products, sums.likelihood,
         sums.rng, i, j, n, key,
@@ -68,12 +70,12 @@ def redraw(at_hand, sums, bits, j, key):
     i, n, neighbors = at_hand.i, at_hand.n, at_hand.state.neighbors
     if c.kind == 1:
         open_stream(sums.rng, key)
-        summing.redraw_by_counts(
+        sums.redraw_by_counts(
             c, t.x, t.x_parents, t.feature, at_hand.engine.importance, neighbors.parent[i], bits,
             sums.reciprocal, sums.prefix_count, sums.prefix_copied, sums.weight, sums.rng, i, j, n,
         )  # fmt: skip
         return
-    summing.redraw_by_settings(
+    sums.redraw_by_settings(
         c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, at_hand.engine.importance, neighbors.parent[i], bits,
         neighbors.kappa[i], sums.steps, sums.columns, sums.rows, sums.products, sums.likelihood, sums.rng, i, j, n,
         key,

@@ -5,7 +5,6 @@ import pytest
 
 from bayespatch import model as bp
 from bayespatch.engine.cpu import CpuEngine
-from bayespatch.engine.tally import Tally
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.problems import random_data
 
@@ -17,17 +16,15 @@ N, S, P = 12, 9, 5
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_are_those_of_the_model(kind, likelihood):
     data, model = random_data(1, N, S, P), Model(kind, likelihood, HYPER)
-    engine, tally = CpuEngine(data, model), Tally(data, model)
+    engine = CpuEngine(data, model)
     state = engine.start(1, 0)
     shapes = {"z": (N, S), "w": (N, S, P), "kappa": (N, S), "share": (N, S), "explained": (N, P)}
     found = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     expected = {name: np.zeros(shape) for name, shape in shapes.items()}
     for _ in range(3):
         engine.sweep(state)
-        neighbors, latent = engine.neighbors(state), engine.latent(state)
-        tally.add_neighbors(neighbors, found["z"], found["w"])
-        tally.add_influence(neighbors, found["kappa"], found["share"])
-        tally.add_explained(neighbors, found["explained"])
+        latent = engine.latent(state)
+        engine.add_statistics(state, *(found[name] for name in ("z", "w", "kappa", "share", "explained")))
         kappa = bp.influence(model, latent)
         cast = HYPER.mu_per_class(2)[data.y_parents] * kappa
         expected["z"] += latent.z
@@ -45,6 +42,6 @@ def test_without_room_for_features_z_alone_is_summed():
     engine = CpuEngine(data, model)
     state = engine.start(1, 0)
     engine.sweep(state)
-    z = np.zeros((N, S), np.float32)
-    Tally(data, model).add_neighbors(engine.neighbors(state), z, np.zeros((N, S, 0), np.float32))
+    z, kappa, share = np.zeros((3, N, S), np.float32)
+    engine.add_statistics(state, z, np.zeros((N, S, 0), np.float32), kappa, share, np.zeros((N, 0), np.float32))
     np.testing.assert_array_equal(z, engine.latent(state).z)

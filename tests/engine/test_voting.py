@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
-from bayespatch.engine import voting
+from bayespatch.engine import base
+from bayespatch.engine.cpu import voting
 from bayespatch.engine.streams import chain_key, open_stream
 from bayespatch.model import HIDDEN, LIKELIHOODS, Hyperparameters, Latent, Model
 from tests.montecarlo import batch_means
@@ -24,7 +25,7 @@ class Table:
         self.data = data._replace(y=np.array([label]), y_parents=y_parents)
         self.model = Model("I", likelihood, HYPER)
         c1, c2 = bp.feature_constants(self.data, self.model)
-        self.voters = voting.Voters(
+        self.voters = base.Voters(
             np.ascontiguousarray(data.x_parents.T), np.searchsorted(y_parents, np.arange(5)), data.windows, c1, c2,
             HYPER.lam, np.stack([HYPER.mu_per_class(3), HYPER.mu0_per_class(3)]),
             bp.label_constants(self.data, self.model)[1], float(likelihood == "paper"), 0.3 / 0.7,
@@ -156,7 +157,7 @@ def test_w_of_a_new_neighbor_is_drawn_from_its_posterior():
 
 
 def sums(n_parents=7, n_features=3):
-    return voting.Sums(
+    return base.VoteSums(
         np.zeros((1, 1, 1, 3)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, n_parents)),
         np.zeros((1, 1, n_parents)), np.zeros((1, 1, n_parents, n_features)), np.zeros((1, 1, n_features)),
     )  # fmt: skip
@@ -234,8 +235,8 @@ def test_given_q_tilde_the_neighbors_have_their_posterior(label, own, out):
     excluded = np.arange(5) == out if out is not None else np.zeros(0, bool)
     allowed = (np.arange(5) != own) & (np.arange(5) != (9 if out is None else out))
     z, zw, votes = exact_means(table, allowed)
-    draws = voting.Draws(table.q[None, None], table.q_tilde[None, None])
-    places = voting.Places(
+    draws = base.Draws(table.q[None, None], table.q_tilde[None, None])
+    places = base.Places(
         table.rng[None, None].copy(), np.zeros((1, 1), np.int32), np.zeros((1, 1, 5), np.int32),
         np.zeros((1, 1, 5), np.uint64),
     )  # fmt: skip
@@ -263,7 +264,7 @@ def test_odds_too_small_for_single_precision_still_say_who_is_nearest(seed):
     x_parents[:8, 2] = 1.0  # one parent agrees in a few
     start = np.array([0, 3, 6])
     hyper = Hyperparameters(lam0=0.01)
-    voters = voting.Voters(
+    voters = base.Voters(
         x_parents, start, np.zeros(n_features), hyper.lam0, np.full(n_features, 5 * hyper.lam0), hyper.lam,
         np.array([[1.0, 1.0], [0.1, 0.1]]), 0.2, 0.0, 0.5,
     )  # fmt: skip
@@ -271,12 +272,12 @@ def test_odds_too_small_for_single_precision_still_say_who_is_nearest(seed):
     q_tilde = np.broadcast_to(q[:, :, None, None], (1, 4, n_features, n_parents)).astype(np.float32)
     rng = np.zeros(2, np.uint64)
     open_stream(rng, chain_key(seed, 0))
-    draws = voting.Draws(np.repeat(q[:, :, None], n_features, axis=2), q_tilde)
-    places = voting.Places(
+    draws = base.Draws(np.repeat(q[:, :, None], n_features, axis=2), q_tilde)
+    places = base.Places(
         rng[None, None], np.zeros((1, 1), np.int32), np.zeros((1, 1, 6), np.int32),
         np.zeros((1, 1, 6), np.uint64),
     )  # fmt: skip
-    detail = voting.Sums(
+    detail = base.VoteSums(
         np.zeros((1, 1, 4, 2)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, 6)), np.zeros((1, 1, 6)),
         np.zeros((1, 1, 6, n_features)), np.zeros((1, 1, n_features)),
     )  # fmt: skip

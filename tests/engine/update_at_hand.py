@@ -3,11 +3,11 @@ with the random numbers of the GPU's engine. Nothing of its layout, its bounds o
 
 import numpy as np
 
-from bayespatch.engine import layout
-from bayespatch.engine.cuda_case import pick
-from bayespatch.engine.cuda_kappa import draw_kappa
-from bayespatch.engine.kernels import N_CANDIDATES
+from bayespatch.engine.cpu import layout
+from bayespatch.engine.cuda.weigh import draw_kappa
+from bayespatch.engine.paper import N_CANDIDATES
 from bayespatch.engine.streams import key_of, to_unit
+from bayespatch.engine.votes import pick
 from bayespatch.model import Latent, agreement, feature_constants, label_constants
 
 

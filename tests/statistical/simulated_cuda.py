@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
-from bayespatch.engine import cuda as engine_room
-from bayespatch.engine import cuda_kernels as kernels
-from bayespatch.engine import cuda_memory
+from bayespatch.engine.cpu.summary import Tally
 from bayespatch.engine.cuda import CudaEngine
-from bayespatch.engine.tally import Tally
+from bayespatch.engine.cuda import engine as cuda_engine
+from bayespatch.engine.cuda import layout as cuda_layout
+from bayespatch.engine.cuda import update as cuda_update
 from bayespatch.model import KINDS, Hyperparameters, Model
 from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
@@ -22,8 +22,8 @@ def test_updates_are_those_of_the_definitions(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_are_those_of_the_definitions_with_missing_values_windows_and_itself(kind, monkeypatch):
-    monkeypatch.setattr(cuda_memory, "GROUP", 2)  # two groups, the second not full
-    monkeypatch.setattr(engine_room, "DIGITS", 1.0)  # products in several parts
+    monkeypatch.setattr(cuda_layout, "GROUP", 2)  # two groups, the second not full
+    monkeypatch.setattr(cuda_engine, "DIGITS", 1.0)  # products in several parts
     data = random_data(3, 3, 5, 2, itself=True)
     check_updates(data, Model(kind, "paper", Hyperparameters(alpha=0.5, lam0=0.2, tau=1.3, sigma3=0.8)), 6)
 
@@ -107,14 +107,14 @@ PLANTED = {
     "draw_kappa": ("III", one_candidate),
     "factor_given_kappa": ("III", missing_values_count),
 }
-kernels_as_they_are = {name: getattr(kernels, name) for name in PLANTED}
+kernels_as_they_are = {name: getattr(cuda_update, name) for name in PLANTED}
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(name, monkeypatch):
     kind, wrong = PLANTED[name]
-    monkeypatch.setattr(cuda_memory, "GROUP", 2)
-    monkeypatch.setattr(kernels, name, wrong)
+    monkeypatch.setattr(cuda_layout, "GROUP", 2)
+    monkeypatch.setattr(cuda_update, name, wrong)
     data = random_data(4, 3, 6, 3, missing=0.4, itself=True)
     with pytest.raises(AssertionError):
         check_updates(data, Model(kind, "exact", Hyperparameters(alpha=0.4, lam0=0.2)), 40)

@@ -4,9 +4,8 @@ import zlib
 
 import pytest
 
-from bayespatch.engine.base import Engine
+from bayespatch.engine.base import Engine, Neighbors
 from bayespatch.engine.cpu import CpuEngine, CpuState
-from bayespatch.engine.layout import Neighbors
 from bayespatch.engine.paper import PaperEngine
 from bayespatch.model import KINDS, LIKELIHOODS, Data, Model
 from tests.montecarlo import check_against_exact

@@ -7,6 +7,7 @@ not count as found. The same checks pass on a copy that is left as it is.
 """
 
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -195,7 +196,7 @@ BUGS = {
     ),
     # everything else given q
     "q-tilde stays as it is, given q": Bug(
-        "self.draw_q_tilde(state, subkey(key, TURNS), *self.count_neighbors(state))",
+        "self.draw_q_tilde(state, subkey(key, JOINT), *self.count_neighbors(state))",
         "pass",
         f"{GIVEN}::test_the_sweep_given_q_has_the_exact_conditional_posterior[I-exact-binary]",
     ),
@@ -345,16 +346,28 @@ def findings_of_healthy(healthy) -> list[str]:
     return run_checks(healthy, sorted({bug.check for bug in BUGS.values()}, key=str))
 
 
-def callers(engine: Path, name: str) -> set[str]:
+def callers(engine: Path, source: Path) -> set[Path]:
     """The modules whose compiled code may contain code of the module: itself, and who imports it, directly or not."""
-    known = {name}
+    known = {source}
     while True:
-        names = "|".join(known)
-        pattern = rf"^from bayespatch\.engine(\.({names}) import| import .*\b({names})\b)"
-        more = {path.stem for path in engine.glob("*.py") if re.search(pattern, path.read_text(), re.MULTILINE)} - known
+        dotted = {".".join(path.relative_to(engine).with_suffix("").parts) for path in known}
+        imports = [rf"from bayespatch\.engine\.{re.escape(name)} import" for name in dotted]
+        for name in dotted:
+            package, _, module = f"bayespatch.engine.{name}".rpartition(".")
+            imports.append(rf"from {re.escape(package)} import [^\n]*\b{module}\b")
+        pattern = "|".join(imports)
+        more = {path for path in engine.rglob("*.py") if re.search(pattern, path.read_text())} - known
         if not more:
             return known
         known |= more
+
+
+def restamp(index: Path, stamp: str) -> None:
+    """Let compiled code count as that of other sources: Numba's index is a version, then a stamp and what there is."""
+    with index.open("rb") as file:
+        version = pickle.load(file)
+        _, overloads = pickle.loads(file.read())
+    index.write_bytes(pickle.dumps(version, protocol=-1) + pickle.dumps((stamp, overloads), protocol=-1))
 
 
 def plant(bug: Bug, healthy: Path, folder: Path) -> None:
@@ -365,18 +378,19 @@ def plant(bug: Bug, healthy: Path, folder: Path) -> None:
     """
     shutil.copytree(healthy, folder)
     engine = folder / "bayespatch/engine"
-    of_threads = [path for path in engine.glob("*.py") if not path.name.startswith("cuda")]
+    of_threads = [path for path in engine.rglob("*.py") if path.parent.name != "cuda"]
     sources = [path for path in of_threads if bug.old in path.read_text()]
     assert len(sources) == 1, f"{bug.old!r} stands in {[path.name for path in sources]}, not in one file"
     (source,) = sources
     text = source.read_text()
     assert text.count(bug.old) == 1, f"{bug.old!r} stands {text.count(bug.old)} times in {source.name}"
     source.write_text(text.replace(bug.old, bug.new))
-    for caller in callers(engine, source.stem):
-        for compiled in (engine / "__pycache__").glob(f"{caller}.*.nb[ci]"):
+    for caller in callers(engine, source):
+        for compiled in (caller.parent / "__pycache__").glob(f"{caller.stem}.*.nb[ci]"):
             compiled.unlink()
-    # As `bayespatch.engine.drop_stale_kernels` would leave it, so that it keeps the rest.
-    (engine / "__pycache__/kernels.sha256").write_text(digest_of_sources(engine))
+    stamp = digest_of_sources(engine)
+    for index in engine.rglob("*.nbi"):
+        restamp(index, stamp)
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,7 @@ class Hyper(StrEnum):
 class Missing(StrEnum):
     """What becomes of missing values."""
 
+    auto = "auto"
     category = "category"
     ignore = "ignore"
     error = "error"

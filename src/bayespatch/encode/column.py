@@ -115,8 +115,12 @@ class Column:
 
     # Codes
 
-    def encode(self, column: PlainColumn, ignore_missing: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def encode(
+        self, column: PlainColumn, ignored: NDArray[np.bool_] | bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """The codes of a column of values, (n,), and where a value is one that no past case can share.
+
+        `ignored`: the rows whose missing values are not compared.
 
         Such a value has the code `n_values`, beyond all others; in a windowed column it is its own code. No
         number of a ranked column is one: beyond its range a number has the rank of the last one within.
@@ -137,12 +141,10 @@ class Column:
             codes = self._code_of_values(column)
             unseen = codes < 0
             codes[unseen] = self.n_values
-        if ignore_missing:
-            codes[missing] = np.nan
-            unseen[missing] = False
-        elif missing.any():
-            codes[missing] = self._missing_code
-            unseen[missing] = not self.missing_is_value
+        left_out = missing & ignored
+        codes[left_out], unseen[left_out] = np.nan, False
+        counted = missing & ~left_out
+        codes[counted], unseen[counted] = self._missing_code, not self.missing_is_value
         return codes, unseen
 
     @property
@@ -207,7 +209,7 @@ class Column:
             texts = [self._own_number(number) for number in column.numbers.tolist()]
         if not self.labels:
             return texts
-        codes, _ = self.encode(column, ignore_missing=True)
+        codes, _ = self.encode(column, ignored=True)
         known = codes < len(self.values)  # false for NaN
         return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
 

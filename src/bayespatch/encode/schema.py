@@ -82,6 +82,9 @@ class Schema:
         One for each feature, in the order of the codes.
     missing : {"category", "ignore", "error"}
         What becomes of missing values.
+    least_known : int
+        So many values are known of every row of the training table. Under ``missing="category"`` the missing values of
+        a row of which less is known are not compared: a form that nobody has filled in is not a pattern of gaps.
     named : bool
         Whether the columns have names of their own; else they are x0, x1, ... and other tables are read by position.
 
@@ -98,11 +101,14 @@ class Schema:
     columns: tuple[Column, ...]
     missing: str = "category"
     named: bool = True
+    least_known: int = 0
 
     def __post_init__(self) -> None:
         check_choice("missing", self.missing, MISSING_RULES)
         if not self.columns or len(set(self.names)) < len(self.columns) or not isinstance(self.named, bool):
             raise ValueError("a schema needs columns, each with a name of its own; learn it anew from the table")
+        if type(self.least_known) is not int or not 0 <= self.least_known <= len(self.columns):
+            raise ValueError(f"least_known={self.least_known!r} is not a number of columns; learn the schema anew")
         if self.missing != "category" and any(column.missing_is_value for column in self.columns):
             raise ValueError(f"a column counts missing as a value, but missing={self.missing!r}; learn the schema anew")
 
@@ -178,7 +184,8 @@ class Schema:
                 "description": str(called.get(plain.name) or ""),
             }
             columns.append(Column(name=plain.name, **column, **parts))
-        return cls(tuple(columns), missing, table.named)
+        n_known = np.sum([~column.is_missing for column in table.columns], axis=0)
+        return cls(tuple(columns), missing, table.named, int(n_known.min()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,7 +214,9 @@ class Schema:
         plain = self._matched(table)
         if self.missing == "error":
             _refuse_missing(table)
-        parts = [c.encode(p, self.missing == "ignore") for c, p in zip(self.columns, plain, strict=True)]
+        n_known = np.sum([~p.is_missing for p in plain], axis=0)
+        ignored = np.full(len(n_known), True) if self.missing == "ignore" else n_known < self.least_known
+        parts = [c.encode(p, ignored) for c, p in zip(self.columns, plain, strict=True)]
         own = [
             p.numbers if c.keeps_numbers else codes for c, p, (codes, _) in zip(self.columns, plain, parts, strict=True)
         ]
@@ -218,6 +227,10 @@ class Schema:
             np.column_stack(own),
             table.ids,
         )
+
+    def codes_as(self, other: Schema) -> bool:
+        """Whether the training table has the same codes under both: rules for missing values that it does not have."""
+        return self.columns == other.columns
 
     def _matched(self, table: PlainTable) -> list[PlainColumn]:
         """The columns of a table in the order of the schema."""
@@ -268,16 +281,23 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON, from which `from_dict` makes an equal schema."""
         columns = [column.to_dict() for column in self.columns]
-        return {"format": _FORMAT, "missing": self.missing, "named": self.named, "columns": columns}
+        return {
+            "format": _FORMAT,
+            "missing": self.missing,
+            "named": self.named,
+            "least_known": self.least_known,
+            "columns": columns,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
         """The schema that `to_dict` wrote. What is not one is refused with a ValueError."""
-        if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "columns"}:
+        if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "least_known", "columns"}:
             raise ValueError("this is not a stored schema; pass what Schema.to_dict has returned")
         if type(data["format"]) is not int or data["format"] != _FORMAT or not isinstance(data["columns"], list):
             raise ValueError(f"the stored schema has format {data['format']!r}, known is {_FORMAT}; store it anew")
-        return cls(tuple(Column.from_dict(column) for column in data["columns"]), data["missing"], data["named"])
+        columns = tuple(Column.from_dict(column) for column in data["columns"])
+        return cls(columns, data["missing"], data["named"], data["least_known"])
 
 
 # Learning

@@ -30,6 +30,6 @@ def fastest_engine(n_cases: int, n_parents: int, n_features: int) -> str:
     """
     if n_cases * n_parents * n_features < LARGE or not gpu_is_present():
         return "cpu"
-    from bayespatch.engine.cuda_memory import fits
+    from bayespatch.engine.cuda.layout import fits
 
     return "cuda" if fits(n_cases, n_parents, n_features) else "cpu"

@@ -1,12 +1,19 @@
-"""The contract that every engine obeys: start a chain, sweep it, look at it.
+"""The contract that every engine obeys, and all that the rest of the package calls of the engines.
 
 An engine is made for one `Data` and one `Model`. A chain's state belongs to the engine that started it; everything a
-caller may know about it comes through `observe`, `latent` and `add_neighbors`. All randomness of a chain derives from
-``(seed, chain, number of the sweep, case)``, so that the same seed gives the same draws on any number of threads.
+caller may know about it comes through `observe`, `latent`, `neighbors`, `summarise` and `add_neighbors`. All randomness
+of a chain derives from ``(seed, chain, number of the sweep, case)``, so that the same seed gives the same draws on any
+number of threads.
+
+`sample` calls `start`, `sweep` or `sweep_given_q`, `observe`, `add_neighbors`, `freeze` and `thaw`. `predict` calls
+`set_importance`, `update_cases`, `summarise` and `neighbors`. Two computations are no chains and run on the host alone,
+whatever the engine: votes of new cases place by place (`cpu/voting.py`), and how well past cases predict each other
+(`cpu/leave_one_out.py`).
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
@@ -17,6 +24,8 @@ from numpy.typing import NDArray
 
 from bayespatch.model import Data, Latent, Model
 
+MAX_FEATURES_BY_PLACE = 64  # for `vote_on_cases`: w of a neighbor is one word
+DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
 FARTHEST = 1e9  # from 0, of any number in a state: logits of the smallest Beta shapes that are allowed are nearer
 
 
@@ -28,6 +37,15 @@ class Observation(NamedTuple):
     n_neighbors: NDArray[np.int32]  # (N,)
     votes: NDArray[np.float64]  # (N, M)  h_i(m) / sum_m h_i(m)
     log_joint: float  # model.log_joint of (data, latent): q-tilde integrated out
+
+
+class Neighbors(NamedTuple):
+    """z, w and kappa of all cases, neighbors only: row i has n[i] used entries of a capacity C, in any order."""
+
+    n: NDArray[np.int32]  # (N,)
+    parent: NDArray[np.int32]  # (N, C)
+    bits: NDArray[np.uint64]  # (N, C, words) w, feature j in bit j % 64 of word j // 64
+    kappa: NDArray[np.float64]  # (N, C), or (N, 1) and unused where the model derives it
 
 
 class Sizes(NamedTuple):
@@ -75,8 +93,43 @@ class Engine(ABC):
         """Update every latent variable once, in place. `adapt`: step sizes may be tuned (warm-up only)."""
 
     def sweep_given_q(self, state: Any, q: NDArray[Any]) -> None:
-        """Update everything but q once, in place, given q (P,). An engine that cannot is refused before it starts."""
-        raise ValueError(f"{type(self).__name__} samples the importances and cannot take them as given")
+        """Update everything but q once, in place, given q (P,)."""
+        raise self.no_given_importances()
+
+    def update_cases(self, state: Any, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
+        """Update z, w and kappa of every case given q-tilde, with the random numbers of `key` (``streams``).
+
+        A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
+        """
+        raise self.no_given_importances()
+
+    def summarise(self, state: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Vote shares (N, M) and log likelihood (N,) of the cases."""
+        raise self.no_given_importances()
+
+    def neighbors(self, state: Any) -> Neighbors:
+        """The lists of neighbors."""
+        raise self.no_given_importances()
+
+    def add_statistics(
+        self,
+        state: Any,
+        z_sum: NDArray[np.float32],
+        w_sum: NDArray[np.float32],
+        kappa_sum: NDArray[np.float32],
+        share_sum: NDArray[np.float32],
+        explained_sum: NDArray[np.float32],
+    ) -> None:
+        """Add what this draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), and the
+        probability of each value given the neighbors (N, P). Where w_sum or explained_sum has no features, not these.
+        """
+        raise self.no_given_importances()
+
+    def no_given_importances(self) -> ValueError:
+        """What an engine says that always samples the importances: the paper's, which integrates q-tilde out."""
+        return ValueError(
+            f"{type(self).__name__} samples the importances and cannot take them as given; pass engine='cpu'"
+        )
 
     @abstractmethod
     def observe(self, state: Any) -> Observation:
@@ -139,3 +192,122 @@ def _leaves(state: Any) -> Iterator[tuple[str, NDArray[Any]]]:
             yield from ((f"{field.name}.{name}", part) for name, part in value._asdict().items())  # type: ignore[attr-defined]
         else:
             yield field.name, np.asarray(value)
+
+
+# Computations that are no chains
+
+
+class Voters(NamedTuple):
+    """The parents, ordered by class, and the constants of the model."""
+
+    x: NDArray[np.float64]  # (P, S) NaN where missing
+    start: NDArray[np.int64]  # (M + 1,) where the parents of each class begin
+    windows: NDArray[np.float64]  # (P,)
+    c1: float
+    c2: NDArray[np.float64]  # (P,)
+    lam: float
+    mu: NDArray[np.float64]  # (2, M) mu and mu0
+    label_c2: float
+    one: float
+    prior_odds: float
+
+
+class Draws(NamedTuple):
+    """Draws of the importances: C chains of D draws."""
+
+    q: NDArray[np.float64]  # (C, D, P)
+    q_tilde: NDArray[np.float32]  # (C, D, P, S) parents ordered by class; 0 where the parent's value is missing
+
+
+class Places(NamedTuple):
+    """The neighbors of n cases in C chains, so many as there are places at most."""
+
+    rng: NDArray[np.uint64]  # (n, C, 2)
+    n: NDArray[np.int32]  # (n, C)
+    parent: NDArray[np.int32]  # (n, C, K)
+    bits: NDArray[np.uint64]  # (n, C, K) w
+
+
+class VoteSums(NamedTuple):
+    """What is added up over the draws; details have size 0 where they are not wanted."""
+
+    votes: NDArray[np.float64]  # (n, C, B, M) shares of the votes for each class, by batch of draws
+    familiarity: NDArray[np.float64]  # (n, C) log likelihood of the case given its neighbors
+    n_neighbors: NDArray[np.float64]  # (n, C)
+    probability: NDArray[np.float64]  # (n, C, S) of being a neighbor
+    share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
+    features: NDArray[np.float64]  # (n, C, S, P) of being a neighbor to whom the feature matters
+    explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
+
+
+class Pairs(NamedTuple):
+    """Past cases beside the parents that vote on them, parents ordered by class."""
+
+    codes: NDArray[np.uint8]  # (n, P, S) DIFFERS, AGREES or UNKNOWN
+    has_unknown: NDArray[np.bool_]  # (P,)
+    y: NDArray[np.int64]  # (n,)
+    own: NDArray[np.int64]  # (n,) which of the parents is the case itself, -1: none
+    start: NDArray[np.int64]  # (M + 1,) where the parents of each class begin
+    heard: NDArray[np.float64]  # (M,) weight of a vote for the class
+    base: NDArray[np.float64]  # (M,) base rates; they have LEAST of the votes
+    weight: NDArray[np.float64]  # (n,) of the case
+
+
+def open_streams(places: Places, key: np.uint64, numbers: NDArray[np.int64]) -> None:
+    """Begin a stream for each case and chain: of the number of the case, whoever else is predicted beside it."""
+    from bayespatch.engine.cpu import voting  # loads Numba
+
+    voting.open_streams(places, key, numbers)
+
+
+def vote_on_cases(
+    voters: Voters,
+    draws: Draws,
+    x: NDArray[np.float64],
+    y: NDArray[np.int64],
+    own: NDArray[np.int64],
+    excluded: NDArray[np.bool_],
+    used: NDArray[np.int64],
+    batches: NDArray[np.int64],
+    settling: int,
+    places: Places,
+    sums: VoteSums,
+    todo: NDArray[np.int64],
+    first: int,
+    last: int,
+) -> None:
+    """Votes on new cases in Model I given draws of the importances, place by place; added to `sums`.
+
+    Pairs first..last-1 of cases and chains: pair t is case todo[t // C] in chain t % C. `own` (n,): the parent that is
+    the case itself, -1: none; `excluded` (n, S) or (n, 0): parents that may not vote; `used`: draws; `batches`: to
+    which batch each of them belongs; `settling`: sweeps before the first that counts.
+    """
+    from bayespatch.engine.cpu import voting  # loads Numba
+
+    voting.vote_on_cases(voters, draws, x, y, own, excluded, used, batches, settling, places, sums, todo, first, last)
+
+
+def predict_each(
+    pairs: Pairs,
+    differs: NDArray[np.float32],
+    unknown: NDArray[np.float32],
+    slope: float,
+    log_p: NDArray[np.float64],
+    agree_pull: NDArray[np.float64],
+    unknown_pull: NDArray[np.float64],
+    slope_pull: NDArray[np.float64],
+) -> None:
+    """How well past cases predict each other where each has exactly one neighbor; fills the last four arguments.
+
+    log p(y_i) (n,), and how it changes with the weight of agreeing and of unknown parents, (n, P) or empty, and with
+    the slope, (n,). `differs` and `unknown` (P,): factors relative to that of agreement.
+    """
+    from bayespatch.engine.cpu import leave_one_out  # loads Numba
+
+    leave_one_out.predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull, slope_pull)
+
+
+def first_capacity(n_parents: int, alpha: float) -> int:
+    """Room for neighbors of a case, in a new chain: hardly any case finds more."""
+    expected = n_parents * alpha
+    return min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))

@@ -6,7 +6,7 @@ place. So (q_j, q~_:j) also move *together*, with w_:j summed out: propose logit
 keeping its place in its prior (in mean and standard deviation of a logit-Beta), accept by the prior ratio, the Jacobian
 and
 
-    prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``summing.py``),
+    prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``sums.py``),
 
 then draw w_:j afresh.
 """
@@ -14,13 +14,24 @@ then draw w_:j afresh.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, logit
 
-from bayespatch.engine.streams import compiled, inlined, key_of, logit_beta, open_stream, uniform, uniform_positive
+from bayespatch.engine.compiling import compiled, inlined
+from bayespatch.engine.streams import key_of, logit_beta, normal, open_stream, uniform
 from bayespatch.engine.votes import OFF, ON, PARENT_MISSING, VOTE_OFF, VOTE_ON
+from bayespatch.model import Data, Model, log_beta_density
 
 MOST_STEPS = 512  # of a slice, out and in; an interval of an ordinary posterior is a dozen wide
+
+
+N_TURNS = {"I": 3, "II": 1, "III": 2}  # of moves for q in a sweep: what gave most effective draws a second on heart
+
+
+TARGET_ACCEPTANCE = 0.35
 
 
 @inlined
@@ -50,54 +61,6 @@ def set_importance(importance, x_parents, b, j, logit):
     importance[VOTE_OFF, b, j] = 1.0 if silent else off
 
 
-@compiled
-def fill_importance(logits, x_parents, importance):
-    """All of q-tilde."""
-    for b in range(logits.shape[0]):
-        for j in range(logits.shape[1]):
-            set_importance(importance, x_parents, b, j, logits[b, j])
-
-
-@compiled
-def carry_along(logits, used, sigma2, shape, center, spread, feature_0, x_parents, proposed, log, first, last):
-    """Move logit q~_:j of the used parents with q_j, for features feature_0, feature_0 + 1, ...; fills `proposed`.
-
-    Row 0 of `shape`, `center` and `spread` is of the old q_j, row 1 of the new. `log` (S, features) gets the logarithm
-    of each prior ratio without the Beta functions. Parents that are nobody's neighbor now are integrated out: they do
-    not count here and are redrawn given the new q before they are used again. Parents first..last-1.
-    """
-    for b in range(first, last):
-        if used[b] == 0:
-            log[b] = 0.0
-            continue
-        for r in range(shape.shape[1]):
-            v = logits[b, feature_0 + r]
-            v_new = center[1, r] + (v - center[0, r]) * (spread[1, r] / spread[0, r])
-            log[b, r] = shape[1, r] * v_new - (shape[1, r] + sigma2) * softplus(v_new)
-            log[b, r] -= shape[0, r] * v - (shape[0, r] + sigma2) * softplus(v)
-            set_importance(proposed, x_parents, b, feature_0 + r, v_new)
-
-
-@compiled
-def log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n):
-    """log p(logit q_j | w), q~ integrated out (eq:qupdate).
-
-    A product of beta-binomials over parents, B(q'+s, sigma2+n-s)/B(q', sigma2), written by how many parents have
-    s > k and n > k: prod_k (q'+k)^above_s[k] / (q'+sigma2+k)^above_n[k], but for what does not depend on q.
-    """
-    a = beta_shape(logit, sigma2)
-    log = -gamma * softplus(-logit) - sigma1 * softplus(logit)
-    for k in range(above_s.shape[0]):
-        if above_s[k] == 0:
-            break
-        log += above_s[k] * math.log(a + k)
-    for k in range(above_n.shape[0]):
-        if above_n[k] == 0:
-            break
-        log -= above_n[k] * math.log(a + sigma2 + k)
-    return log
-
-
 @inlined
 def steps_to_the_left(u):
     """How many of the `MOST_STEPS` may go to the left: uniform, and so that any point of an interval would have led to
@@ -107,33 +70,27 @@ def steps_to_the_left(u):
 
 
 @compiled
-def slice_logit_q(rng, logit, gamma, sigma1, sigma2, above_s, above_n):
-    """One slice-sampling step (Neal, 2003: stepping out, then shrinking), of a bounded number of evaluations.
+def draw_for_proposal(rng, key, j):
+    """A normal and a uniform number for feature j."""
+    open_stream(rng, key_of(key, j))
+    return normal(rng), uniform(rng)
 
-    A density that is nearly flat over thousands of units (a Beta shape near 0) is crossed in several sweeps. Where no
-    point but the present one is left, by rounding, the chain stays.
-    """
-    level = log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n) + math.log(uniform_positive(rng))
-    u = uniform(rng)
-    left = logit - u
-    right = left + 1.0
-    n_left = steps_to_the_left(u)
-    n_right = MOST_STEPS - 1 - n_left
-    while n_left > 0 and log_density_of_logit_q(left, gamma, sigma1, sigma2, above_s, above_n) > level:
-        left -= 1.0
-        n_left -= 1
-    while n_right > 0 and log_density_of_logit_q(right, gamma, sigma1, sigma2, above_s, above_n) > level:
-        right += 1.0
-        n_right -= 1
-    for _ in range(MOST_STEPS):
-        new = left + uniform(rng) * (right - left)
-        if log_density_of_logit_q(new, gamma, sigma1, sigma2, above_s, above_n) > level:
-            return new
-        if new < logit:
-            left = new
-        else:
-            right = new
-    return logit
+
+@compiled
+def is_accepted(u, log):
+    """Metropolis; what is not a number is not accepted."""
+    return math.log1p(-u) < log
+
+
+@compiled
+def adapted(step, log, rate):
+    """The step after a proposal that was accepted with probability min(1, e^log)."""
+    chance = 0.0
+    if log >= 0.0:
+        chance = 1.0
+    elif log < 0.0:
+        chance = math.exp(log)
+    return step * math.exp(rate * (chance - TARGET_ACCEPTANCE))
 
 
 @compiled
@@ -148,28 +105,6 @@ def above(values, most):
         count[k] = left
         left += here
     return count
-
-
-@compiled
-def draw_q_given_w(logit_q, n_neighbors, n_on, gamma, sigma1, sigma2, key):
-    """q_j given w for every feature, in place. n_neighbors (S,), n_on (S, P): n_b and s_bj."""
-    rng = np.zeros(2, np.uint64)
-    most = n_neighbors.max()
-    above_n = above(n_neighbors, most)
-    for j in range(logit_q.shape[0]):
-        open_stream(rng, key_of(key, j))
-        logit_q[j] = slice_logit_q(rng, logit_q[j], gamma[j], sigma1[j], sigma2, above(n_on[:, j], most), above_n)
-
-
-@compiled
-def draw_q_tilde_given_w(logits, logit_q, n_neighbors, n_on, sigma2, key, first, last):
-    """logit q~_bj given q and w (eq:qw), for parents first..last-1, in place."""
-    rng = np.zeros(2, np.uint64)
-    for b in range(first, last):
-        open_stream(rng, key_of(key, b))
-        for j in range(logit_q.shape[0]):
-            s = n_on[b, j]
-            logits[b, j] = logit_beta(rng, beta_shape(logit_q[j], sigma2) + s, sigma2 + n_neighbors[b] - s)
 
 
 @compiled
@@ -203,3 +138,31 @@ def log_prior_w(logit_q, n_neighbors, n_on, sigma2):
                 log += above_rest[k] * math.log(sigma2 + k)
             log -= above_n[k] * math.log(a + sigma2 + k)
     return log
+
+
+def log_prior(
+    data: Data,
+    model: Model,
+    logit_q: NDArray[np.float64],
+    n_neighbors: NDArray[np.int64],
+    n_on: NDArray[np.int64],
+    kappa: NDArray[np.float64],
+) -> float:
+    """log p(z, w, kappa, q), q-tilde integrated out, from the counts n_b (S,), s_bj (S, P) and the neighbors' kappa."""
+    hyper = model.hyper
+    n_pairs = len(data.x) * len(n_neighbors) - int((data.own_parent >= 0).sum())
+    n_active = int(n_neighbors.sum())
+    log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
+    log += log_prior_w(logit_q, n_neighbors, n_on, float(hyper.sigma2))
+    gamma, sigma1 = hyper.q_prior(len(logit_q))
+    log -= ((gamma - 1.0) * np.logaddexp(0.0, -logit_q)).sum()
+    log -= ((sigma1 - 1.0) * np.logaddexp(0.0, logit_q)).sum()
+    log -= betaln(gamma, sigma1).sum()
+    if model.kind == "III":
+        log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
+    return float(log)
+
+
+def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:
+    """logit p, finite also where single precision has rounded p to 0 or 1."""
+    return np.asarray(logit(np.clip(p.astype(np.float64), 1e-300, 1.0 - 2.0**-25)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from bayespatch.engine.streams import compiled
+from bayespatch.engine.compiling import compiled
 
 LARGE = 12.0  # from here on the asymptotic series (Abramowitz and Stegun, 6.1.41, 6.3.18, 6.4.12) are exact to 1e-15
 

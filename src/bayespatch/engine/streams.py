@@ -4,7 +4,7 @@ A stream is a xoroshiro128++ generator (Blackman and Vigna, 2021) whose 128-bit 
 finaliser of SplitMix64 (Steele, Lea and Flood, 2014). A key names what the numbers are for, so results depend neither
 on the number of threads nor on how cases are split among them. The state is an array ``rng`` of two uint64.
 
-`compiled` and `inlined` are how every kernel of this folder is compiled: cached on disk, without Python's lock.
+Keys are nested: seed -> chain -> sweep -> purpose -> item. The purposes are named below, for all engines.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from bayespatch.engine.compiling import compiled, inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX2 = np.uint64(0x94D049BB133111EB)
 TO_UNIT = 2.0**-53
 
-compiled = njit(cache=True, nogil=True, error_model="numpy")
-inlined = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+# What a stream is for: of a chain (sweeps are numbered from 1), of a sweep (joint updates of q count up from JOINT), of
+# a joint update of q.
+PRIOR = 0
+CASES, JOINT = 0, 1
+PROPOSE, SUM, GLOBAL, PARENTS = range(4)
 
 
 @inlined

@@ -15,18 +15,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.streams import compiled, inlined
+from bayespatch.engine.compiling import compiled, inlined
 
 CASE_MISSING = -1e300  # in place of NaN: a case's value that has likelihood 1, whoever votes
+
+
 PARENT_MISSING = 1e300  # in place of NaN: a parent's value that cannot vote
+
+
 ONE = np.uint64(1)
 
 
 WINDOW, C2 = 0, 1  # rows of `feature` (2, F)
+
+
 MU, MU0 = 0, 1  # rows of `mu` (2, M)
+
+
 AGREE, TOTAL, R_AGREE, R_DIFFER, BOUND = 0, 1, 2, 3, 4  # rows of `votes` (5, F)
+
+
 DIFFERS, AGREES = 0, 1  # rows of `by_weight` (2, F, P+1)
+
+
 ON, OFF, VOTE_ON, VOTE_OFF = 0, 1, 2, 3  # rows of `importance` (4, S, F)
+
+
+N_CANDIDATES = 4  # values of kappa among which Model III chooses
 
 
 class Constants(NamedTuple):
@@ -46,6 +61,16 @@ class Constants(NamedTuple):
 
 
 @inlined
+def pick(weight, n, u):
+    """An index below n, by a number u between 0 and the sum of the weights."""
+    for index in range(n - 1):
+        u -= weight[index]
+        if u < 0.0:
+            return index
+    return n - 1
+
+
+@inlined
 def is_on(bits, s, j):
     """w of feature j in entry s: bit j % 64 of word j // 64."""
     return (bits[s, j >> 6] >> np.uint64(j & 63)) & ONE != 0
@@ -54,6 +79,11 @@ def is_on(bits, s, j):
 @inlined
 def switch_on(bits, s, j):
     bits[s, j >> 6] |= ONE << np.uint64(j & 63)
+
+
+@inlined
+def switch_off(bits, s, j):
+    bits[s, j >> 6] &= ~(ONE << np.uint64(j & 63))
 
 
 @inlined

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import warnings
 from abc import abstractmethod
@@ -49,6 +50,9 @@ from bayespatch.tune import Tuning, base_rates, constants, tune
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
+# What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
+# tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
+GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
 # Parameters that go by the same name in `Schema.learn`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 
@@ -231,7 +235,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
             supervised=self.supervised,
             exclude_self=bool(past.own_parent.max() >= 0),
-            missing="ignore" if self.missing == "ignore" else "error",
+            missing="ignore" if schema.missing == "ignore" else "error",
         )
         model = check_model(model.kind, model.likelihood, model.hyper, n_classes, past.x.shape[1])
         check_size(past, model, settings, n_threads, checkpoint=self.checkpoint is not None)
@@ -292,7 +296,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             hyper = constants(pasts[name], base) if given is None else given
             return Tuning(name, hyper, ()), None, None
         if given is None:
-            return tune(pasts, model, base, class_weight, lambda done: report(done, "tuning"))
+            log_prior = {name: GAPS_LOG_PRIOR for name in pasts if name.endswith(GAPS_COUNT)}
+            return tune(pasts, model, base, class_weight, lambda done: report(done, "tuning"), log_prior)
         (name,) = pasts
         density = LeaveOneOut(pasts[name], replace(model, hyper=given), base, class_weight)
         return Tuning(name, given, ()), density, density.shape()
@@ -308,11 +313,11 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        review = review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())
+        review, by_chain = review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())
         known = past.y[review.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
-        return {"review_": review, "calibration_": Calibration.learn(review.votes, known, base, weights, blank)}
+        return {"review_": review, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
 
     @abstractmethod
     def _opinion(
@@ -338,10 +343,15 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if self.windows is None:
                 tried = self.hyper == "auto" and self.importances == "predictive"
                 codings = CODINGS if tried else {"quantile bins": {}}
+        if self.missing == "auto":
+            wishes["missing"] = "ignore"
+            if self.hyper == "auto" and self.importances == "predictive":
+                counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
+                codings = {**codings, **counted}
         tables: dict[str, _Table] = {}
         for name, coding in codings.items():
             schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
-            if any(schema == table.schema for table in tables.values()):
+            if any(schema.codes_as(table.schema) for table in tables.values()):
                 continue
             encoded = schema.encode(X)
             x = encoded.x

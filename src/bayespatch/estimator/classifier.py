@@ -60,9 +60,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     bins, n_bins, windows, categorical, max_levels
         How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
         compared, in quantile bins or in windows, unless `windows` says so.
-    missing : {"ignore", "category", "error"}
-        What becomes of missing values: nothing is compared there; a value like any other, on which cases may agree (as
-        in the paper); or a refusal.
+    missing : {"auto", "ignore", "category", "error"}
+        What becomes of missing values. "ignore": nothing is compared there. "category": a value like any other, on
+        which cases may agree (as in the paper). "auto": whichever predicts the past cases better, by its evidence. In
+        a row that has more gaps than any past case had they are not compared. "error": they are refused.
     transductive : bool
         True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
         prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
@@ -154,7 +155,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         windows: Any = None,
         categorical: Any = (),
         max_levels: int = 10,
-        missing: str = "ignore",
+        missing: str = "auto",
         transductive: bool = False,
         engine: str = "auto",
         chains: int = 4,

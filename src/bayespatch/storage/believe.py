@@ -63,7 +63,7 @@ def _check_share(name: str, value: Any) -> None:
 _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     "model": lambda name, value: check_choice(name, value, KINDS),
     "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
-    "missing": lambda name, value: check_choice(name, value, ("category", "ignore", "error")),
+    "missing": lambda name, value: check_choice(name, value, ("auto", "category", "ignore", "error")),
     "engine": lambda name, value: check_choice(name, value, ("auto", *ENGINES)),
     "importances": lambda name, value: check_choice(name, value, ("predictive", "joint")),
     "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto",))),
@@ -100,6 +100,7 @@ MANIFEST = (
 )
 BESIDE_CASES = ("schema", "class_names", "edges", "dressing", "opinion")  # what "told" in the part "cases" says
 COLUMN = ("name", "kind", "family", "description")
+_CALIBRATION = ("slope", "base", "anchor", "slope_error", "inflation")
 _FARTHEST = 1e6  # from 0, of the numbers of a calibration
 
 
@@ -249,19 +250,21 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
 
 
 def _calibration(stored: Any, n_classes: int) -> Calibration:
-    if not isinstance(stored, dict) or tuple(stored) != ("slope", "base", "anchor"):
+    if not isinstance(stored, dict) or tuple(stored) != _CALIBRATION:
         raise ValueError("the calibration does not have the keys that it should")
     base, anchor = tuple(stored["base"]), tuple(stored["anchor"])
-    numbers = [stored["slope"], *base, *anchor]
+    numbers = [stored["slope"], *base, *anchor, stored["slope_error"], stored["inflation"]]
     if (
         len(base) != n_classes
         or len(anchor) != n_classes
         or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers)
     ):
-        raise ValueError("the calibration is not a number and two for each class, none of them huge")
+        raise ValueError("the calibration is not three numbers and two for each class, none of them huge")
     if not all(0.0 < share <= 1.0 for share in base + anchor):
         raise ValueError("the base rates of the calibration are not shares")
-    return Calibration(stored["slope"], base, anchor)
+    if stored["slope_error"] < 0.0 or stored["inflation"] < 1.0:
+        raise ValueError("the errors of the calibration are not what errors can be")
+    return Calibration(stored["slope"], base, anchor, stored["slope_error"], stored["inflation"])
 
 
 def _pool(stored: Any) -> Pool | None:

@@ -213,6 +213,8 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
             "slope": estimator.calibration_.slope,
             "base": list(estimator.calibration_.base),
             "anchor": list(estimator.calibration_.anchor),
+            "slope_error": estimator.calibration_.slope_error,
+            "inflation": estimator.calibration_.inflation,
         },
         "pool": None if estimator.pool_ is None else estimator.pool_.to_dict(),
         "tuning": _trials(estimator.tuning_),

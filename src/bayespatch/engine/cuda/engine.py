@@ -1,7 +1,7 @@
-"""The engine for an NVIDIA GPU: the moves of ``cpu.py`` as CUDA kernels (numba-cuda), the state on the card.
+"""The engine for an NVIDIA GPU: the moves of ``engine/cpu`` as CUDA kernels (numba-cuda), the state on the GPU.
 
 One engine serves several chains: it holds the data, and each chain's state has all the memory that its moves need. A
-sweep waits for the card once, to learn whether the lists of neighbors were long enough.
+sweep waits for the GPU once, to learn whether the lists of neighbors were long enough.
 """
 
 from __future__ import annotations
@@ -19,32 +19,24 @@ try:
     from numba import cuda
 except ImportError as error:  # pragma: no cover
     raise ImportError("engine='cuda' needs numba-cuda: pip install 'bayespatch[cuda]', or pass engine='cpu'") from error
-
-from bayespatch.engine import cases, cuda_importance, cuda_kernels, cuda_moves, importance, layout
-from bayespatch.engine.base import Engine, Observation
-from bayespatch.engine.cpu import (
-    CASES,
-    GLOBAL,
-    N_TURNS,
-    PARENTS,
-    PRIOR,
-    PROPOSE,
-    SUM,
-    TURNS,
-    CpuEngine,
-    CpuState,
-    first_capacity,
-    log_prior,
-    logit_inside,
+from bayespatch.engine.base import Engine, Neighbors, Observation, first_capacity
+from bayespatch.engine.cpu import layout as cpu_layout
+from bayespatch.engine.cpu.engine import CpuEngine, CpuState
+from bayespatch.engine.cpu.summary import Tally, add_w, add_z
+from bayespatch.engine.cuda import importance, layout, summary, sums, update
+from bayespatch.engine.cuda.importance import Chain, Move, Parents, Prior
+from bayespatch.engine.cuda.launch import Launcher, grid_of_pairs, grid_over, power_of_two
+from bayespatch.engine.cuda.layout import (
+    Entries,
+    Importance,
+    Run,
+    Table,
 )
-from bayespatch.engine.cuda_case import Entries, Importance, Table, words_of
-from bayespatch.engine.cuda_importance import Chain, Move, Parents, Prior
-from bayespatch.engine.cuda_kernels import Run, Shape
-from bayespatch.engine.cuda_launch import Launcher, grid_of_pairs, grid_over, power_of_two
-from bayespatch.engine.cuda_memory import blank, check_fits, from_card, group_size, overwrite, require_card, to_card
-from bayespatch.engine.cuda_nodes import Nodes, make_nodes
-from bayespatch.engine.cuda_sums import MAX_SUMMED
-from bayespatch.engine.streams import chain_key, subkey
+from bayespatch.engine.cuda.sums import MAX_SUMMED
+from bayespatch.engine.cuda.update import Shape
+from bayespatch.engine.importance import N_TURNS, draw_prior, log_prior, logit_inside
+from bayespatch.engine.quadrature import Nodes, make_nodes
+from bayespatch.engine.streams import CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants
 
@@ -53,7 +45,7 @@ DIGITS = 30.0  # decimal digits of range that a product in single precision may 
 
 @dataclass
 class CudaState:
-    """One chain, on the card."""
+    """One chain, on the GPU."""
 
     seed: int
     chain: int
@@ -75,20 +67,21 @@ class CudaEngine(Engine):
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
-        require_card()
+        self.tally: Tally | None = None  # made when it is first asked for
+        layout.require_gpu()
         n_cases, n_features = data.x.shape
         n_parents = len(data.x_parents)
         self.n_words = -(-n_features // 32)
-        check_fits(n_cases, n_parents, n_features)
-        self.constants = layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
+        layout.check_fits(n_cases, n_parents, n_features)
+        self.constants = cpu_layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
         kind = self.constants.kind
-        group = group_size(n_parents, n_features)
+        group = layout.group_size(n_parents, n_features)
         self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group)
         gamma, sigma1 = model.hyper.q_prior(n_features)
-        self.prior = Prior(to_card(gamma), to_card(sigma1), float(model.hyper.sigma2))
+        self.prior = Prior(layout.to_device(gamma), layout.to_device(sigma1), float(model.hyper.sigma2))
         self.table = self.table_of(data)
-        self.parents = Parents(to_card(layout.padded(data.x_parents, n_features, PARENT_MISSING)))
-        self.numbers = to_card(np.arange(n_cases, dtype=np.int64))
+        self.parents = Parents(layout.to_device(cpu_layout.padded(data.x_parents, n_features, PARENT_MISSING)))
+        self.numbers = layout.to_device(np.arange(n_cases, dtype=np.int64))
         self.nodes: dict[int, Nodes] = {}  # by the capacity of the lists
 
     @classmethod
@@ -104,21 +97,25 @@ class CudaEngine(Engine):
         return max(1, int(DIGITS / math.log10(largest)))
 
     def table_of(self, data: Data) -> Table:
-        """The data on the card."""
+        """The data on the GPU."""
         n_cases, n_parents = len(data.x), len(data.x_parents)
         table = Table(
-            same=blank((self.n_words, n_cases, n_parents), np.uint32),
-            votes=to_card(words_of(~np.isnan(data.x_parents))),
-            observed=to_card(words_of(~np.isnan(data.x))),
-            y=to_card(data.y.astype(np.int32)),
-            own_parent=to_card(data.own_parent.astype(np.int32)),
-            y_parents=to_card(data.y_parents.astype(np.int32)),
-            c2=to_card(feature_constants(data, self.model)[1]),
-            mu=to_card(layout.label_weights(data, self.model)),
+            same=layout.blank((self.n_words, n_cases, n_parents), np.uint32),
+            votes=layout.to_device(layout.words_of(~np.isnan(data.x_parents))),
+            observed=layout.to_device(layout.words_of(~np.isnan(data.x))),
+            y=layout.to_device(data.y.astype(np.int32)),
+            own_parent=layout.to_device(data.own_parent.astype(np.int32)),
+            y_parents=layout.to_device(data.y_parents.astype(np.int32)),
+            c2=layout.to_device(feature_constants(data, self.model)[1]),
+            mu=layout.to_device(cpu_layout.label_weights(data, self.model)),
         )
-        values = (to_card(data.x.T), to_card(data.x_parents.T), to_card(data.windows.astype(np.float64)))
+        values = (
+            layout.to_device(data.x.T),
+            layout.to_device(data.x_parents.T),
+            layout.to_device(data.windows.astype(np.float64)),
+        )
         blocks, threads = grid_over(n_parents)
-        cuda_kernels.find_agreement[(blocks, min(n_cases, 65535)), threads](values, table)
+        layout.find_agreement[(blocks, min(n_cases, 65535)), threads](values, table)
         cuda.synchronize()
         return table
 
@@ -128,14 +125,12 @@ class CudaEngine(Engine):
         n_cases, n_features = self.data.x.shape
         n_parents = len(self.data.x_parents)
         key = subkey(chain_key(seed, chain), PRIOR)
-        logit_q, logits = importance.draw_prior(
-            n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key
-        )
+        logit_q, logits = draw_prior(n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key)
         capacity = self.capacity_for(first_capacity(n_parents, hyper.alpha))
         pairs = (4, n_parents, n_features)
         group = self.shape.group
         looked_at = -(-n_parents // group) * group  # parents, in whole groups
-        values = Importance(blank(pairs, np.float64), blank((looked_at * n_features,), np.float32), group)
+        values = Importance(layout.blank(pairs, np.float64), layout.blank((looked_at * n_features,), np.float32), group)
         blocks, _ = self.over_pairs()
         n_sums = blocks if self.constants.kind == 1 else blocks[0]
         state = CudaState(
@@ -144,24 +139,24 @@ class CudaEngine(Engine):
             0,
             values,
             Chain(
-                to_card(logit_q),
-                to_card(logits),
-                to_card(np.full(n_features, 0.5)),
-                to_card(np.zeros(n_parents, np.int32)),
-                to_card(np.zeros((n_parents, n_features), np.int32)),
-                blank((2, n_features, n_cases + 1), np.int32),
+                layout.to_device(logit_q),
+                layout.to_device(logits),
+                layout.to_device(np.full(n_features, 0.5)),
+                layout.to_device(np.zeros(n_parents, np.int32)),
+                layout.to_device(np.zeros((n_parents, n_features), np.int32)),
+                layout.blank((2, n_features, n_cases + 1), np.int32),
             ),
             Move(
                 values.double,
-                blank(pairs, np.float64),
-                blank((n_features,), np.float64),
-                blank((n_features,), np.float64),
-                blank((n_features, n_sums), np.float64),
-                blank((n_features,), np.int32),
+                layout.blank(pairs, np.float64),
+                layout.blank((n_features,), np.float64),
+                layout.blank((n_features,), np.float64),
+                layout.blank((n_features, n_sums), np.float64),
+                layout.blank((n_features,), np.int32),
             ),
             self.blank_entries(capacity),
             self.blank_entries(capacity),
-            Run(self.numbers, to_card(np.zeros(1, np.int32))),
+            Run(self.numbers, layout.to_device(np.zeros(1, np.int32))),
             cuda.stream(),
             Launcher(),
         )
@@ -172,11 +167,11 @@ class CudaEngine(Engine):
         """Lists without neighbors."""
         n_cases = self.data.x.shape[0]
         return Entries(
-            to_card(np.zeros(n_cases, np.int32)),
-            blank((n_cases, capacity), np.int32),
-            blank((n_cases, capacity, self.n_words), np.uint32),
-            blank((n_cases, capacity, self.n_words), np.uint32),
-            blank((n_cases, capacity) if self.constants.kind == 3 else (1, 1), np.float64),
+            layout.to_device(np.zeros(n_cases, np.int32)),
+            layout.blank((n_cases, capacity), np.int32),
+            layout.blank((n_cases, capacity, self.n_words), np.uint32),
+            layout.blank((n_cases, capacity, self.n_words), np.uint32),
+            layout.blank((n_cases, capacity) if self.constants.kind == 3 else (1, 1), np.float64),
         )
 
     def launch(self, kernel: Any, grid: Any, state: CudaState, *args: Any) -> None:
@@ -187,12 +182,12 @@ class CudaEngine(Engine):
         """q-tilde from its logits."""
         blocks, threads = grid_over(len(self.data.x_parents))
         grid = (blocks, self.data.x.shape[1]), threads
-        self.launch(cuda_importance.fill_importance, grid, state, self.parents, state.weights, state.importance)
+        self.launch(importance.fill_importance, grid, state, self.parents, state.weights, state.importance)
 
     def set_importance(self, state: CudaState, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
         """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
-        overwrite(state.weights.logit_q, logit_inside(q))
-        overwrite(state.weights.logits, logit_inside(q_tilde))
+        layout.overwrite(state.weights.logit_q, logit_inside(q))
+        layout.overwrite(state.weights.logits, logit_inside(q_tilde))
         self.fill_importance(state)
 
     def sweep(self, state: CudaState, adapt: bool = False) -> None:
@@ -201,17 +196,17 @@ class CudaEngine(Engine):
         self.update_cases(state, subkey(key, CASES))
         rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6 if adapt else 0.0
         for turn in range(N_TURNS[self.model.kind]):
-            turn_key = subkey(key, TURNS + turn)
+            turn_key = subkey(key, JOINT + turn)
             self.move_importance(state, turn_key, rate)
             self.draw_importance(state, turn_key)
         state.n_sweeps += 1
 
     def sweep_given_q(self, state: CudaState, q: NDArray[Any]) -> None:
         """The cases given q-tilde, then q-tilde given q and w."""
-        overwrite(state.weights.logit_q, logit_inside(q))
+        layout.overwrite(state.weights.logit_q, logit_inside(q))
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
-        self.draw_q_tilde(state, subkey(key, TURNS))
+        self.draw_q_tilde(state, subkey(key, JOINT))
         state.n_sweeps += 1
 
     def update_cases(self, state: CudaState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
@@ -219,21 +214,21 @@ class CudaEngine(Engine):
 
         A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
         """
-        kernel = cuda_kernels.update_kernel(self.shape)
+        kernel = update.update_kernel(self.shape)
         grid = len(self.data.x), self.shape.group
-        run = state.run if numbers is None else Run(to_card(numbers), state.run.most)
+        run = state.run if numbers is None else Run(layout.to_device(numbers), state.run.most)
         while True:
-            self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
+            self.launch(summary.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
             self.launch(
                 kernel, grid, state,
                 self.constants, self.table, state.importance, state.entries, state.spare, state.weights, run, key,
             )  # fmt: skip
-            most = int(from_card(run.most, state.stream)[0])
+            most = int(layout.from_device(run.most, state.stream)[0])
             if most == 0:
                 state.entries, state.spare = state.spare, state.entries
                 return
             # Some cases found more neighbors than there is room for: the same again, with room.
-            overwrite(run.most, np.zeros(1, np.int32))
+            layout.overwrite(run.most, np.zeros(1, np.int32))
             state.spare = self.blank_entries(self.capacity_for(most))
 
     def capacity_for(self, longest: int) -> int:
@@ -242,14 +237,14 @@ class CudaEngine(Engine):
 
     def count_neighbors(self, state: CudaState) -> None:
         """n_b and s_bj."""
-        self.launch(cuda_moves.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
-        self.launch(cuda_moves.count_neighbors, grid_over(len(self.data.x)), state, state.entries, state.weights)
+        self.launch(summary.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
+        self.launch(summary.count_neighbors, grid_over(len(self.data.x)), state, state.entries, state.weights)
 
     def nodes_for(self, capacity: int) -> Nodes:
         """What Model I needs to sum over w, for lists of this length."""
         if capacity not in self.nodes:
             c2 = feature_constants(self.data, self.model)[1]
-            self.nodes[capacity] = Nodes(*map(to_card, make_nodes(c2, self.constants.lam, capacity)))
+            self.nodes[capacity] = Nodes(*map(layout.to_device, make_nodes(c2, self.constants.lam, capacity)))
         return self.nodes[capacity]
 
     def over_pairs(self) -> Any:
@@ -257,36 +252,36 @@ class CudaEngine(Engine):
         n_cases, n_features = self.data.x.shape
         if self.constants.kind == 1:
             return grid_of_pairs(n_cases, n_features)
-        return cuda_moves.grid_of_settings(n_cases, 1 if self.constants.kind == 2 else n_features)
+        return sums.grid_of_settings(n_cases, 1 if self.constants.kind == 2 else n_features)
 
     def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
         """Propose (q_j, q~_:j) with w_:j summed out."""
         n_features = self.data.x.shape[1]
         c, table, entries, weights, move = self.constants, self.table, state.entries, state.weights, state.move
         propose_key, sum_key = subkey(key, PROPOSE), subkey(key, SUM)
-        over_parents = power_of_two(len(self.data.x_parents), cuda_importance.BLOCK)
-        over_sums = power_of_two(move.log_ratio.shape[1], cuda_importance.BLOCK)
+        over_parents = power_of_two(len(self.data.x_parents), importance.BLOCK)
+        over_sums = power_of_two(move.log_ratio.shape[1], importance.BLOCK)
         step = 1 if c.kind == 2 else n_features
         over_pairs = self.over_pairs()
         if c.kind == 1:
-            compare, redraw = cuda_moves.compare_by_nodes, cuda_moves.redraw_by_nodes(n_features)
-            sums: Any = c, table, self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
+            compare, redraw = sums.compare_by_nodes, sums.redraw_by_nodes(n_features)
+            given: Any = c, table, self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
         else:
-            compare = cuda_moves.compare_by_settings(c.kind, n_features)
-            redraw = cuda_moves.redraw_by_settings(c.kind, n_features)
-            sums = c, table, entries, weights, move, sum_key
+            compare = sums.compare_by_settings(c.kind, n_features)
+            redraw = sums.redraw_by_settings(c.kind, n_features)
+            given = c, table, entries, weights, move, sum_key
         for first in range(0, n_features, step):
             propose = self.parents, weights, move, self.prior, propose_key, first
-            self.launch(cuda_importance.propose, (step, over_parents), state, *propose)
-            self.launch(compare, over_pairs, state, *sums, first)
-            self.launch(cuda_importance.decide, (step, over_sums), state, weights, move, propose_key, first, rate)
-            self.launch(redraw, over_pairs, state, *sums, first, first + step)
+            self.launch(importance.propose, (step, over_parents), state, *propose)
+            self.launch(compare, over_pairs, state, *given, first)
+            self.launch(importance.decide, (step, over_sums), state, weights, move, propose_key, first, rate)
+            self.launch(redraw, over_pairs, state, *given, first, first + step)
 
     def draw_importance(self, state: CudaState, key: np.uint64) -> None:
         """q given w with q-tilde integrated out, then q-tilde given both."""
         n_parents, n_features = self.data.x_parents.shape
-        team = power_of_two(n_parents, cuda_importance.BLOCK)
-        self.launch(cuda_importance.draw_q, (n_features, team), state, state.weights, self.prior, subkey(key, GLOBAL))
+        team = power_of_two(n_parents, importance.BLOCK)
+        self.launch(importance.draw_q, (n_features, team), state, state.weights, self.prior, subkey(key, GLOBAL))
         self.draw_q_tilde(state, key)
 
     def draw_q_tilde(self, state: CudaState, key: np.uint64) -> None:
@@ -294,7 +289,7 @@ class CudaEngine(Engine):
         n_parents, n_features = self.data.x_parents.shape
         blocks, threads = grid_over(n_parents)
         self.launch(
-            cuda_importance.draw_q_tilde, ((blocks, n_features), threads), state,
+            importance.draw_q_tilde, ((blocks, n_features), threads), state,
             self.parents, state.weights, state.importance, self.prior, subkey(key, PARENTS),
         )  # fmt: skip
 
@@ -302,43 +297,45 @@ class CudaEngine(Engine):
         """What is kept of a chain after a sweep."""
         votes, log_likelihood = self.summarise(state)
         weights, stream = state.weights, state.stream
-        logit_q = from_card(weights.logit_q, stream)
-        n = from_card(state.entries.n, stream)
+        logit_q = layout.from_device(weights.logit_q, stream)
+        n = layout.from_device(state.entries.n, stream)
         kappa = np.zeros(0)
         if self.constants.kind == 3:
-            rows = from_card(state.entries.kappa, stream)
+            rows = layout.from_device(state.entries.kappa, stream)
             kappa = rows[np.arange(rows.shape[1]) < n[:, None]]
         log = log_prior(
-            self.data, self.model, logit_q, from_card(weights.n_neighbors, stream).astype(np.int64),
-            from_card(weights.n_on, stream).astype(np.int64), kappa,
+            self.data, self.model, logit_q, layout.from_device(weights.n_neighbors, stream).astype(np.int64),
+            layout.from_device(weights.n_on, stream).astype(np.int64), kappa,
         )  # fmt: skip
-        q_tilde = expit(from_card(weights.logits, stream))
+        q_tilde = expit(layout.from_device(weights.logits, stream))
         return Observation(expit(logit_q), q_tilde, n, votes, float(log_likelihood.sum()) + log)
 
     def summarise(self, state: CudaState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Vote shares (N, M) and log likelihood (N,) of the cases."""
+        """Vote shares (N, M) and log likelihood (N,) of the add_"""
         n_cases = self.data.x.shape[0]
-        out = blank((n_cases, self.data.n_classes), np.float64), blank((n_cases,), np.float64)
-        kernel = cuda_moves.summary_kernel(self.shape)
+        out = layout.blank((n_cases, self.data.n_classes), np.float64), layout.blank((n_cases,), np.float64)
+        kernel = summary.summary_kernel(self.shape)
         self.launch(kernel, grid_over(n_cases), state, self.constants, self.table, state.entries, out)
-        return from_card(out[0], state.stream), from_card(out[1], state.stream)
+        return layout.from_device(out[0], state.stream), layout.from_device(out[1], state.stream)
 
-    def neighbors(self, state: CudaState) -> layout.Neighbors:
+    def neighbors(self, state: CudaState) -> Neighbors:
         """The lists of neighbors, as the CPU has them."""
-        n = from_card(state.entries.n, state.stream)
+        n = layout.from_device(state.entries.n, state.stream)
         longest = max(1, int(n.max(initial=0)))
         entries = state.entries
-        parent, halves = (from_card(array, state.stream)[:, :longest] for array in (entries.parent, entries.bits))
+        parent, halves = (
+            layout.from_device(array, state.stream)[:, :longest] for array in (entries.parent, entries.bits)
+        )
         bits = np.zeros((*parent.shape, -(-self.n_words // 2)), np.uint64)
         for word in range(self.n_words):
             bits[:, :, word // 2] |= halves[:, :, word].astype(np.uint64) << np.uint64(32 * (word % 2))
         kappa = np.zeros((len(n), 1))
         if self.constants.kind == 3:
-            kappa = from_card(entries.kappa, state.stream)[:, :longest].copy()
-        return layout.Neighbors(n, parent.copy(), bits, kappa)
+            kappa = layout.from_device(entries.kappa, state.stream)[:, :longest].copy()
+        return Neighbors(n, parent.copy(), bits, kappa)
 
     def freeze(self, state: CudaState) -> dict[str, NDArray[Any]]:
-        """What the CPU's engine would write of this state; all else on the card follows from it."""
+        """What the CPU's engine would write of this state; all else on the GPU follows from it."""
         n, parent, bits, kappa = self.neighbors(state)
         beyond = np.arange(parent.shape[1]) >= n[:, None]
         for array in (parent, bits, kappa) if self.constants.kind == 3 else (parent, bits):
@@ -348,43 +345,48 @@ class CudaEngine(Engine):
             state.seed,
             state.chain,
             state.n_sweeps,
-            from_card(weights.logit_q, stream),
-            from_card(weights.logits, stream),
-            layout.Neighbors(n, parent, bits, kappa),
-            from_card(weights.step, stream),
+            layout.from_device(weights.logit_q, stream),
+            layout.from_device(weights.logits, stream),
+            Neighbors(n, parent, bits, kappa),
+            layout.from_device(weights.step, stream),
         )
         return super().freeze(frozen)
 
     def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CudaState:
-        """The state that `freeze` was given, on the card."""
+        """The state that `freeze` was given, on the GPU."""
         state = self.start(seed, chain)
         self.check_frozen(arrays, state)
-        neighbors = layout.Neighbors(*(arrays[f"neighbors.{name}"] for name in layout.Neighbors._fields))
-        layout.check_neighbors(self.constants, neighbors, len(self.data.x_parents))
+        neighbors = Neighbors(*(arrays[f"neighbors.{name}"] for name in Neighbors._fields))
+        cpu_layout.check_neighbors(self.constants, neighbors, len(self.data.x_parents))
         state.n_sweeps = int(arrays["n_sweeps"])
-        overwrite(state.weights.logit_q, arrays["logit_q"])
-        overwrite(state.weights.logits, arrays["logit_q_tilde"])
-        overwrite(state.weights.step, arrays["step"])
+        layout.overwrite(state.weights.logit_q, arrays["logit_q"])
+        layout.overwrite(state.weights.logits, arrays["logit_q_tilde"])
+        layout.overwrite(state.weights.step, arrays["step"])
         state.entries = self.entries_of(neighbors)
         self.count_neighbors(state)
         self.fill_importance(state)
         return state
 
-    def entries_of(self, neighbors: layout.Neighbors) -> Entries:
-        """Lists of neighbors as the CPU has them, on the card."""
+    def entries_of(self, neighbors: Neighbors) -> Entries:
+        """Lists of neighbors as the CPU has them, on the GPU."""
         n, parent, bits, kappa = neighbors
         longest = parent.shape[1]
         room = (0, 0), (0, self.capacity_for(longest) - longest)
         x, x_parents, windows = self.data.x, self.data.x_parents, self.data.windows
-        same = [words_of(np.abs(x - x_parents[column]) <= windows).T for column in parent.T]
+        same = [layout.words_of(np.abs(x - x_parents[column]) <= windows).T for column in parent.T]
         halves = [bits[:, :, word // 2] >> np.uint64(32 * (word % 2)) for word in range(self.n_words)]
         return Entries(
-            to_card(n),
-            to_card(np.pad(parent, room)),
-            to_card(np.pad(np.stack(halves, axis=2).astype(np.uint32), (*room, (0, 0)))),
-            to_card(np.pad(np.stack(same, axis=1), (*room, (0, 0)))),
-            to_card(np.pad(kappa, room) if self.constants.kind == 3 else np.zeros((1, 1))),
+            layout.to_device(n),
+            layout.to_device(np.pad(parent, room)),
+            layout.to_device(np.pad(np.stack(halves, axis=2).astype(np.uint32), (*room, (0, 0)))),
+            layout.to_device(np.pad(np.stack(same, axis=1), (*room, (0, 0)))),
+            layout.to_device(np.pad(kappa, room) if self.constants.kind == 3 else np.zeros((1, 1))),
         )
+
+    def add_statistics(self, state: CudaState, *sums: NDArray[np.float32]) -> None:
+        """Add what this draw says of the neighbors."""
+        self.tally = self.tally or Tally(self.data, self.model)
+        self.tally.add(self.neighbors(state), *sums)
 
     def latent(self, state: CudaState) -> Latent:
         """The state as dense arrays."""
@@ -392,17 +394,17 @@ class CudaEngine(Engine):
         neighbors = self.neighbors(state)
         z = np.zeros((n_cases, len(self.data.x_parents)), np.float32)
         w = np.zeros((*z.shape, n_features), np.float32)
-        cases.add_z(neighbors, z)
-        cases.add_w(neighbors, w)
+        add_z(neighbors, z)
+        add_w(neighbors, w)
         kappa = np.zeros(z.shape)
         if self.constants.kind == 3:
             for i, n in enumerate(neighbors.n):
                 kappa[i, neighbors.parent[i, :n]] = neighbors.kappa[i, :n]
-        return Latent(expit(from_card(state.weights.logit_q, state.stream)), z > 0, w > 0, kappa)
+        return Latent(expit(layout.from_device(state.weights.logit_q, state.stream)), z > 0, w > 0, kappa)
 
     def add_neighbors(self, state: CudaState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
         """Add z and z*w of this draw to the sums."""
         neighbors = self.neighbors(state)
-        cases.add_z(neighbors, z_sum)
+        add_z(neighbors, z_sum)
         if w_sum is not None:
-            cases.add_w(neighbors, w_sum)
+            add_w(neighbors, w_sum)

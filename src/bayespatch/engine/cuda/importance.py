@@ -1,4 +1,4 @@
-"""CUDA kernels for q and q-tilde: the moves of ``importance.py``, a block of threads for each feature.
+"""CUDA kernels for q and q-tilde: the moves of ``engine/importance.py``, a block of threads for each feature.
 
 Sums are taken in a fixed order, so that the same seed gives the same draws. The conditional density of q_j given w is
 evaluated by all threads of a block together, and they take the same slice-sampling step side by side.
@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 
 from numba import cuda, float64, int32, uint64
 
-from bayespatch.engine.cuda_case import chance_at
-from bayespatch.engine.importance import MOST_STEPS, beta_shape, set_importance, softplus, steps_to_the_left
-from bayespatch.engine.special import digamma, log_beta, trigamma
-from bayespatch.engine.streams import (
-    compiled,
-    inlined,
-    key_of,
-    logit_beta,
-    normal,
-    open_stream,
-    uniform,
-    uniform_positive,
+from bayespatch.engine.compiling import compiled, inlined
+from bayespatch.engine.cuda.layout import chance_at
+from bayespatch.engine.importance import (
+    MOST_STEPS,
+    adapted,
+    beta_shape,
+    draw_for_proposal,
+    is_accepted,
+    set_importance,
+    softplus,
+    steps_to_the_left,
 )
+from bayespatch.engine.special import digamma, log_beta, trigamma
+from bayespatch.engine.streams import key_of, logit_beta, open_stream, uniform, uniform_positive
 from bayespatch.engine.votes import VOTE_ON
 
 BLOCK = 256  # threads for a feature, at most; a power of two
-TARGET_ACCEPTANCE = 0.35
 
 
 class Parents(NamedTuple):
@@ -116,13 +116,6 @@ def sum_behind(buffer, value):
 
 
 @compiled
-def draw_for_proposal(rng, key, j):
-    """A normal and a uniform number for feature j."""
-    open_stream(rng, key_of(key, j))
-    return normal(rng), uniform(rng)
-
-
-@compiled
 def carry_along(parents, chain, move, sigma2, logit, logit_new, j, first, step):
     """Move logit q~_bj of every step-th used parent along with logit q_j, into `move.new` (``importance.carry_along``).
 
@@ -187,23 +180,6 @@ def part_of_sum(values, first, step):
     for k in range(first, values.shape[0], step):
         total += values[k]
     return total
-
-
-@compiled
-def is_accepted(u, log):
-    """Metropolis; what is not a number is not accepted."""
-    return math.log1p(-u) < log
-
-
-@compiled
-def adapted(step, log, rate):
-    """The step after a proposal that was accepted with probability min(1, e^log)."""
-    chance = 0.0
-    if log >= 0.0:
-        chance = 1.0
-    elif log < 0.0:
-        chance = math.exp(log)
-    return step * math.exp(rate * (chance - TARGET_ACCEPTANCE))
 
 
 @cuda.jit

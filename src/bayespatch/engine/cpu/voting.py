@@ -1,8 +1,8 @@
 """Votes on new cases in Model I, given draws of q-tilde: the neighbors of one case at a time, with little noise.
 
-The blocked sweep of ``kernels.py`` asks every parent in turn whether it is a neighbor. Here the *neighbors* are asked
+The blocked sweep of ``update.py`` asks every parent in turn whether it is a neighbor. Here the *neighbors* are asked
 in turn who should be in their place. With neighbor k taken out, let ``odds_b`` be the odds that parent b joins the
-others, w_b summed out (``kernels.py``). Two kinds of moves leave the posterior of the case invariant:
+others, w_b summed out (``update.py``). Two kinds of moves leave the posterior of the case invariant:
 
 - *replace*: neighbor k becomes parent b with probability ``odds_b / sum odds``, the conditional of z given the others
   and given that exactly one more parent is a neighbor;
@@ -23,61 +23,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from bayespatch.engine.streams import compiled, inlined, key_of, open_stream, uniform
+from bayespatch.engine.compiling import compiled, inlined, vectorised
+from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import MU, MU0, ONE
 
-MAX_FEATURES = 64  # w of a neighbor is one word
 BIRTHS = 3  # births or deaths tried in a sweep
 SMALL = 1e-30  # sums of odds below this are too close to what single precision can tell from 0
-
-# The compiler may reorder sums and products, and so use vector instructions.
-vectorised = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-
-
-class Voters(NamedTuple):
-    """The parents, ordered by class, and the constants of the model."""
-
-    x: NDArray[np.float64]  # (P, S) NaN where missing
-    start: NDArray[np.int64]  # (M + 1,) where the parents of each class begin
-    windows: NDArray[np.float64]  # (P,)
-    c1: float
-    c2: NDArray[np.float64]  # (P,)
-    lam: float
-    mu: NDArray[np.float64]  # (2, M) mu and mu0
-    label_c2: float
-    one: float
-    prior_odds: float
-
-
-class Draws(NamedTuple):
-    """Draws of the importances: C chains of D draws."""
-
-    q: NDArray[np.float64]  # (C, D, P)
-    q_tilde: NDArray[np.float32]  # (C, D, P, S) parents ordered by class; 0 where the parent's value is missing
-
-
-class Places(NamedTuple):
-    """The neighbors of n cases in C chains, so many as there are places at most."""
-
-    rng: NDArray[np.uint64]  # (n, C, 2)
-    n: NDArray[np.int32]  # (n, C)
-    parent: NDArray[np.int32]  # (n, C, K)
-    bits: NDArray[np.uint64]  # (n, C, K) w
-
-
-class Sums(NamedTuple):
-    """What is added up over the draws; details have size 0 where they are not wanted."""
-
-    votes: NDArray[np.float64]  # (n, C, B, M) shares of the votes for each class, by batch of draws
-    familiarity: NDArray[np.float64]  # (n, C) log likelihood of the case given its neighbors
-    n_neighbors: NDArray[np.float64]  # (n, C)
-    probability: NDArray[np.float64]  # (n, C, S) of being a neighbor
-    share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
-    features: NDArray[np.float64]  # (n, C, S, P) of being a neighbor to whom the feature matters
-    explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
 
 
 class Case(NamedTuple):

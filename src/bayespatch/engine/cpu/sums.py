@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from bayespatch.engine.kernels import choose, reordered
-from bayespatch.engine.streams import compiled, inlined, open_stream, uniform
+from bayespatch.engine.compiling import compiled, inlined, vectorised_inline
+from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import (
     C2,
     CASE_MISSING,
@@ -30,16 +30,13 @@ from bayespatch.engine.votes import (
     WINDOW,
     agrees,
     is_on,
+    pick,
+    switch_off,
     switch_on,
     vote_weight,
 )
 
 COLUMN_BITS = 5  # the first of the summed entries: their settings stand side by side, for vector instructions
-
-
-@inlined
-def switch_off(bits, s, j):
-    bits[s, j >> 6] &= ~(ONE << np.uint64(j & 63))
 
 
 @compiled
@@ -120,7 +117,7 @@ def redraw_by_counts(
         weight[2 * t] = factor * prefix_count[n, t] * (c.c1 if counted else 1.0)
         weight[2 * t + 1] = factor * prefix_copied[n, t] * (c.lam if counted else 0.0)
         total += weight[2 * t] + weight[2 * t + 1]
-    drawn = choose(weight, 2 * (n + 1), total, rng)
+    drawn = pick(weight, 2 * (n + 1), uniform(rng) * total)
     t = drawn // 2
     copying = drawn % 2 == 1
     for r in range(n - 1, -1, -1):
@@ -287,7 +284,7 @@ def weigh_entries(parent, importance, weight, j, n, start, first, last):
             weight[setting] *= importance[OFF, b, j]
 
 
-@reordered
+@vectorised_inline
 def weigh_settings(parent, importance, likelihood, columns, rows, j, n, start, m):
     """The sum over all settings of likelihood * prod q~^w (1-q~)^(1-w).
 
@@ -310,12 +307,12 @@ def weigh_settings(parent, importance, likelihood, columns, rows, j, n, start, m
 def choose_setting(likelihood, columns, rows, total, m, rng):
     """A setting with probability in proportion to its weight, after `weigh_settings`: its row, then its column."""
     n_rows, n_columns = size_of_table(m)
-    row = choose(rows[0], n_rows, total, rng)
+    row = pick(rows[0], n_rows, uniform(rng) * total)
     inner = 0.0
     for column in range(n_columns):
         columns[0, column] *= likelihood[row, column]
         inner += columns[0, column]
-    return row * n_columns + choose(columns[0], n_columns, inner, rng)
+    return row * n_columns + pick(columns[0], n_columns, uniform(rng) * inner)
 
 
 @compiled
@@ -360,3 +357,52 @@ def redraw_by_settings(
         switch_off(bits, s, j)
         if (setting >> r) & 1:
             switch_on(bits, s, j)
+
+
+@compiled
+def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, feature_0, first, last):
+    """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
+    x, y, _, x_parents, y_parents, feature, mu = tables
+    n_entries, parent, bits, kappa = neighbors
+    rng, reciprocal, factors, polynomials, _, _, steps, columns, rows, products, likelihood, _ = sums
+    for i in range(first, last):
+        n = n_entries[i]
+        if n == 0:
+            log_ratio[i] = 0.0
+            continue
+        if c.kind == 1:
+            log_ratios_by_counts(
+                c, x, x_parents, feature, old, new, parent[i], reciprocal, factors, polynomials, log_ratio[i], i, n
+            )
+            continue
+        for r in range(log_ratio.shape[1]):
+            j = feature_0 + r
+            log_ratio[i, r] = log_ratio_by_settings(
+                c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
+                steps, columns, rows, products, likelihood, rng, i, j, n, key_of(key_of(key, j), i),
+            )  # fmt: skip
+
+
+@compiled
+def redraw_features(c, tables, importance, neighbors, sums, key, features, first, last):
+    """w_i:j of the given features afresh, for cases first..last-1."""
+    x, y, _, x_parents, y_parents, feature, mu = tables
+    n_entries, parent, bits, kappa = neighbors
+    rng, reciprocal, _, _, prefix_count, prefix_copied, steps, columns, rows, products, likelihood, weight = sums
+    for i in range(first, last):
+        n = n_entries[i]
+        if n == 0:
+            continue
+        for j in features:
+            case_key = key_of(key_of(key, j), i)
+            if c.kind == 1:
+                open_stream(rng, case_key)
+                redraw_by_counts(
+                    c, x, x_parents, feature, importance, parent[i], bits[i],
+                    reciprocal, prefix_count, prefix_copied, weight, rng, i, j, n,
+                )  # fmt: skip
+            else:
+                redraw_by_settings(
+                    c, x, y, x_parents, y_parents, feature, mu, importance, parent[i], bits[i], kappa[i],
+                    steps, columns, rows, products, likelihood, rng, i, j, n, case_key,
+                )  # fmt: skip

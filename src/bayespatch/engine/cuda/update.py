@@ -1,7 +1,11 @@
-"""CUDA kernels over cases: which thread does what. What it does is in ``cuda_case``, ``cuda_counts``, ``cuda_sums``.
+"""The blocked update of the cases on a GPU: a group of threads a case, a parent each. See ``cpu/update.py``.
 
-A kernel is made for a `Shape`: memory of fixed size that a thread indexes by constants lies in registers. Arrays come
-in tuples, as on the CPU.
+The threads of a group (a warp, or a part of one) look at as many parents at once, all with the votes as they are. The
+first, in the order of the parents, who is a neighbor and has to be taken out, or who becomes one, changes the votes;
+then those after it are looked at again. That is rare: some ten times for a thousand parents. To change the votes the
+threads take a feature each.
+
+A kernel is made for a `Shape`: memory of fixed size that a thread indexes by constants lies in registers.
 """
 
 from __future__ import annotations
@@ -12,37 +16,59 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import config, cuda, float32, float64, uint32, uint64
 
-from bayespatch.engine.cuda_case import (
-    BIT,
-    Case,
-    Change,
-    Own,
+from bayespatch.engine.compiling import inlined
+from bayespatch.engine.cuda.layout import BIT, bit, in_word, strength
+from bayespatch.engine.cuda.weigh import (
+    UNIT,
+    ZERO,
+    Pair,
     accepted,
-    begin_case,
-    bit,
-    cast_votes,
+    choose_count,
+    choose_kappa,
+    draw_kappa,
+    factor_given_kappa,
     is_on,
     largest_odds,
-    load_agreement,
-    refresh_labels,
-    store_entry,
-    strength,
-    take_gains,
-    turned_down,
-)
-from bayespatch.engine.cuda_counts import (
-    Pair,
-    choose_count,
+    likely_odds,
     next_coefficient,
     prepare_count,
     prepare_feature,
+    turned_down,
     weight_of_count,
+    weight_of_kappa,
 )
-from bayespatch.engine.cuda_kappa import choose_kappa, draw_kappa, factor_given_kappa, likely_odds, weight_of_kappa
-from bayespatch.engine.kernels import N_CANDIDATES
-from bayespatch.engine.streams import inlined, key_of, to_unit
+from bayespatch.engine.streams import key_of, to_unit
+from bayespatch.engine.votes import AGREE, AGREES, DIFFERS, MU, MU0, N_CANDIDATES, TOTAL
 
 KEPT = 32  # kernels of so many shapes are kept
+
+
+class Case(NamedTuple):
+    """What a group keeps of its case, for all of its threads to see."""
+
+    votes: Any  # (2, P) float32, in Model III float64: AGREE and TOTAL
+    gain: Any  # (2, P) float32: the largest R_j - 1 that a vote which DIFFERS or AGREES could bring
+    slope: Any  # (2, P) float32, in Model III: R_j(kappa) - 1 = slope kappa / (1 - slope[DIFFERS] kappa)
+    class_votes: Any  # (M,) as `votes`
+    label: Any  # (M,) float32: the largest H
+    label_slope: Any  # (2, M) float32: H(k) - 1 likewise, slope[AGREES] being that of the class
+
+
+class Own(NamedTuple):
+    """What a thread has to hand: indexed by constants, in loops that are unrolled, and so in registers."""
+
+    gain: Any  # (2, P) float32: `Case.gain`
+    same: Any  # (W,) uint32: where the parent that this thread looks at and the case agree
+    ahead: Any  # (W,) uint32: the same of the parent that it will look at next, on its way from memory
+    candidate: Any  # (R,) float32: Model III: candidates for the parent's kappa
+    product: Any  # (R,) float32: prod_j f_j(kappa), for each of them
+
+
+class Change(NamedTuple):
+    """The parent that comes or goes; the same in all threads of a group."""
+
+    bits: Any  # (W,) uint32: its w
+    same: Any  # (W,) uint32: where it and the case agree
 
 
 class Shape(NamedTuple):
@@ -53,34 +79,6 @@ class Shape(NamedTuple):
     n_classes: int
     chunk: int  # how many factors may be multiplied before single precision could overflow
     group: int  # threads that work together
-
-
-@inlined
-def agreement(values, word, b, i):
-    """32 features of case i and parent b as bits: on where they agree. NaN never agrees."""
-    x, x_parents, windows = values
-    bits = np.uint32(0)
-    for j in range(32 * word, min(32 * word + 32, x.shape[0])):
-        if abs(x[j, i] - x_parents[j, b]) <= windows[j]:
-            bits |= np.uint32(BIT << np.uint32(j & 31))
-    return bits
-
-
-@cuda.jit
-def find_agreement(values, table):
-    """`table.same`, from x (P, N), x_parents (P, S) and windows (P,)."""
-    b = cuda.grid(1)
-    if b < table.same.shape[2]:
-        for i in range(cuda.blockIdx.y, table.same.shape[1], cuda.gridDim.y):
-            for word in range(table.same.shape[0]):
-                table.same[word, i, b] = agreement(values, word, b, i)
-
-
-class Run(NamedTuple):
-    """What an update of the cases is told, and tells."""
-
-    numbers: Any  # (N,) int64: of the cases in the whole data
-    most: Any  # (1,) int32: the longest list, where it was too long
 
 
 class Counting(NamedTuple):
@@ -98,6 +96,125 @@ class Choosing(NamedTuple):
     candidate: Any  # (R,) float64
     factor: Any  # (R, P) float64
     weight: Any  # (R,) float64
+
+
+@inlined
+def begin_case(kind, c, table, entries, case, i, lane, n_lanes):
+    """Count the votes of all entries afresh, every n_lanes-th feature and class; `refresh_labels` is still to come."""
+    n = entries.n[i]
+    j = lane
+    while j < c.n_features:
+        case.votes[AGREE, j] = 0.0
+        case.votes[TOTAL, j] = 0.0
+        for s in range(n):
+            if in_word(entries.bits[i, s, j >> 5], j):
+                k = strength(kind, entries, s, i)
+                add_vote(table, case, entries.parent[i, s], j, in_word(entries.same[i, s, j >> 5], j), k)
+        refresh_gain(kind, c, table, case, i, j)
+        j += n_lanes
+    m = lane
+    while m < case.label.shape[0]:
+        case.class_votes[m] = 0.0
+        for s in range(n):
+            if table.y_parents[entries.parent[i, s]] == m:
+                case.class_votes[m] += strength(kind, entries, s, i)
+        m += n_lanes
+
+
+@inlined
+def add_vote(table, case, b, j, agrees, k):
+    """A vote of parent b on feature j."""
+    if in_word(table.votes[j >> 5, b], j):
+        case.votes[TOTAL, j] += k
+    if agrees:
+        case.votes[AGREE, j] += k
+
+
+@inlined
+def cast_votes(kind, c, table, case, change, i, b, k, lane, n_lanes):
+    """Add the votes of parent b with weight k (negative: take them away), on every n_lanes-th feature."""
+    j = lane
+    while j < c.n_features:
+        if bit(change.bits, j):
+            add_vote(table, case, b, j, bit(change.same, j), k)
+            refresh_gain(kind, c, table, case, i, j)
+        j += n_lanes
+    if lane == 0:
+        case.class_votes[table.y_parents[b]] += k
+
+
+@inlined
+def refresh_gain(kind, c, table, case, i, j):
+    """The largest R_j - 1: at k = 1 in Model I; in the others R falls with k where it differs, and else grows."""
+    differs = ZERO
+    agrees = ZERO
+    if in_word(table.observed[j >> 5, i], j):
+        lam = np.float32(c.lam)
+        most = lam * np.float32(c.n_features) if kind == 2 else lam
+        a = np.float32(c.c1) + lam * np.float32(case.votes[AGREE, j])
+        total = np.float32(table.c2[j]) + lam * np.float32(case.votes[TOTAL, j])
+        if kind != 3:
+            differs = -lam / (total + lam)
+        agrees = most * (total - a) / (a * (total + most))
+        if kind == 3:
+            agrees = max(agrees, ZERO)
+            case.slope[DIFFERS, j] = -lam / total
+            case.slope[AGREES, j] = lam / a - lam / total
+    elif kind == 3:
+        case.slope[DIFFERS, j] = ZERO
+        case.slope[AGREES, j] = ZERO
+    case.gain[DIFFERS, j] = differs
+    case.gain[AGREES, j] = agrees
+
+
+@inlined
+def refresh_labels(kind, c, table, case, i, lane, n_lanes):
+    """The largest H: H(1), in Model II H(P), and 1 in Models II and III, whose k may be close to 0."""
+    y = table.y[i]
+    mine = UNIT
+    every = np.float32(c.label_c2)
+    for m in range(case.label.shape[0]):
+        every += np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
+        if m == y:
+            mine = np.float32(c.one + table.mu[MU0, m]) + np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
+    m = lane
+    while m < case.label.shape[0]:
+        vote = np.float32(table.mu[MU, m])
+        differs = -vote / every if y >= 0 else ZERO
+        slope = vote / mine + differs if m == y else differs
+        case.label_slope[DIFFERS, m] = differs
+        case.label_slope[AGREES, m] = slope
+        strongest = np.float32(c.n_features) if kind == 2 else UNIT
+        h = UNIT + slope * strongest / (UNIT - differs * strongest)
+        case.label[m] = h if kind == 1 else max(UNIT, h)
+        m += n_lanes
+
+
+@inlined
+def take_gains(case, own):
+    """The gains of the case, to hand."""
+    for j in range(own.gain.shape[1]):
+        own.gain[DIFFERS, j] = case.gain[DIFFERS, j]
+        own.gain[AGREES, j] = case.gain[AGREES, j]
+
+
+@inlined
+def load_agreement(table, words, i, b):
+    """Where case i and parent b agree."""
+    for word in range(words.shape[0]):
+        words[word] = table.same[word, i, b]
+
+
+@inlined
+def store_entry(kind, entries, change, n, i, b, k):
+    """Parent b becomes entry n, if there is room."""
+    if n < entries.parent.shape[1]:
+        entries.parent[i, n] = b
+        for word in range(change.bits.shape[0]):
+            entries.bits[i, n, word] = change.bits[word]
+            entries.same[i, n, word] = change.same[word]
+        if kind == 3:
+            entries.kappa[i, n] = k
 
 
 @lru_cache(KEPT)

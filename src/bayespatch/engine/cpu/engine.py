@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -10,18 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, digamma, expit, logit, polygamma
+from scipy.special import betaln, digamma, expit, polygamma
 
-from bayespatch.engine import cases, importance, layout
-from bayespatch.engine.base import Engine, Observation, Sizes
-from bayespatch.engine.layout import Neighbors
-from bayespatch.engine.streams import chain_key, compiled, key_of, normal, open_stream, subkey, uniform
-from bayespatch.model import Data, Latent, Model, log_beta_density
-
-PRIOR, CASES, TURNS = 0, 0, 1  # what a stream is for: of a chain, of a sweep (the last: and on),
-PROPOSE, SUM, GLOBAL, PARENTS = range(4)  # and of a turn
-N_TURNS = {"I": 3, "II": 1, "III": 2}  # of moves for q in a sweep: what gave most effective draws a second on heart
-TARGET_ACCEPTANCE = 0.35
+from bayespatch.engine.base import Engine, Neighbors, Observation, Sizes, first_capacity
+from bayespatch.engine.cpu import importance, layout, summary, sums, update
+from bayespatch.engine.cpu.summary import Tally
+from bayespatch.engine.importance import N_TURNS, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
+from bayespatch.engine.streams import CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
+from bayespatch.model import Data, Latent, Model
 
 
 @dataclass
@@ -44,6 +39,7 @@ class CpuEngine(Engine):
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
+        self.tally: Tally | None = None  # made when it is first asked for
         self.constants = layout.constants_of(data, model)
         self.tables = layout.tables_of(data, model)
         self.importance = layout.blank_importance(self.tables)
@@ -73,9 +69,7 @@ class CpuEngine(Engine):
         n_cases, n_features = self.data.x.shape
         n_parents = self.data.x_parents.shape[0]
         key = subkey(chain_key(seed, chain), PRIOR)
-        logit_q, logits = importance.draw_prior(
-            n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key
-        )
+        logit_q, logits = draw_prior(n_parents, n_features, *hyper.q_prior(n_features), float(hyper.sigma2), key)
         capacity = first_capacity(n_parents, hyper.alpha)
         neighbors = layout.blank_neighbors(self.constants, n_cases, capacity)
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
@@ -96,7 +90,7 @@ class CpuEngine(Engine):
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
         for turn in range(N_TURNS[self.model.kind]):
-            turn_key = subkey(key, TURNS + turn)
+            turn_key = subkey(key, JOINT + turn)
             self.move_importance(state, turn_key, adapt)
             self.draw_importance(state, turn_key)
         state.n_sweeps += 1
@@ -106,7 +100,7 @@ class CpuEngine(Engine):
         state.logit_q = logit_inside(q)
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
-        self.draw_q_tilde(state, subkey(key, TURNS), *self.count_neighbors(state))
+        self.draw_q_tilde(state, subkey(key, JOINT), *self.count_neighbors(state))
         state.n_sweeps += 1
 
     def update_cases(self, state: CpuState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
@@ -121,7 +115,7 @@ class CpuEngine(Engine):
         while True:
             self.over(
                 n_cases,
-                lambda thread, first, last: cases.update_cases(
+                lambda thread, first, last: update.update_cases(
                     self.constants, self.tables, self.importance, state.neighbors, self.work[thread],
                     numbers, key, todo, first, last,
                 ),
@@ -139,7 +133,7 @@ class CpuEngine(Engine):
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
         n_features = self.data.x.shape[1]
-        used = cases.count_cases(state.neighbors, self.data.x_parents.shape[0])
+        used = summary.count_cases(state.neighbors, self.data.x_parents.shape[0])
         step = 1 if self.model.kind == "II" else n_features
         for first in range(0, n_features, step):
             self.move_features(state, key, used, first, first + step, adapt)
@@ -149,14 +143,14 @@ class CpuEngine(Engine):
     ) -> None:
         """The move for features first..last-1, each accepted or not by itself."""
         n_cases = self.data.x.shape[0]
-        normals, uniforms = draw_for_proposals(subkey(key, PROPOSE), first, last)
+        normals, uniforms = importance.draw_for_proposals(subkey(key, PROPOSE), first, last)
         logit_q_new = state.logit_q[first:last] + state.step[first:last] * normals
         log_accept = self.carry_along(state, logit_q_new, used, first, last)
         sum_key = subkey(key, SUM)
         log_ratio = np.empty((n_cases, last - first))
         self.over(
             n_cases,
-            lambda thread, lo, hi: cases.compare_importance(
+            lambda thread, lo, hi: sums.compare_importance(
                 self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.sums[thread],
                 sum_key, log_ratio, first, lo, hi,
             ),
@@ -174,7 +168,7 @@ class CpuEngine(Engine):
         self.importance[:, :, chosen] = self.proposed[:, :, chosen]
         self.over(
             n_cases,
-            lambda thread, lo, hi: cases.redraw_features(
+            lambda thread, lo, hi: sums.redraw_features(
                 self.constants, self.tables, self.importance, state.neighbors, self.sums[thread],
                 sum_key, chosen, lo, hi,
             ),
@@ -235,7 +229,7 @@ class CpuEngine(Engine):
         def count(thread: int, first: int, last: int) -> None:
             n, parent, bits, kappa = state.neighbors
             some = Neighbors(n[first:last], parent[first:last], bits[first:last], kappa[first:last])
-            counts[thread] = cases.count_neighbors(some, *state.logit_q_tilde.shape)
+            counts[thread] = summary.count_neighbors(some, *state.logit_q_tilde.shape)
 
         self.over(self.data.x.shape[0], count)
         n_neighbors, n_on = (sum(parts[1:], start=parts[0]) for parts in zip(*counts, strict=True))
@@ -267,13 +261,13 @@ class CpuEngine(Engine):
         )
 
     def summarise(self, state: CpuState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Vote shares (N, M) and log likelihood (N,) of the cases."""
+        """Vote shares (N, M) and log likelihood (N,) of the summary."""
         n_cases = self.data.x.shape[0]
         votes = np.empty((n_cases, self.data.n_classes))
         log_likelihood = np.empty(n_cases)
         self.over(
             n_cases,
-            lambda thread, first, last: cases.summarise_cases(
+            lambda thread, first, last: summary.summarise_cases(
                 self.constants, self.tables, state.neighbors, self.work[thread],
                 votes, log_likelihood, first, last,
             ),
@@ -283,6 +277,11 @@ class CpuEngine(Engine):
     def neighbors(self, state: CpuState) -> Neighbors:
         """The lists of neighbors."""
         return state.neighbors
+
+    def add_statistics(self, state: CpuState, *sums: NDArray[np.float32]) -> None:
+        """Add what this draw says of the neighbors."""
+        self.tally = self.tally or Tally(self.data, self.model)
+        self.tally.add(self.neighbors(state), *sums)
 
     def latent(self, state: CpuState) -> Latent:
         """The state as dense arrays."""
@@ -299,53 +298,6 @@ class CpuEngine(Engine):
 
     def add_neighbors(self, state: CpuState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
         """Add z and z*w of this draw to the sums."""
-        cases.add_z(state.neighbors, z_sum)
+        summary.add_z(state.neighbors, z_sum)
         if w_sum is not None:
-            cases.add_w(state.neighbors, w_sum)
-
-
-def first_capacity(n_parents: int, alpha: float) -> int:
-    """Room for neighbors of a case, in a new chain: hardly any case finds more."""
-    expected = n_parents * alpha
-    return min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))
-
-
-def log_prior(
-    data: Data,
-    model: Model,
-    logit_q: NDArray[np.float64],
-    n_neighbors: NDArray[np.int64],
-    n_on: NDArray[np.int64],
-    kappa: NDArray[np.float64],
-) -> float:
-    """log p(z, w, kappa, q), q-tilde integrated out, from the counts n_b (S,), s_bj (S, P) and the neighbors' kappa."""
-    hyper = model.hyper
-    n_pairs = len(data.x) * len(n_neighbors) - int((data.own_parent >= 0).sum())
-    n_active = int(n_neighbors.sum())
-    log = n_active * math.log(hyper.alpha) + (n_pairs - n_active) * math.log1p(-hyper.alpha)
-    log += importance.log_prior_w(logit_q, n_neighbors, n_on, float(hyper.sigma2))
-    gamma, sigma1 = hyper.q_prior(len(logit_q))
-    log -= ((gamma - 1.0) * np.logaddexp(0.0, -logit_q)).sum()
-    log -= ((sigma1 - 1.0) * np.logaddexp(0.0, logit_q)).sum()
-    log -= betaln(gamma, sigma1).sum()
-    if model.kind == "III":
-        log += log_beta_density(kappa, hyper.tau, hyper.sigma3)
-    return float(log)
-
-
-def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:
-    """logit p, finite also where single precision has rounded p to 0 or 1."""
-    return np.asarray(logit(np.clip(p.astype(np.float64), 1e-300, 1.0 - 2.0**-25)))
-
-
-@compiled
-def draw_for_proposals(key, first, last):
-    """A normal and a uniform number for each of the features."""
-    rng = np.zeros(2, np.uint64)
-    normals = np.empty(last - first)
-    uniforms = np.empty(last - first)
-    for r in range(last - first):
-        open_stream(rng, key_of(key, first + r))
-        normals[r] = normal(rng)
-        uniforms[r] = uniform(rng)
-    return normals, uniforms
+            summary.add_w(state.neighbors, w_sum)

@@ -1,106 +1,20 @@
-"""The kernels over a run of cases: what one thread does.
+"""What is counted of the cases: votes, likelihood, neighbors, and sums over draws of them.
 
-Tuples of arrays (``layout``) are taken apart once a call.
+Neighbors are counted on the host, whichever engine found them: their lists are short, and a GPU copies them once.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from bayespatch.engine.kernels import update_case
-from bayespatch.engine.streams import compiled, key_of, open_stream
-from bayespatch.engine.summing import (
-    log_ratio_by_settings,
-    log_ratios_by_counts,
-    redraw_by_counts,
-    redraw_by_settings,
-)
+from bayespatch.engine.base import Neighbors
+from bayespatch.engine.compiling import compiled
+from bayespatch.engine.cpu import layout
 from bayespatch.engine.votes import AGREE, C2, CASE_MISSING, MU, MU0, ONE, TOTAL, count_votes, is_on, vote_weight
-
-
-@compiled
-def update_cases(c, tables, importance, neighbors, work, numbers, key, todo, first, last):
-    """`update_case` for cases first..last-1 that are `todo`; those whose result finds no room stay so."""
-    x, y, own_parent, x_parents, y_parents, feature, mu = tables
-    n_entries, parent, bits, kappa = neighbors
-    rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight = work
-    for i in range(first, last):
-        if not todo[i]:
-            continue
-        n = n_entries[i]
-        for s in range(n):
-            w_parent[s] = parent[i, s]
-            w_bits[s] = bits[i, s]
-            slot[parent[i, s]] = s
-            if c.kind == 3:
-                w_kappa[s] = kappa[i, s]
-        n = update_case(
-            c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
-            rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand,
-            weight, i, n, key_of(key, numbers[i]),
-        )  # fmt: skip
-        fits = n <= parent.shape[1]
-        if fits:
-            n_entries[i] = n
-            todo[i] = False
-        for s in range(n):
-            slot[w_parent[s]] = -1
-            if fits:
-                parent[i, s] = w_parent[s]
-                bits[i, s] = w_bits[s]
-                if c.kind == 3:
-                    kappa[i, s] = w_kappa[s]
-
-
-@compiled
-def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, feature_0, first, last):
-    """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
-    x, y, _, x_parents, y_parents, feature, mu = tables
-    n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, factors, polynomials, _, _, steps, columns, rows, products, likelihood, _ = sums
-    for i in range(first, last):
-        n = n_entries[i]
-        if n == 0:
-            log_ratio[i] = 0.0
-            continue
-        if c.kind == 1:
-            log_ratios_by_counts(
-                c, x, x_parents, feature, old, new, parent[i], reciprocal, factors, polynomials, log_ratio[i], i, n
-            )
-            continue
-        for r in range(log_ratio.shape[1]):
-            j = feature_0 + r
-            log_ratio[i, r] = log_ratio_by_settings(
-                c, x, y, x_parents, y_parents, feature, mu, old, new, parent[i], bits[i], kappa[i],
-                steps, columns, rows, products, likelihood, rng, i, j, n, key_of(key_of(key, j), i),
-            )  # fmt: skip
-
-
-@compiled
-def redraw_features(c, tables, importance, neighbors, sums, key, features, first, last):
-    """w_i:j of the given features afresh, for cases first..last-1."""
-    x, y, _, x_parents, y_parents, feature, mu = tables
-    n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, _, _, prefix_count, prefix_copied, steps, columns, rows, products, likelihood, weight = sums
-    for i in range(first, last):
-        n = n_entries[i]
-        if n == 0:
-            continue
-        for j in features:
-            case_key = key_of(key_of(key, j), i)
-            if c.kind == 1:
-                open_stream(rng, case_key)
-                redraw_by_counts(
-                    c, x, x_parents, feature, importance, parent[i], bits[i],
-                    reciprocal, prefix_count, prefix_copied, weight, rng, i, j, n,
-                )  # fmt: skip
-            else:
-                redraw_by_settings(
-                    c, x, y, x_parents, y_parents, feature, mu, importance, parent[i], bits[i], kappa[i],
-                    steps, columns, rows, products, likelihood, rng, i, j, n, case_key,
-                )  # fmt: skip
+from bayespatch.model import Data, Model
 
 
 @compiled
@@ -198,3 +112,21 @@ def add_kappa(c, y_parents, mu, neighbors, kappa_sum, share_sum):
             k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
             kappa_sum[i, b] += k
             share_sum[i, b] += mu[MU, y_parents[b]] * k / cast
+
+
+class Tally:
+    """Adds up draws of the neighbors of N cases among S parents, with P features and M classes."""
+
+    def __init__(self, data: Data, model: Model) -> None:
+        self.constants = layout.constants_of(data, model)
+        self.tables = layout.tables_of(data, model)
+        self.work = layout.blank_work(self.constants, self.tables)
+
+    def add(self, neighbors: Neighbors, z_sum: Any, w_sum: Any, kappa_sum: Any, share_sum: Any, explained: Any) -> None:
+        """`Engine.add_statistics`"""
+        t = self.tables
+        add_z(neighbors, z_sum)
+        add_w(neighbors, w_sum)
+        add_kappa(self.constants, t.y_parents, t.mu, neighbors, kappa_sum, share_sum)
+        if explained.shape[1] > 0:
+            add_explained(self.constants, t, neighbors, self.work, explained)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.engine.kernels import N_CANDIDATES
-from bayespatch.engine.summing import size_of_table
-from bayespatch.engine.votes import CASE_MISSING, PARENT_MISSING, Constants
+from bayespatch.engine.base import Neighbors
+from bayespatch.engine.cpu.sums import size_of_table
+from bayespatch.engine.votes import CASE_MISSING, N_CANDIDATES, PARENT_MISSING, Constants
 from bayespatch.model import KINDS, Data, Model
 
 MAX_SUMMED = 10  # 2^10 settings; with 5 neighbors expected, few cases have more
@@ -27,15 +27,6 @@ class Tables(NamedTuple):
     y_parents: NDArray[np.int64]  # (S,)
     feature: NDArray[np.float64]  # (2, F) window and c2
     mu: NDArray[np.float64]  # (2, M) mu and mu0
-
-
-class Neighbors(NamedTuple):
-    """z, w and kappa of all cases, neighbors only: row i has n[i] used entries of a capacity C, in any order."""
-
-    n: NDArray[np.int32]  # (N,)
-    parent: NDArray[np.int32]  # (N, C)
-    bits: NDArray[np.uint64]  # (N, C, words) w, feature j in bit j % 64 of word j // 64
-    kappa: NDArray[np.float64]  # (N, C), or (N, 1) and unused where the model derives it
 
 
 class Work(NamedTuple):

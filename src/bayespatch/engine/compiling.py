@@ -1,0 +1,42 @@
+"""How the kernels are compiled: kept on disk, without Python's lock, and compiled anew when any source changes.
+
+Numba looks at the file of each function alone to see whether its compiled code is still good; but a kernel contains the
+kernels that it calls, from other files, and would go on running their old code. So what is kept is stamped with a
+digest of all sources of the engines. Nothing is deleted: Numba overwrites what has another stamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+from bayespatch.engine import digest_of_sources
+
+STAMP = digest_of_sources(Path(__file__).parent)
+REASSOCIATED = {"reassoc", "contract", "nsz"}  # sums and products may be reordered, and so use vector instructions
+
+
+def kept(**options: Any) -> Callable[[Any], Any]:
+    """Numba's compiler with these options, its results kept on disk under the stamp of all sources.
+
+    The stamp is set in a private attribute of Numba's; where a version lacks it, Numba's own stamp (of the function's
+    file) stays in place.
+    """
+
+    def compile_one(function: Any) -> Any:
+        kernel = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        cache_file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+        if hasattr(cache_file, "_source_stamp"):
+            cache_file._source_stamp = STAMP
+        return kernel
+
+    return compile_one
+
+
+compiled = kept()
+inlined = kept(forceinline=True)
+vectorised = kept(fastmath=REASSOCIATED)
+vectorised_inline = kept(forceinline=True, fastmath=REASSOCIATED)

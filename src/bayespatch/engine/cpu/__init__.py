@@ -1,0 +1,7 @@
+"""The engine for the processors of one machine: threads over cases."""
+
+from __future__ import annotations
+
+from bayespatch.engine.cpu.engine import CpuEngine, CpuState
+
+__all__ = ["CpuEngine", "CpuState"]

@@ -1,0 +1,129 @@
+"""q and q-tilde on threads: loops over features and parents around ``engine/importance.py``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bayespatch.engine.compiling import compiled
+from bayespatch.engine.importance import (
+    MOST_STEPS,
+    above,
+    beta_shape,
+    draw_for_proposal,
+    set_importance,
+    softplus,
+    steps_to_the_left,
+)
+from bayespatch.engine.streams import key_of, logit_beta, open_stream, uniform, uniform_positive
+
+
+@compiled
+def fill_importance(logits, x_parents, importance):
+    """All of q-tilde."""
+    for b in range(logits.shape[0]):
+        for j in range(logits.shape[1]):
+            set_importance(importance, x_parents, b, j, logits[b, j])
+
+
+@compiled
+def carry_along(logits, used, sigma2, shape, center, spread, feature_0, x_parents, proposed, log, first, last):
+    """Move logit q~_:j of the used parents with q_j, for features feature_0, feature_0 + 1, ...; fills `proposed`.
+
+    Row 0 of `shape`, `center` and `spread` is of the old q_j, row 1 of the new. `log` (S, features) gets the logarithm
+    of each prior ratio without the Beta functions. Parents that are nobody's neighbor now are integrated out: they do
+    not count here and are redrawn given the new q before they are used again. Parents first..last-1.
+    """
+    for b in range(first, last):
+        if used[b] == 0:
+            log[b] = 0.0
+            continue
+        for r in range(shape.shape[1]):
+            v = logits[b, feature_0 + r]
+            v_new = center[1, r] + (v - center[0, r]) * (spread[1, r] / spread[0, r])
+            log[b, r] = shape[1, r] * v_new - (shape[1, r] + sigma2) * softplus(v_new)
+            log[b, r] -= shape[0, r] * v - (shape[0, r] + sigma2) * softplus(v)
+            set_importance(proposed, x_parents, b, feature_0 + r, v_new)
+
+
+@compiled
+def log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n):
+    """log p(logit q_j | w), q~ integrated out (eq:qupdate).
+
+    A product of beta-binomials over parents, B(q'+s, sigma2+n-s)/B(q', sigma2), written by how many parents have
+    s > k and n > k: prod_k (q'+k)^above_s[k] / (q'+sigma2+k)^above_n[k], but for what does not depend on q.
+    """
+    a = beta_shape(logit, sigma2)
+    log = -gamma * softplus(-logit) - sigma1 * softplus(logit)
+    for k in range(above_s.shape[0]):
+        if above_s[k] == 0:
+            break
+        log += above_s[k] * math.log(a + k)
+    for k in range(above_n.shape[0]):
+        if above_n[k] == 0:
+            break
+        log -= above_n[k] * math.log(a + sigma2 + k)
+    return log
+
+
+@compiled
+def slice_logit_q(rng, logit, gamma, sigma1, sigma2, above_s, above_n):
+    """One slice-sampling step (Neal, 2003: stepping out, then shrinking), of a bounded number of evaluations.
+
+    A density that is nearly flat over thousands of units (a Beta shape near 0) is crossed in several sweeps. Where no
+    point but the present one is left, by rounding, the chain stays.
+    """
+    level = log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n) + math.log(uniform_positive(rng))
+    u = uniform(rng)
+    left = logit - u
+    right = left + 1.0
+    n_left = steps_to_the_left(u)
+    n_right = MOST_STEPS - 1 - n_left
+    while n_left > 0 and log_density_of_logit_q(left, gamma, sigma1, sigma2, above_s, above_n) > level:
+        left -= 1.0
+        n_left -= 1
+    while n_right > 0 and log_density_of_logit_q(right, gamma, sigma1, sigma2, above_s, above_n) > level:
+        right += 1.0
+        n_right -= 1
+    for _ in range(MOST_STEPS):
+        new = left + uniform(rng) * (right - left)
+        if log_density_of_logit_q(new, gamma, sigma1, sigma2, above_s, above_n) > level:
+            return new
+        if new < logit:
+            left = new
+        else:
+            right = new
+    return logit
+
+
+@compiled
+def draw_q_given_w(logit_q, n_neighbors, n_on, gamma, sigma1, sigma2, key):
+    """q_j given w for every feature, in place. n_neighbors (S,), n_on (S, P): n_b and s_bj."""
+    rng = np.zeros(2, np.uint64)
+    most = n_neighbors.max()
+    above_n = above(n_neighbors, most)
+    for j in range(logit_q.shape[0]):
+        open_stream(rng, key_of(key, j))
+        logit_q[j] = slice_logit_q(rng, logit_q[j], gamma[j], sigma1[j], sigma2, above(n_on[:, j], most), above_n)
+
+
+@compiled
+def draw_q_tilde_given_w(logits, logit_q, n_neighbors, n_on, sigma2, key, first, last):
+    """logit q~_bj given q and w (eq:qw), for parents first..last-1, in place."""
+    rng = np.zeros(2, np.uint64)
+    for b in range(first, last):
+        open_stream(rng, key_of(key, b))
+        for j in range(logit_q.shape[0]):
+            s = n_on[b, j]
+            logits[b, j] = logit_beta(rng, beta_shape(logit_q[j], sigma2) + s, sigma2 + n_neighbors[b] - s)
+
+
+@compiled
+def draw_for_proposals(key, first, last):
+    """A normal and a uniform number for each of the features."""
+    rng = np.zeros(2, np.uint64)
+    drawn = np.empty((2, last - first))
+    for r in range(last - first):
+        drawn[0, r], drawn[1, r] = draw_for_proposal(rng, key, first + r)
+    return drawn

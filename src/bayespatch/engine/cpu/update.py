@@ -1,0 +1,167 @@
+"""The blocked update of ONE case: its neighbors z, their features w and, in Model III, their influence kappa.
+
+Given q-tilde the cases are independent, so an engine may run `update_case` on threads or on other machines.
+
+Arrays are passed one by one, not in a tuple: Numba counts references whenever an array is taken out of a tuple. Tuples
+(``layout``) are taken apart once a call of `update_cases`.
+"""
+
+from __future__ import annotations
+
+from bayespatch.engine.compiling import compiled
+from bayespatch.engine.cpu.weigh import (
+    bound_over_kappa,
+    draw_features,
+    draw_features_given_count,
+    long_product,
+    product_given_kappa,
+    product_of_factors,
+    weigh_counts,
+)
+from bayespatch.engine.streams import beta, key_of, open_stream, uniform
+from bayespatch.engine.votes import (
+    N_CANDIDATES,
+    cast_votes,
+    count_votes,
+    label_ratio,
+    pick,
+    refresh_features,
+    refresh_labels,
+    vote_weight,
+)
+
+
+@compiled
+def update_case(
+    c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
+    rng, slot, parent, bits, kappa, votes, class_votes, by_weight, label_factor, poly, prefix, candidate, weight,
+    i, n, key,
+):  # fmt: skip
+    """One sweep over all parents of case i, with the stream named by `key`; returns its new number of neighbors.
+
+    On entry and on return the first n entries of `parent`, `bits` (w) and `kappa` are the neighbors, in any order, and
+    `slot` says where a parent stands (-1: not a neighbor). The other arrays of the second line are scratch memory.
+    """
+    open_stream(rng, key)
+    own = own_parent[i]
+    size = x.shape[1]
+    short = size <= c.chunk
+    count_votes(
+        c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa,
+        votes, class_votes, by_weight, label_factor, i, n,
+    )  # fmt: skip
+    for b in range(x_parents.shape[0]):
+        if b == own:
+            continue
+        m = y_parents[b]
+        s = slot[b]
+        current = -1.0
+        if s >= 0:  # take the neighbor out, with its votes; the last entry takes its place
+            current = kappa[s]
+            k = vote_weight(c, bits, kappa, s)
+            cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, -k)
+            class_votes[m] -= k
+            refresh_features(c, x, feature, votes, by_weight, i)
+            refresh_labels(c, mu, class_votes, label_factor, y[i])
+            n -= 1
+            slot[b] = -1
+            if s != n:
+                parent[s] = parent[n]
+                bits[s] = bits[n]
+                kappa[s] = kappa[n]
+                slot[parent[s]] = s
+
+        u = uniform(rng)
+        if c.kind == 1:
+            if short:
+                factor = product_of_factors(x, x_parents, feature, importance, votes, i, b, 0, size)
+            else:
+                factor = long_product(c, x, x_parents, feature, importance, votes, i, b, 1.0)
+            odds = c.prior_odds * label_factor[m, 1] * factor
+            if u * (1.0 + odds) >= odds:
+                continue
+            draw_features(c, x, x_parents, feature, importance, votes, bits, rng, i, b, n, 1.0)
+        elif c.kind == 2:
+            # Most parents are turned down by a bound: every R_j and H at its largest (H is monotone in k, H(0) = 1).
+            if short:
+                factor = product_of_factors(x, x_parents, feature, importance, votes, i, b, 0, size)
+            else:
+                factor = long_product(c, x, x_parents, feature, importance, votes, i, b, 1.0)
+            scale = c.prior_odds * factor
+            bound = scale * max(1.0, label_factor[m, c.n_features])
+            if u * (1.0 + bound) >= bound:
+                continue
+            total = weigh_counts(
+                c, x, x_parents, feature, importance, votes, by_weight, label_factor, poly, weight, i, b, m
+            )
+            odds = scale * total
+            if u * (1.0 + odds) >= odds:
+                continue
+            k_on = pick(weight, c.n_features + 1, uniform(rng) * total)
+            draw_features_given_count(c, x, x_parents, feature, importance, votes, prefix, bits, rng, i, b, n, k_on)
+        else:
+            # Where z = 0 the conditional of kappa is its prior, so a non-neighbor's kappa is not stored but drawn
+            # afresh here, as one of the candidates; and not even that where no kappa could make it a neighbor.
+            if current < 0.0 and short:
+                bound = c.prior_odds * bound_over_kappa(x, x_parents, feature, importance, votes, i, b)
+                bound *= max(1.0, label_ratio(c, mu, class_votes, y[i], m, 1.0))
+                if u * (1.0 + bound) >= bound:
+                    continue
+            total = 0.0
+            for r in range(N_CANDIDATES):
+                candidate[r] = current if r == 0 and current >= 0.0 else beta(rng, c.tau, c.sigma3)
+                if short:
+                    factor = product_given_kappa(x, x_parents, feature, importance, votes, i, b, 0, size, candidate[r])
+                else:
+                    factor = long_product(c, x, x_parents, feature, importance, votes, i, b, candidate[r])
+                weight[r] = factor * label_ratio(c, mu, class_votes, y[i], m, candidate[r])
+                total += weight[r]
+            odds = c.prior_odds * total / N_CANDIDATES
+            if u * (1.0 + odds) >= odds:
+                continue
+            kappa[n] = candidate[pick(weight, N_CANDIDATES, uniform(rng) * total)]
+            draw_features(c, x, x_parents, feature, importance, votes, bits, rng, i, b, n, kappa[n])
+
+        parent[n] = b
+        slot[b] = n
+        k = vote_weight(c, bits, kappa, n)
+        cast_votes(c, x, x_parents, feature, votes, bits, i, b, n, k)
+        class_votes[m] += k
+        refresh_features(c, x, feature, votes, by_weight, i)
+        refresh_labels(c, mu, class_votes, label_factor, y[i])
+        n += 1
+    return n
+
+
+@compiled
+def update_cases(c, tables, importance, neighbors, work, numbers, key, todo, first, last):
+    """`update_case` for cases first..last-1 that are `todo`; those whose result finds no room stay so."""
+    x, y, own_parent, x_parents, y_parents, feature, mu = tables
+    n_entries, parent, bits, kappa = neighbors
+    rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight = work
+    for i in range(first, last):
+        if not todo[i]:
+            continue
+        n = n_entries[i]
+        for s in range(n):
+            w_parent[s] = parent[i, s]
+            w_bits[s] = bits[i, s]
+            slot[parent[i, s]] = s
+            if c.kind == 3:
+                w_kappa[s] = kappa[i, s]
+        n = update_case(
+            c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
+            rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand,
+            weight, i, n, key_of(key, numbers[i]),
+        )  # fmt: skip
+        fits = n <= parent.shape[1]
+        if fits:
+            n_entries[i] = n
+            todo[i] = False
+        for s in range(n):
+            slot[w_parent[s]] = -1
+            if fits:
+                parent[i, s] = w_parent[s]
+                bits[i, s] = w_bits[s]
+                if c.kind == 3:
+                    kappa[i, s] = w_kappa[s]

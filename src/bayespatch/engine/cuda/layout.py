@@ -1,0 +1,192 @@
+"""The data, the neighbors and the importances on the GPU, how much memory they take, and how they get there.
+
+Who agrees with whom on what does not change, so it is computed once, as bits: word (j // 32) of pair (i, b). w is kept
+in the same bits, and the entries of a case are sorted by parent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+from numpy.typing import DTypeLike, NDArray
+
+from bayespatch.engine.compiling import inlined
+from bayespatch.engine.cuda.launch import power_of_two
+
+GROUP = 32  # threads that update a case together, at most: a warp
+MOST_FEATURES = 400  # of a case, that 48 KB of shared memory hold in any model
+BIT = np.uint32(1)
+
+
+class Table(NamedTuple):
+    """The data on the GPU. Word v of W has the features 32 v .. 32 v + 31."""
+
+    same: Any  # (W, N, S) uint32: where case and parent agree
+    votes: Any  # (W, S) uint32: where the parent has a value to vote for
+    observed: Any  # (W, N) uint32: where the case has a value
+    y: Any  # (N,) int32
+    own_parent: Any  # (N,) int32
+    y_parents: Any  # (S,) int32
+    c2: Any  # (P,) float64
+    mu: Any  # (2, M) float64: mu and mu0
+
+
+class Entries(NamedTuple):
+    """z, w and kappa of all cases: n[i] entries of a capacity C, sorted by parent."""
+
+    n: Any  # (N,) int32
+    parent: Any  # (N, C) int32
+    bits: Any  # (N, C, W) uint32: w
+    same: Any  # (N, C, W) uint32: where case and parent agree
+    kappa: Any  # (N, C) float64, or (1, 1) where the model derives it
+
+
+class Importance(NamedTuple):
+    """q-tilde on the GPU."""
+
+    double: Any  # (4, S, P) float64, rows as in ``votes.py``: ON, OFF, VOTE_ON, VOTE_OFF
+    chance: Any  # float32: VOTE_ON once more, in the order of `chance_at`
+    group: int
+
+
+class Run(NamedTuple):
+    """What an update of the cases is told, and tells."""
+
+    numbers: Any  # (N,) int64: of the cases in the whole data
+    most: Any  # (1,) int32: the longest list, where it was too long
+
+
+@inlined
+def chance_at(b, j, n_features, group):
+    """Where `Importance.chance` has parent b and feature j: the parents that a group looks at, side by side."""
+    return (b // group * n_features + j) * group + b % group
+
+
+@inlined
+def bit(words, j):
+    """Feature j of a row of words."""
+    return (words[j >> 5] >> np.uint32(j & 31)) & BIT != 0
+
+
+@inlined
+def in_word(word, j):
+    """Feature j of the word that has it."""
+    return (word >> np.uint32(j & 31)) & BIT != 0
+
+
+@inlined
+def ones(v):
+    """How many bits of a word of 32 are on."""
+    v = np.uint32(v - ((v >> np.uint32(1)) & np.uint32(0x55555555)))
+    v = np.uint32((v & np.uint32(0x33333333)) + ((v >> np.uint32(2)) & np.uint32(0x33333333)))
+    v = np.uint32((v + (v >> np.uint32(4))) & np.uint32(0x0F0F0F0F))
+    return np.uint32(v * np.uint32(0x01010101)) >> np.uint32(24)
+
+
+@inlined
+def strength(kind, entries, s, i):
+    """k: how strongly entry s of case i votes."""
+    if kind == 1:
+        return 1.0
+    if kind == 3:
+        return entries.kappa[i, s]
+    count = 0.0
+    for word in range(entries.bits.shape[2]):
+        count += ones(entries.bits[i, s, word])
+    return count
+
+
+def to_device(array: NDArray[Any]) -> Any:
+    """A copy of an array on the GPU."""
+    return cuda.to_device(np.ascontiguousarray(array))
+
+
+def blank(shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+    """Memory on the GPU, not initialised."""
+    return cuda.device_array(shape, dtype)
+
+
+def from_device(array: Any, stream: Any = 0) -> Any:
+    """A copy of an array of the GPU, once the stream has done its work."""
+    host = array.copy_to_host(stream=stream)
+    if stream:
+        stream.synchronize()
+    return host
+
+
+def overwrite(card: Any, array: NDArray[Any]) -> None:
+    """Put an array into memory of the GPU."""
+    card.copy_to_device(np.ascontiguousarray(array))
+
+
+def require_gpu() -> None:
+    """Refuse to go on without a GPU."""
+    if not cuda.is_available():
+        raise RuntimeError(
+            "engine='cuda' needs an NVIDIA GPU with its driver, and none was found; pass engine='cpu', or install "
+            "the driver and pip install 'bayespatch[cuda]'"
+        )
+
+
+def bytes_needed(n_cases: int, n_parents: int, n_features: int) -> int:
+    """Memory of the GPU for the agreement of cases and parents, the largest table."""
+    return 4 * n_cases * n_parents * -(-n_features // 32)
+
+
+def free_bytes() -> float:
+    """Memory of the GPU that nobody uses."""
+    return float(cuda.current_context().get_memory_info()[0])
+
+
+def fits(n_cases: int, n_parents: int, n_features: int) -> bool:
+    """Whether a problem of this size can be put on the GPU, with room for the chains."""
+    return n_features <= MOST_FEATURES and bytes_needed(n_cases, n_parents, n_features) < 0.9 * free_bytes()
+
+
+def check_fits(n_cases: int, n_parents: int, n_features: int) -> None:
+    """Refuse a problem that is too large for the GPU."""
+    if n_features > MOST_FEATURES:
+        raise ValueError(f"engine='cuda' takes at most {MOST_FEATURES} features, got {n_features}; pass engine='cpu'")
+    if not fits(n_cases, n_parents, n_features):
+        raise ValueError(
+            f"{n_cases} cases x {n_parents} parents x {n_features} features need "
+            f"{bytes_needed(n_cases, n_parents, n_features) / 1e9:.1f} GB on the GPU, which has "
+            f"{free_bytes() / 1e9:.1f} GB free; pass fewer parents, or engine='cpu'"
+        )
+
+
+def group_size(n_parents: int, n_features: int) -> int:
+    """How many threads update a case together: a power of two, no more than have something to do."""
+    return power_of_two(max(n_parents, n_features), GROUP)
+
+
+def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Rows of flags (n, P) as words (W, n): flag j in bit j % 32 of word j // 32."""
+    n, n_features = flags.shape
+    words = np.zeros((-(-n_features // 32), n), np.uint32)
+    for j in range(n_features):
+        words[j // 32] |= flags[:, j].astype(np.uint32) << np.uint32(j % 32)
+    return words
+
+
+@inlined
+def agreement(values, word, b, i):
+    """32 features of case i and parent b as bits: on where they agree. NaN never agrees."""
+    x, x_parents, windows = values
+    bits = np.uint32(0)
+    for j in range(32 * word, min(32 * word + 32, x.shape[0])):
+        if abs(x[j, i] - x_parents[j, b]) <= windows[j]:
+            bits |= np.uint32(BIT << np.uint32(j & 31))
+    return bits
+
+
+@cuda.jit
+def find_agreement(values, table):
+    """`table.same`, from x (P, N), x_parents (P, S) and windows (P,)."""
+    b = cuda.grid(1)
+    if b < table.same.shape[2]:
+        for i in range(cuda.blockIdx.y, table.same.shape[1], cuda.gridDim.y):
+            for word in range(table.same.shape[0]):
+                table.same[word, i, b] = agreement(values, word, b, i)

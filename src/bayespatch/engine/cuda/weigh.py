@@ -1,0 +1,270 @@
+"""The odds that a parent is a neighbor of a case, as threads of a GPU find them: the definitions are those of
+``cpu/weigh.py``.
+
+A thread looks at a parent of its own, in single precision, which costs no more than a relative error of some 1e-6 in
+the odds of a pair: what it rounds is close to 1, ``f_j = 1 + q~ (R_j - 1)``. A random number is compared with the odds
+in two steps: 24 bits of it turn most pairs down, and where they do not, all 53 decide in double precision, so that
+small odds are not rounded. In Models II and III a bound turns most parents down; where it does not, the threads of the
+group weigh the pair together. In Model II one k takes O(P^2) steps and needs no other, so threads take one k each; once
+k is chosen they take a coefficient of its polynomial each, and learn for every number of features still to be on
+whether the next one is. In Model III they take a candidate for kappa and a feature each.
+
+Every pair has random numbers of its own, named by its key, so that threads need not draw them one after another.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayespatch.engine.compiling import inlined
+from bayespatch.engine.cuda.layout import bit, in_word
+from bayespatch.engine.streams import beta, key_of, open_stream, to_unit
+from bayespatch.engine.votes import (
+    AGREE,
+    AGREES,
+    DIFFERS,
+    N_CANDIDATES,
+    OFF,
+    ON,
+    TOTAL,
+    VOTE_OFF,
+    VOTE_ON,
+    label_ratio,
+    pick,
+)
+
+ZERO, UNIT = np.float32(0.0), np.float32(1.0)
+TO_UNIT_24 = np.float32(2.0**-24)
+CEILING = np.float32(1e30)  # odds above this are as good as certain
+MARGIN = np.float32(1.0 + 1e-5)  # more than what single precision could have lost of a bound
+
+
+@inlined
+def factors(chance, own, start, first, last, group):
+    """prod_j (1 + q~ (R_j - 1)) over features first..last-1: the inner loop of the whole program."""
+    product = UNIT
+    for j in range(first, last):
+        gain = own.gain[AGREES, j] if bit(own.same, j) else own.gain[DIFFERS, j]
+        product *= UNIT + chance[start + np.uint64(j * group)] * gain
+    return product
+
+
+@inlined
+def largest_odds(c, chance, own, label, start, group, chunk):
+    """Odds of a parent at the largest R and H: the odds themselves in Model I, and a bound of them in II and III.
+
+    `start`: where its `chance` begins. `chunk` factors may be multiplied before single precision could overflow.
+    """
+    size = own.gain.shape[1]
+    if size <= chunk:
+        return min(np.float32(c.prior_odds) * label * factors(chance, own, start, 0, size, group), CEILING)
+    product = 1.0
+    log = 0.0
+    for first in range(0, size, chunk):
+        product *= factors(chance, own, start, first, min(first + chunk, size), group)
+        if product > 1e200 or product < 1e-200:
+            log += math.log(product)
+            product = 1.0
+    if log != 0.0:
+        product = math.exp(min(log + math.log(product), 600.0))
+    return np.float32(min(c.prior_odds * label * product, float(CEILING)))
+
+
+@inlined
+def turned_down(odds, bits):
+    """Whether the first 24 of the random bits are enough to say no."""
+    u = np.float32(np.uint32(bits >> np.uint64(40))) * TO_UNIT_24
+    return u * (UNIT + odds) >= odds * MARGIN
+
+
+@inlined
+def accepted(odds, bits):
+    """Whether all of the random bits say yes."""
+    odds = float(odds)
+    return to_unit(bits) * (1.0 + odds) < odds
+
+
+@inlined
+def product_of(factor, n):
+    """The product of n numbers, at most e^600; it may leave the range of a double on the way."""
+    product = 1.0
+    log = 0.0
+    for j in range(n):
+        product *= factor[j]
+        if product > 1e200 or product < 1e-200:
+            log += math.log(product)
+            product = 1.0
+    return product if log == 0.0 else math.exp(min(log + math.log(product), 600.0))
+
+
+@inlined
+def is_on(kind, c, table, importance, case, change, i, b, j, k, u):
+    """w of feature j of parent b, which votes with weight k, by a uniform number (Models I and III)."""
+    off = importance.double[OFF, b, j]
+    on = importance.double[ON, b, j]
+    if in_word(table.votes[j >> 5, b], j):
+        if kind == 1:
+            on *= 1.0 + case.gain[AGREES if bit(change.same, j) else DIFFERS, j]
+        elif in_word(table.observed[j >> 5, i], j):
+            off *= 1.0 + c.lam * k / (table.c2[j] + c.lam * case.votes[TOTAL, j])
+            if bit(change.same, j):
+                on *= 1.0 + c.lam * k / (c.c1 + c.lam * case.votes[AGREE, j])
+    return u * (off + on) < on
+
+
+class Pair(NamedTuple):
+    """A case and a parent: C_k is the coefficient of t^k in prod_j (off_j + on_j R_j(k) t).
+
+    Each factor is divided by its value at the largest R (as in `largest_odds`), so that nothing overflows. All (P,)
+    float32.
+    """
+
+    off: Any
+    on: Any
+    total: Any  # T_j
+    gain: Any  # 1/A_j where the two agree, else 0
+    counts: Any  # 1, or 0 where a value is missing and R_j is 1
+    scale: Any  # what the factor was divided by
+
+
+@inlined
+def ratio_of(pair, j, strength):
+    """R_j at lam k = `strength`."""
+    strength *= pair.counts[j]
+    total = pair.total[j]
+    return total / (total + strength) * (UNIT + strength * pair.gain[j])
+
+
+@inlined
+def prepare_feature(c, table, importance, case, change, pair, i, b, j):
+    """Feature j of a pair, case i and parent b."""
+    lam = np.float32(c.lam)
+    same = bit(change.same, j)
+    pair.total[j] = np.float32(table.c2[j]) + lam * np.float32(case.votes[TOTAL, j])
+    pair.gain[j] = UNIT / (np.float32(c.c1) + lam * np.float32(case.votes[AGREE, j])) if same else ZERO
+    pair.counts[j] = UNIT if in_word(table.votes[j >> 5, b] & table.observed[j >> 5, i], j) else ZERO
+    off = np.float32(importance.double[OFF, b, j])
+    on = np.float32(importance.double[ON, b, j])
+    scale = off + on * ratio_of(pair, j, lam * np.float32(c.n_features) if same else lam)
+    pair.scale[j] = scale
+    pair.off[j] = off / scale
+    pair.on[j] = on / scale
+
+
+@inlined
+def weight_of_count(c, case, pair, poly, label, k):
+    """C_k H(k); `label`: the class. The inner loop runs over all degrees, so that `poly` (P + 1,) lies in registers."""
+    for degree in range(poly.shape[0]):
+        poly[degree] = ZERO
+    poly[0] = UNIT
+    strength = np.float32(c.lam) * np.float32(k)
+    for j in range(c.n_features):
+        off = pair.off[j]
+        on = pair.on[j] * ratio_of(pair, j, strength)
+        below = ZERO
+        for degree in range(poly.shape[0]):
+            here = poly[degree]
+            poly[degree] = here * off + below * on
+            below = here
+    weight = ZERO
+    for degree in range(poly.shape[0]):
+        weight += poly[degree] * np.float32(degree == k)
+    vote = np.float32(k)
+    h = UNIT + case.label_slope[AGREES, label] * vote / (UNIT - case.label_slope[DIFFERS, label] * vote)
+    return weight * h
+
+
+@inlined
+def choose_count(c, pair, weight, pair_key):
+    """How many features are on if the pair become neighbors, -1: they do not."""
+    total = 0.0
+    for k in range(weight.shape[0]):
+        total += weight[k]
+    odds = c.prior_odds * total * product_of(pair.scale, c.n_features)
+    if to_unit(pair_key) * (1.0 + odds) >= odds:
+        return -1
+    return pick(weight, weight.shape[0], total * to_unit(key_of(pair_key, c.n_features)))
+
+
+@inlined
+def prepare_count(c, pair, pair_key, j, k):
+    """Feature j, once k is chosen: `off` and `on` are chances, and `scale` is a uniform number."""
+    off = pair.off[j]
+    on = pair.on[j] * ratio_of(pair, j, np.float32(c.lam) * np.float32(k))
+    pair.off[j] = off / (off + on)
+    pair.on[j] = on / (off + on)
+    pair.scale[j] = np.float32(to_unit(key_of(pair_key, j)))
+
+
+@inlined
+def next_coefficient(pair, poly, j, degree):
+    """The coefficient of t^degree with feature j among the factors, and whether j is on if `degree` of those are."""
+    below = poly[degree - 1] * pair.on[j] if degree > 0 else ZERO
+    here = poly[degree] * pair.off[j] + below
+    return here, pair.scale[j] * here < below
+
+
+@inlined
+def draw_kappa(c, rng, pair_key, r):
+    """Model III: candidate r for kappa."""
+    own_key = key_of(pair_key, c.n_features + 1 + r)
+    if c.tau == 1.0 and c.sigma3 == 1.0:
+        return 1.0 - to_unit(own_key)
+    open_stream(rng, own_key)
+    return beta(rng, c.tau, c.sigma3)
+
+
+@inlined
+def likely_odds(c, chance, own, case, label, start, group, chunk):
+    """Model III: the odds of a parent with its candidates for kappa, in single precision, and a little too large.
+
+    `label`: its class. A product of more than `chunk` factors, which could overflow, is left to `choose_kappa`.
+    """
+    size = own.gain.shape[1]
+    if size > chunk:
+        return CEILING
+    for r in range(N_CANDIDATES):
+        below = UNIT / (UNIT - case.label_slope[DIFFERS, label] * own.candidate[r])
+        own.product[r] = UNIT + case.label_slope[AGREES, label] * own.candidate[r] * below
+    for j in range(size):
+        differs = case.slope[DIFFERS, j]
+        slope = chance[start + np.uint64(j * group)] * (case.slope[AGREES, j] if bit(own.same, j) else differs)
+        for r in range(N_CANDIDATES):
+            kappa = own.candidate[r]
+            own.product[r] *= UNIT + slope * kappa * (UNIT / (UNIT - differs * kappa))
+    total = ZERO
+    for r in range(N_CANDIDATES):
+        total += own.product[r]
+    return min(np.float32(c.prior_odds * (1.0001 / N_CANDIDATES)) * total, CEILING)
+
+
+@inlined
+def factor_given_kappa(c, table, importance, case, change, i, b, j, kappa):
+    """Model III: f_j(kappa), in double precision."""
+    if not in_word(table.observed[j >> 5, i], j):
+        return 1.0
+    d = 1.0 + c.lam * kappa / (table.c2[j] + c.lam * case.votes[TOTAL, j])
+    a = 1.0 + (c.lam * kappa / (c.c1 + c.lam * case.votes[AGREE, j]) if bit(change.same, j) else 0.0)
+    return (importance.double[VOTE_OFF, b, j] * d + importance.double[VOTE_ON, b, j] * a) / d
+
+
+@inlined
+def weight_of_kappa(c, table, case, factor, i, b, r, kappa):
+    """Model III: H(kappa) prod_j f_j(kappa), the product at most e^600."""
+    product = product_of(factor[r], c.n_features)
+    return product * label_ratio(c, table.mu, case.class_votes, table.y[i], table.y_parents[b], kappa)
+
+
+@inlined
+def choose_kappa(c, weight, pair_key):
+    """Model III: which of the candidates makes the parent a neighbor, -1: none."""
+    total = 0.0
+    for r in range(N_CANDIDATES):
+        total += weight[r]
+    odds = c.prior_odds * total / N_CANDIDATES
+    if to_unit(pair_key) * (1.0 + odds) >= odds:
+        return -1
+    return pick(weight, N_CANDIDATES, total * to_unit(key_of(pair_key, c.n_features)))

@@ -1,0 +1,39 @@
+"""Compiled kernels live as long as all sources of the engines, and no longer; nothing is deleted."""
+
+import os
+import subprocess
+import sys
+
+PROGRAM = "import one; print(one.outer(1)); print(sum(one.outer.stats.cache_hits.values()))"
+ONE = """
+from bayespatch.engine import compiling
+compiling.STAMP = {stamp!r}
+import two
+@compiling.compiled
+def outer(v):
+    return two.inner(v)
+"""
+TWO = """
+from bayespatch.engine import compiling
+@compiling.inlined
+def inner(v):
+    return v + {step}
+"""
+
+
+def run(folder, stamp, step):
+    (folder / "one.py").write_text(ONE.format(stamp=stamp))
+    (folder / "two.py").write_text(TWO.format(step=step))
+    os.utime(folder / "one.py", (0, 0))  # as if only the other file had changed
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]), "NUMBA_CACHE_DIR": ""}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    value, hits = map(int, done.stdout.split())
+    return value, hits
+
+
+def test_a_kernel_is_compiled_anew_when_another_source_changes(tmp_path):
+    assert run(tmp_path, "first", 1) == (2, 0)
+    assert run(tmp_path, "first", 1) == (2, 1)
+    before = set(tmp_path.rglob("*.nb?"))
+    assert run(tmp_path, "other", 5) == (6, 0)
+    assert before <= set(tmp_path.rglob("*.nb?"))
