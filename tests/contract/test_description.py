@@ -1,7 +1,7 @@
 """The REST interface against its own OpenAPI description, with generated requests: no 5xx, no undocumented answer.
 
-``make test-contract`` runs this, with 1,000 requests a route (EXAMPLES: how many). Requests are valid and not valid, and
-are sent by a steward. A refit is not started: that would be hundreds of processes.
+``make test-contract`` runs this, with 1,000 requests a route (EXAMPLES: how many). Requests are valid and not valid,
+and are sent by a steward. A refit is not started: that would be hundreds of processes.
 """
 
 import os
