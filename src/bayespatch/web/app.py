@@ -133,6 +133,7 @@ def serve(settings: Settings) -> None:
         "log_level": "warning",
         "server_header": False,
         "timeout_graceful_shutdown": GRACE,
+        "timeout_keep_alive": 30,
         "limit_concurrency": 500,
         "h11_max_incomplete_event_size": 32_768,
     }
