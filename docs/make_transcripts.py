@@ -70,6 +70,30 @@ SESSIONS: dict[str, list[str]] = {
     "Beside the usual methods": [
         f"bayespatch compare patients.csv {FIT} --hyper default --folds 3",
     ],
+    "A newcomer's table": [
+        "head -3 wine.csv",
+        "bayespatch describe wine.csv --target cultivar --dictionary wine-dictionary.csv",
+        "bayespatch fit wine.csv --target cultivar",
+        "bayespatch fit wine.csv --target cultivar --days bottled --as-of tasted",
+        "sed -i 's/^alcohol,,number,,/alcohol,alcohol by volume,number,%,/; s/^cultivar,,number,,0;1;2/"
+        "cultivar,grape,number,,0=Barolo;1=Grignolino;2=Barbera/' wine-dictionary.csv; grep '^alcohol,\\|^cultivar' "
+        "wine-dictionary.csv",
+        f"bayespatch fit wine.csv --target cultivar --days bottled --as-of tasted --dictionary wine-dictionary.csv "
+        f"--drop cellar --drop grape_code {SHORT} --out wine.bpatch",
+        "gzip -c new-wine.csv | bayespatch predict wine.bpatch - --id sample_no --worklist",
+        "bayespatch what-if wine.bpatch new-wine.csv --row 0 --set 'alcohol by volume=12' --set proline=400 | head -8",
+        "bayespatch counterfactual wine.bpatch new-wine.csv --row 0 --change proline --change alcohol | head -5",
+        "bayespatch explain wine.bpatch new-wine.csv --row 0 --out wine.pdf; head -c 8 wine.pdf",
+        "bayespatch explain wine.bpatch new-wine.csv --row 0 --out wine.docx",
+    ],
+    "From a table of one's own to a page, two commands each": [
+        f"bayespatch fit tumors.csv.gz --target diagnosis --id patient_id --labels 0=malignant,1=benign {SHORT} "
+        f"--out tumors.bpatch",
+        "bayespatch explain tumors.bpatch --row 7 --out tumor.html",
+        f"bayespatch fit iris.xlsx --target species {SHORT} --out iris.bpatch",
+        "bayespatch explain iris.bpatch --row 7 --out iris.html",
+        "bayespatch explain wine.bpatch --row 7 --out wine.html",
+    ],
     "Files that are none": [
         "bayespatch fit nothing.csv --target outcome --out none.bpatch",
         ": > empty.csv; bayespatch fit empty.csv --target outcome --out none.bpatch",
@@ -123,6 +147,7 @@ def make_tables(room: Path) -> None:
     from bayespatch.source import read
 
     write_csv(room / "patients.csv", 60)
+    newcomers(room)
     write_csv(room / "new.csv", 5, seed=9)
     frame = read(str(room / "patients.csv"))
     frame.to_parquet(room / "patients.parquet", index=False)
@@ -132,6 +157,36 @@ def make_tables(room: Path) -> None:
     (room / "bin").mkdir()
     (room / "bin" / "bayespatch").write_text(PROGRAM)
     (room / "bin" / "bayespatch").chmod(0o755)
+
+
+def newcomers(room: Path) -> None:
+    """Tables of UCI that are not bundled, with identifiers, dates, gaps and codes as such tables have them."""
+    import numpy as np
+    import pandas as pd
+    from sklearn import datasets
+
+    rng = np.random.default_rng(0)
+    wine = datasets.load_wine(as_frame=True)
+    frame = wine.data.iloc[:, [0, 1, 5, 6, 9, 12]].copy()
+    frame.insert(0, "sample_no", 1000 + np.arange(len(frame)))
+    bottled = pd.Timestamp("1985-01-01") + pd.to_timedelta(rng.integers(0, 900, len(frame)), unit="D")
+    tasted = bottled + pd.to_timedelta(rng.integers(100, 900, len(frame)), unit="D")
+    frame["bottled"], frame["tasted"] = bottled.strftime("%d.%m.%Y"), tasted.strftime("%d.%m.%Y")
+    frame["cellar"] = "A"
+    frame["proline"] = frame["proline"].mask(rng.random(len(frame)) < 0.05)
+    frame["grape_code"] = wine.target.map({0: "B1", 1: "G1", 2: "B2"})
+    frame["cultivar"] = wine.target.astype("Int64").mask(rng.random(len(frame)) < 0.02)
+    shuffled = frame.sample(frac=1.0, random_state=0)
+    shuffled.iloc[6:].to_csv(room / "wine.csv", index=False, na_rep="?")
+    shuffled.iloc[:6].drop(columns=["cultivar", "grape_code"]).to_csv(room / "new-wine.csv", index=False, na_rep="?")
+    tumors = datasets.load_breast_cancer(as_frame=True)
+    frame = tumors.data.iloc[:, :6].copy()
+    frame.insert(0, "patient_id", 842000 + 13 * np.arange(len(frame)))
+    frame = frame.mask((rng.random(frame.shape) < 0.03) & (frame.columns != "patient_id"))
+    frame.assign(diagnosis=tumors.target).to_csv(room / "tumors.csv.gz", index=False)
+    iris = datasets.load_iris(as_frame=True)
+    species = iris.target.map(dict(enumerate(iris.target_names)))
+    iris.data.mask(rng.random(iris.data.shape) < 0.03).assign(species=species).to_excel(room / "iris.xlsx", index=False)
 
 
 def fill(url: str, table: Path) -> None:

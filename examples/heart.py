@@ -38,9 +38,9 @@ def main() -> None:
 
     options.out.mkdir(parents=True, exist_ok=True)
     plot.patchwork(why).figure.savefig(options.out / "patchwork.png")
-    case_report(why, options.out / "patient.html")
-    model_report(clf, options.out / "model.html", intended_use="An example; not for patients.")
-    clf.save(options.out / "heart.bpatch")
+    case_report(why, options.out / "patient.html", overwrite=True)
+    model_report(clf, options.out / "model.html", intended_use="An example; not for patients.", overwrite=True)
+    clf.save(options.out / "heart.bpatch", overwrite=True)
     print("\nWritten:", *sorted(str(path) for path in options.out.iterdir()), sep="\n  ")
 
 

@@ -38,7 +38,7 @@ def main() -> None:
 
     print(f"\n{clf.explain(X.iloc[-1])}\n\nIn truth: {y.iloc[-1]}.")
     model = options.out / "model.bpatch"
-    clf.save(model)
+    clf.save(model, overwrite=True)
     assert (bayespatch.load(model).predict_proba(X) == clf.predict_proba(X)).all()
     print(f"\nSaved, past cases included: {model}")
 

@@ -75,9 +75,17 @@ def test_numbers():
     assert list(ours.summary()["RMSE"]) == ["mean", "sd"]
 
 
-def test_more_folds_than_cases_of_a_class_are_refused():
+@pytest.mark.filterwarnings("ignore:The least populated class")
+def test_a_class_with_fewer_cases_than_folds_is_compared_all_the_same():
+    X, y = table()
+    rare = np.where(np.arange(len(y)) == 0, "rare", y)
+    for one in compare(X, rare, DummyClassifier(), folds=3):
+        assert np.isfinite([one.mean(measure) for measure in one.scores]).all()
+
+
+def test_more_folds_than_cases_are_refused():
     X, y = table(n=9)
-    with pytest.raises(ValueError, match="folds=5 is more than the 4 cases of the rarest outcome"):
-        compare(X, y, Known())
+    with pytest.raises(ValueError, match="folds=7 is more than the 5 cases of the commonest outcome"):
+        compare(X, y, Known(), folds=7)
     with pytest.raises(ValueError, match="folds=1"):
         compare(X, y, Known(), folds=1)

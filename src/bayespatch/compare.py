@@ -39,6 +39,9 @@ MORE_IS_BETTER = {
 }
 
 
+_UNKNOWN = 1e-6  # the least probability of a class: nobody is punished without bound for one that a fold lacks
+
+
 class Standing(NamedTuple):
     """How one method fared: each measure in each fold, and the seconds that its fits and predictions took."""
 
@@ -47,12 +50,12 @@ class Standing(NamedTuple):
     seconds: float
 
     def mean(self, measure: str) -> float:
-        """The mean over the folds."""
-        return float(np.mean(self.scores[measure]))
+        """The mean over the folds, of those that have it."""
+        return float(np.nanmean(self.scores[measure]))
 
     def deviation(self, measure: str) -> float:
         """The standard deviation over the folds."""
-        return float(np.std(self.scores[measure], ddof=1))
+        return float(np.nanstd(self.scores[measure], ddof=1))
 
     def summary(self) -> dict[str, dict[str, float]]:
         """Mean and standard deviation of each measure, ready for JSON."""
@@ -95,9 +98,10 @@ def compare(
     """
     folds = check_count("folds", folds, at_least=2)
     outcomes = np.asarray(y)
-    counts = [len(outcomes)] if regression else np.unique(outcomes, return_counts=True)[1].tolist()
-    if folds > min(counts):
-        raise ValueError(f"folds={folds} is more than the {min(counts)} cases of the rarest outcome; pass fewer")
+    # Of classes with fewer cases than folds some folds learn nothing; all methods are then wrong about them alike.
+    classes, counts = (None, [len(outcomes)]) if regression else np.unique(outcomes, return_counts=True)
+    if folds > max(counts):
+        raise ValueError(f"folds={folds} is more than the {max(counts)} cases of the commonest outcome; pass fewer")
     rivals = _number_methods(seed) if regression else _class_methods(seed)
     methods = {"patchwork": patchwork} | {name: make_pipeline(_numbers(), rival) for name, rival in rivals.items()}
     splitter = (KFold if regression else StratifiedKFold)(folds, shuffle=True, random_state=seed)
@@ -109,7 +113,7 @@ def compare(
         for number, (train, test) in enumerate(parts):
             if tell is not None:
                 tell(place * folds + number, len(methods) * folds, name)
-            scores.append(_fold(method, X, outcomes, train, test, measures))
+            scores.append(_fold(method, X, outcomes, train, test, measures, classes))
         table = {measure: [fold[measure] for fold in scores] for measure in scores[0]}
         found.append(Standing(name, table, time.perf_counter() - begun))
     if tell is not None:
@@ -123,30 +127,38 @@ def _fold(
     y: NDArray[Any],
     train: NDArray[np.int64],
     test: NDArray[np.int64],
-    measures: Callable[[Any, Any, NDArray[Any]], dict[str, float]],
+    measures: Callable[[Any, Any, NDArray[Any], Any], dict[str, float]],
+    classes: NDArray[Any] | None,
 ) -> dict[str, float]:
     with warnings.catch_warnings():
         # A rare value may lie in the test fold alone; and predictions settle before all importances have.
         warnings.simplefilter("ignore", UnseenValueWarning)
         warnings.simplefilter("ignore", MixingWarning)
+        warnings.filterwarnings("ignore", "The least populated class")
         fitted = clone(method).fit(X.iloc[train], y[train])
-        return measures(fitted, X.iloc[test], y[test])
+        return measures(fitted, X.iloc[test], y[test], classes)
 
 
-def _class_measures(fitted: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
-    probabilities = fitted.predict_proba(X)
-    classes = fitted.classes_
+def _class_measures(fitted: Any, X: Any, y: NDArray[Any], classes: NDArray[Any]) -> dict[str, float]:
+    probabilities = np.full((len(y), len(classes)), _UNKNOWN)
+    probabilities[:, np.searchsorted(classes, fitted.classes_)] = np.maximum(fitted.predict_proba(X), _UNKNOWN)
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
     truth = y[:, None] == classes
-    per_class = [metrics.roc_auc_score(truth[:, k], probabilities[:, k]) for k in range(len(classes))]
+    per_class = [
+        metrics.roc_auc_score(truth[:, k], probabilities[:, k])
+        for k in range(len(classes))
+        if 0 < truth[:, k].sum() < len(y)
+    ]
     return {
-        "AUC": float(np.mean(per_class)),  # each class against the rest; of two both have the same
-        "log loss": float(metrics.log_loss(y, probabilities, labels=classes)),
+        # Each class that the fold has against the rest; of two both have the same.
+        "AUC": float(np.mean(per_class)) if per_class else float("nan"),
+        "log loss": float(-np.log(probabilities[truth]).mean()),
         "Brier": float(((probabilities - truth) ** 2).sum(axis=1).mean() / 2.0),
         "accuracy": float((classes[probabilities.argmax(axis=1)] == y).mean()),
     }
 
 
-def _number_measures(fitted: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
+def _number_measures(fitted: Any, X: Any, y: NDArray[Any], classes: object) -> dict[str, float]:
     predicted = fitted.predict(X)
     return {
         "R2": float(metrics.r2_score(y, predicted)),

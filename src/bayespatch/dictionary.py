@@ -333,6 +333,78 @@ class Dictionary:
         said = (self.entries[name].warning(value) for name, value in values.items() if name in self.entries)
         return [text for text in said if text is not None]
 
+    def describe(self, X: Any, y: Any = None) -> tuple[Any, Any]:
+        """The same features and outcomes, which an estimator will call as the dictionary does.
+
+        Labels, units and usual ranges go into ``X.attrs`` and ``y.attrs``, from where `fit` takes them into the model.
+
+        Parameters
+        ----------
+        X : pandas data frame
+            Features; every column that the dictionary describes and that is no identifier is checked: its values must
+            be among the levels, and within the possible range.
+        y : pandas Series, optional
+            Outcomes; the entry of its name describes it.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> said = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
+        >>> X, _ = said.describe(pandas.DataFrame({"cp": [1, 4, 4]}))
+        >>> X.attrs["descriptions"], X.attrs["labels"]
+        ({'cp': 'chest pain'}, {'cp': {1: 'typical', 4: 'none'}})
+        """
+        known = [name for name in map(str, X.columns) if name in self.entries]
+        for name in known:
+            _check_column(self.entries[name], X[name])
+        part = self.only(known)
+        X = X.copy(deep=False)
+        X.attrs |= {
+            "labels": part.value_labels(),
+            "descriptions": part.column_labels(),
+            "units": {name: entry.unit for name, entry in part.entries.items() if entry.unit},
+            "usual": {name: entry.usual for name, entry in part.entries.items() if entry.usual is not None},
+        }
+        if y is None or str(y.name) not in self.entries:
+            return X, y
+        entry = self.entries[str(y.name)]
+        _check_column(entry, y)
+        y = y.copy(deep=False)
+        y.attrs |= {"labels": entry.labels, "description": entry.label or entry.name}
+        return X, y
+
+    def to_csv(self) -> str:
+        """As the text of a CSV file, which `read` reads again.
+
+        Examples
+        --------
+        >>> said = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
+        >>> print(said.to_csv(), end="")
+        name,label,kind,unit,levels,usual,possible,identifier,sensitive
+        cp,chest pain,number,,1=typical;4=none,,,,
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("name", *_PARTS))
+        for entry in self.entries.values():
+            texts = [_level_text(value) for value, _ in entry.levels]
+            levels = [
+                text if label == text else f"{text}={label}"
+                for text, (_, label) in zip(texts, entry.levels, strict=True)
+            ]
+            if any(";" in level for level in levels) or any("=" in text for text in texts):
+                raise DictionaryError(
+                    f"data dictionary, column {entry.name!r}: a level with ; or = in it cannot be written as CSV; "
+                    f"write JSON"
+                )
+            spans = [
+                "" if span is None else "..".join(map(_number_text, span)) for span in (entry.usual, entry.possible)
+            ]
+            flags = ["yes" if flag else "" for flag in (entry.identifier, entry.sensitive)]
+            kind = "" if entry.kind == "any" else entry.kind
+            writer.writerow([entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, *flags])
+        return text.getvalue()
+
     def value_labels(self) -> dict[str, dict[Value, str]]:
         """Column -> what its values are called, where that is known."""
         return {name: entry.labels for name, entry in self.entries.items() if entry.levels}
@@ -340,6 +412,14 @@ class Dictionary:
     def column_labels(self) -> dict[str, str]:
         """Column -> what it is called, where that is known."""
         return {name: entry.label for name, entry in self.entries.items() if entry.label}
+
+
+def _check_column(entry: Entry, column: Any) -> None:
+    """Every value of a column of a table is one that its entry allows."""
+    if entry.levels or entry.possible is not None or entry.kind != "any":
+        first = column.drop_duplicates()
+        for place, value in zip(first.index.tolist(), first.tolist(), strict=True):
+            entry.check(value, f"row {place}, ")
 
 
 def plain_value(value: Any, name: str, where: str = "") -> Value:
@@ -390,6 +470,10 @@ def _shown(value: Any) -> str:
 
 def _number_text(number: float) -> str:
     return f"{number:g}" if number == float(f"{number:g}") else repr(number)
+
+
+def _level_text(value: Value) -> str:
+    return _number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def _meant(name: str, names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
@@ -52,7 +52,9 @@ MAX_PASSES = 16  # times that all stored draws are used, at most
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 8  # fewer are not worth a thread
 BLANK_ERROR = 0.002  # of the votes on a case of which nothing is known
+REPORTED = 256  # cases that are predicted between two reports of progress, at least
 MAX_REVIEWED = 5000  # past cases that are predicted by the others
+REPORTED = 256  # of them, between two reports of progress, at least
 MANY_NEIGHBORS = 12.0  # expected: then asking each parent in turn is cheaper than asking each neighbor
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
 BATCH = 4096  # cases at a time, at most;
@@ -589,6 +591,7 @@ def review_cases(
     max_passes: int = 1,
     n_threads: int = 1,
     engine: str = "cpu",
+    report: Callable[[int], object] = lambda done: None,
 ) -> tuple[Review, NDArray[np.float64]]:
     """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
@@ -602,6 +605,8 @@ def review_cases(
         How many, at most.
     error, max_passes, n_threads, engine
         As in `predict_batches`; the error is that of the votes.
+    report : callable
+        Told how many of the cases are done.
 
     Returns
     -------
@@ -610,7 +615,14 @@ def review_cases(
         Their votes in each batch of each chain.
     """
     chosen, hidden = cases_to_review(past, most)
-    seen = predict_cases(posterior, hidden, error=error, max_passes=max_passes, n_threads=n_threads, engine=engine)
+    settings: dict[str, Any] = dict(error=error, max_passes=max_passes, n_threads=n_threads, engine=engine)
+    parts, size = [], max(REPORTED, -(-len(chosen) // 20))
+    for first in range(0, len(chosen), size):
+        some = slice(first, first + size)
+        part = hidden._replace(x=hidden.x[some], y=hidden.y[some], own_parent=hidden.own_parent[some])
+        parts += list(predict_batches(posterior, part, **settings))
+        report(min(first + size, len(chosen)))
+    seen = Prediction.joined(parts)
     by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
     return Review(chosen, seen.mean_votes(), seen.familiarity), by_chain
 

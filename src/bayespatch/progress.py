@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from bayespatch.check import check_flag
 
-Tell = Callable[[int, int, str], object]  # (sweeps done, sweeps in all, "warm-up" or "sampling")
-Report = Callable[[int, str], object]  # (sweeps done, phase)
-Meter = Callable[[int], AbstractContextManager[Report]]  # sweeps in all -> something that takes reports
+Tell = Callable[[int, int, str], object]  # (steps done, steps in all, phase, such as "warm-up" or "leave-one-out")
+Report = Callable[[int, str], object]  # (steps done, phase)
+Meter = Callable[[int], AbstractContextManager[Report]]  # steps in all -> something that takes reports
 
 
-def progress_meter(progress: bool | Tell) -> Meter:
+def progress_meter(progress: bool | Tell, unit: str = "sweeps") -> Meter:
     """What takes the reports of a run: a bar on stderr (True), nothing (False), or a function of the caller's.
 
-    The bar counts the sweeps of all chains and shows the phase, sweeps per second and the time left; it needs rich.
+    The bar counts the sweeps of all chains, or what else `unit` says, and shows the phase, the speed and the time left;
+    it needs rich.
     """
     if callable(progress):
         return _telling(progress)
-    return _bar() if check_flag("progress", progress) else _silent
+    return _bar(unit) if check_flag("progress", progress) else _silent
+
+
+def announce(progress: bool | Tell, text: str) -> None:
+    """A line on stderr before the work, where a person watches."""
+    if progress is True and sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -36,7 +44,7 @@ def _telling(tell: Tell) -> Meter:
     return told
 
 
-def _bar() -> Meter:
+def _bar(unit: str) -> Meter:
     try:
         from rich import progress
         from rich.console import Console
@@ -47,19 +55,21 @@ def _bar() -> Meter:
     class Speed(progress.ProgressColumn):
         def render(self, task: Any) -> Text:
             speed = task.finished_speed or task.speed
-            return Text(f"{speed:.0f} sweeps/s" if speed else "")
+            if not speed:
+                return Text("")
+            return Text(f"{speed:.0f} {unit}/s" if speed >= 2 else f"{1 / speed:.0f} s for each of the {unit}")
 
     @contextmanager
     def bar(total: int) -> Iterator[Report]:
         columns = (
-            progress.TextColumn("{task.description:<8}"),
+            progress.TextColumn("{task.description:<16}"),
             progress.BarColumn(),
             progress.MofNCompleteColumn(),
             Speed(),
             progress.TimeRemainingColumn(elapsed_when_finished=True),
         )
         with progress.Progress(*columns, console=Console(stderr=True)) as shown:
-            task = shown.add_task("warm-up", total=total)
+            task = shown.add_task("", total=total)
             yield lambda done, phase: shown.update(task, completed=done, description=phase)
 
     return bar

@@ -4,6 +4,9 @@ Ways of coding a table are compared by their *evidence*: the logarithm of the in
 leave-one-out predictive likelihood over the importances (`importances`), by Laplace's approximation at the mode. It is
 computed, not drawn: the choice does not depend on a seed.
 
+Where a table is too large for everybody to be a parent, ways of choosing parents (`parents`) are compared in the same
+manner, by their evidence on the same cases.
+
 The other constants are fixed. A case is expected to have `N_NEIGHBORS` neighbors; leave-one-out scores given
 importances that were learned from the same table prefer fewer neighbors than new cases do, so they do not choose.
 """
@@ -11,6 +14,7 @@ importances that were learned from the same table prefer fewer neighbors than ne
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -118,6 +122,8 @@ def tune(
     class_weight: NDArray[np.float64] | None = None,
     report: Callable[[int], object] = lambda done: None,
     log_prior: Mapping[str, float] | None = None,
+    given: Hyperparameters | None = None,
+    n_threads: int = 1,
 ) -> tuple[Tuning, LeaveOneOut, Shape]:
     """Choose a coding by its evidence.
 
@@ -135,6 +141,10 @@ def tune(
         Told how many of the codings are done.
     log_prior : dict of floats, optional
         Log prior odds of codings; 0 where nothing is said.
+    given : Hyperparameters, optional
+        The constants, where they are not those of `constants`.
+    n_threads : int
+        Codings are tried side by side; the result does not depend on how many.
 
     Returns
     -------
@@ -155,16 +165,20 @@ def tune(
     'as it is'
     """
     trials, found, odds = [], {}, {}
-    for name, data in codings.items():
-        hyper = constants(data, base)
+
+    def tried(data: Data) -> tuple[Hyperparameters, LeaveOneOut, Shape]:
+        hyper = constants(data, base) if given is None else given
         density = LeaveOneOut(data, replace(model, hyper=hyper), base, class_weight)
-        shape = density.shape()
-        _, log_determinant = np.linalg.slogdet(shape.factor)
-        evidence = shape.log_density + log_determinant + 0.5 * len(shape.mode) * np.log(2.0 * np.pi)
-        trials.append(Trial(name, float(evidence) / len(density.pairs.y)))
-        found[name] = hyper, density, shape
-        odds[name] = float(evidence) + (log_prior or {}).get(name, 0.0)
-        report(len(trials))
+        return hyper, density, density.shape()
+
+    with ThreadPoolExecutor(max(1, min(n_threads, len(codings)))) as pool:
+        for name, (hyper, density, shape) in zip(codings, pool.map(tried, codings.values()), strict=True):
+            _, log_determinant = np.linalg.slogdet(shape.factor)
+            evidence = shape.log_density + log_determinant + 0.5 * len(shape.mode) * np.log(2.0 * np.pi)
+            trials.append(Trial(name, float(evidence) / len(density.pairs.y)))
+            found[name] = hyper, density, shape
+            odds[name] = float(evidence) + (log_prior or {}).get(name, 0.0)
+            report(len(trials))
     best = max(odds, key=lambda name: odds[name])
     hyper, density, shape = found[best]
     return Tuning(best, hyper, tuple(trials)), density, shape

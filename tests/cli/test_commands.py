@@ -4,7 +4,10 @@ from pathlib import Path
 from bayespatch.cli.commands import app
 from tests.cli.program import call
 
-NAMES = ("demo", "fit", "predict", "explain", "report", "info", "compare", "serve", "study")
+NAMES = (
+    *("demo", "describe", "fit", "predict", "explain", "what-if", "counterfactual"),
+    *("report", "info", "compare", "serve", "study"),
+)
 
 
 def test_the_commands_in_their_order():

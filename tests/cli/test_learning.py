@@ -101,10 +101,11 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, 
         ("a,b,outcome\n1,2\n", (), "line 2 has 2 values"),
         ("a:b:outcome\n1:2:x\n", (), "--delimiter"),
         ("a,b,outcome\n1,2,x\n3,4,x\n", (), "'outcome' is x in every row"),
-        ("a,b,outcome\n1,2,x\n3,4,\n", (), "'outcome' has 1 missing values"),
+        ("a,b,outcome\n1,2,x\n3,4,\n", (), "'outcome' is x in every row"),
+        ("a b outcome\n1 2 x\n", (), "--delimiter space"),
         ("a,b,outcom\n1,2,x\n3,4,y\n", (), "did you mean 'outcom'?"),
         ("a,a,outcome\n1,2,x\n3,4,y\n", (), "more than one column is named 'a'"),
-        ("a,b,outcome\n1,,x\n3,,y\n", (), "column 'b' has nothing but missing values"),
+        ("b,outcome\n,x\n,y\n", (), "column 'b' has nothing but missing values"),
         ("a,b,outcome\n1,2,x\n3,4,y\n", ("--engine", "steam"), "engine='steam' is not known"),
         ("a,b,outcome\n1,,x\n3,4,y\n", ("--missing", "error"), "column 'b' has 1 missing values"),
         ("a,b,outcome\n1,2,x\n3,4,y\n", ("--query", "SELECT 1"), "a --query is for a database"),
@@ -118,11 +119,79 @@ def test_bad_tables_get_one_sentence(tmp_path, text, words, said):
     assert not out.exists()
 
 
-def test_columns_that_will_not_help_are_mentioned(clinic, tmp_path):
-    words = ["--target", "outcome", "--drop", "admitted on", *SHORT, "--out", tmp_path / "m.bpatch"]
-    result = call("fit", clinic / "patients.csv", *words)
+def test_what_looks_like_an_identifier_is_asked_about(clinic, tmp_path):
+    words = ["fit", clinic / "patients.csv", "--target", "outcome", "--drop", "admitted on", *SHORT]
+    said = complaint(*words, "--out", tmp_path / "m.bpatch")
+    assert "column 'patient no.' looks like an identifier" in said
+    assert "--id 'patient no.' to call cases by it, --drop 'patient no.'" in said
+    result = call(*words, "--keep", "patient no.", "--out", tmp_path / "m.bpatch")
+    assert result.exit_code == 0
     assert "note: the chains have not mixed; pass more --draws" in result.stderr
-    assert "note: hardly any two cases share a value of 'patient no.'" in result.stderr
+
+
+def dirty(folder):
+    """A table with everything that newcomers' tables have."""
+    lines = ["no,born,seen,cp,copy,site,late,empty,sick"]
+    for i in range(40):
+        sick = "" if i < 3 else str(int(i % 5 > 2))
+        cp = 1 + i % 4
+        late = "" if i < 3 else f"L{sick}"
+        lines.append(f"{i},{1940 + i}-03-01,2020-{1 + i % 12:02d}-01,{cp},{'abcd'[cp - 1]},A,{late},,{sick}")
+    (folder / "dirty.csv").write_text("\n".join(lines) + "\n")
+    (folder / "dictionary.csv").write_text(
+        "name,label,levels,unit,identifier\nno,,,,yes\ncp,chest pain,1=typical;2=atypical;3=other;4=none,,\n"
+        "sick,heart disease,0=absent;1=present,,\n"
+    )
+    return folder / "dirty.csv"
+
+
+def test_a_dirty_table_with_its_dictionary(tmp_path):
+    table, out = dirty(tmp_path), tmp_path / "m.bpatch"
+    words = ["fit", table, "--target", "sick", "--age", "born", "--as-of", "seen", *SHORT, "--out", out]
+    result = call(*words, "--dictionary", tmp_path / "dictionary.csv")
+    assert result.exit_code == 0, result.stderr
+    for note in (
+        "note: 3 rows without 'sick' are left out",
+        "note: column 'empty' has no value in any row and is left out",
+        "note: column 'site' is A in every row",
+        "note: column 'copy' says the same as 'cp'",
+        "note: column 'late' alone tells 'sick' (100 % of the cases)",
+        "This will take about",
+    ):
+        assert note in result.stderr
+    model = bayespatch.load(out)
+    assert model.class_names_ == ("absent", "present")
+    assert model.target_ == "heart disease"
+    assert model.ids_[0] == "3"
+    assert model.schema_.column("cp").labels == ("typical", "atypical", "other", "none")
+    assert model.schema_.column("cp").kind == "categorical"
+    assert "years from born to seen" in model.schema_.names
+    predicted = document("predict", out, table, "--id", "no", "--json")["predictions"]
+    assert {one["label"] for one in predicted} <= {"absent", "present"}
+    assert set(predicted[0]["probabilities"]) == {"0", "1"}
+
+
+def test_labels_the_short_way(tmp_path):
+    table, out = dirty(tmp_path), tmp_path / "m.bpatch"
+    words = [
+        "fit",
+        table,
+        "--target",
+        "sick",
+        "--id",
+        "no",
+        "--drop",
+        "born",
+        "--drop",
+        "seen",
+        "--drop",
+        "late",
+        *SHORT,
+    ]
+    assert "'2' is no class; the classes are '0', '1'" in complaint(*words, "--labels", "2=x", "--out", out)
+    assert "'0' is not VALUE=LABEL" in complaint(*words, "--labels", "0", "--out", out)
+    found = document(*words, "--labels", "0=absent,1=present", "--out", out, "--json")
+    assert found["classes"] == ["absent", "present"]
 
 
 def test_a_comparison(clinic):

@@ -19,8 +19,8 @@ def test_every_option_says_what_it_is(name):
 
 def test_choices_are_those_of_the_rooms():
     assert [kind.value for kind in options.Model] == list(KINDS)
-    assert {rule.value for rule in options.Missing} == set(MISSING_RULES)
-    assert {rule.value for rule in options.Parents} == set(WAYS)
+    assert {rule.value for rule in options.Missing} == {"auto", *MISSING_RULES}
+    assert {rule.value for rule in options.Parents} == {"auto", *WAYS}
 
 
 def test_defaults_are_those_of_the_classifier():

@@ -10,6 +10,7 @@ from bayespatch.cli.predictions import as_csv, predictions
 
 class Two:
     classes_ = np.array(["no", "yes"])
+    class_names_ = ("no", "yes")
 
     def predict(self, X, abstain):
         assert abstain

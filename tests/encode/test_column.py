@@ -193,15 +193,20 @@ def test_a_damaged_column_is_refused(column, change):
         Column.from_dict({**column.to_dict(), **change})
 
 
-@pytest.mark.parametrize("column", [AGE, PAIN, CHOL, CODED])
-def test_columns_stored_before_there_were_knots_are_read(column):
-    older = {name: part for name, part in column.to_dict().items() if name != "knots"}
-    assert Column.from_dict(older) == column
-
-
-def test_a_ranked_column_needs_its_knots():
-    with pytest.raises(ValueError, match="from 1 to 101 knots"):
-        Column.from_dict({name: part for name, part in RANKED.to_dict().items() if name != "knots"})
+def test_a_column_keeps_its_unit_and_usual_range_and_its_raw_values():
+    age = Column(
+        "age", "binned", "number", edges=(45.0,), description="age at admission", unit="years", usual=(30.0, 80.0)
+    )
+    assert Column.from_dict(age.to_dict()) == age
+    assert (age.called, age.own_value(61.0), age.raw_value(61.0)) == ("age at admission", "61 years", 61)
+    assert (CODED.own_value(0), CODED.raw_value(0), CODED.raw_value(3), CODED.raw_value(np.nan)) == (
+        "three",
+        3,
+        None,
+        None,
+    )
+    with pytest.raises(ValueError, match="usual range"):
+        Column("age", "binned", "number", usual=(80.0, 30.0))
 
 
 def test_what_is_no_column_is_refused():

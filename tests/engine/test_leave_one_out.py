@@ -96,11 +96,11 @@ def test_many_features_of_which_most_differ_are_compared_all_the_same(n_features
     data = labelled(5, n=12, n_parents=20, n_features=n_features, n_classes=2, missing=0.0)
     base = np.array([0.5, 0.5])
     density = LeaveOneOut(data, Model(hyper=HYPER), base)
-    logit_q = rng.normal(1.0, 1.0, n_features)
-    found, by_q, _ = density.predict(np.append(logit_q, 0.0))
+    logits = rng.normal(1.0, 1.0, n_features)
+    found, by_logit, _ = density.predict(np.append(logits, 0.0))
     for own, step in enumerate(1e-2 * np.eye(n_features)[:3]):
-        up, down = (density.predict(np.append(logit_q + s, 0.0), with_gradient=False)[0] for s in (step, -step))
-        np.testing.assert_allclose((up - down) / 2e-2, by_q[:, own], atol=2e-3)
+        up, down = (density.predict(np.append(logits + s, 0.0), with_gradient=False)[0] for s in (step, -step))
+        np.testing.assert_allclose((up - down) / 2e-2, by_logit[:, own], atol=2e-3)
     here = np.bincount(data.y_parents, minlength=2) / 20
-    expected = formula(data, 1 / (1 + np.exp(-logit_q)), 1.0, base, base / here)
+    expected = formula(data, density.importance(logits), 1.0, base, base / here)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -35,7 +35,7 @@ def test_numbers_out_of_range_are_named_with_how_far(settings):
     assert kinds(why).count("range") == 1
     assert "unseen" not in kinds(why)
     (text,) = (guard.text for guard in why.guards if guard.kind == "range")
-    assert f"age is {high + 1000:g}" in text
+    assert f"age in years is {high + 1000:g}" in text
     assert "by 1000" in text
     assert "range" not in kinds(clf.explain({**ROW, "age": high + 0.5}))
     assert not any(part.features["age"].marked for part in (*why.exemplars, *why.neighbors))
@@ -66,7 +66,9 @@ def test_values_never_seen_are_named():
         why = fitted().explain({**ROW, BAD: "green"})
         gone = fitted().explain({**ROW, "age": None})
     assert f"No past case has {BAD} = green: none can agree with it." in [guard.text for guard in why.guards]
-    assert "age is missing, which it is for no past case: none can agree with it." in [g.text for g in gone.guards]
+    assert "age in years is missing, which it is for no past case: none can agree with it." in [
+        g.text for g in gone.guards
+    ]
 
 
 def test_an_unusual_combination_is_named():
@@ -74,7 +76,7 @@ def test_an_unusual_combination_is_named():
     assert not why.precedent.adequate
     (text,) = (guard.text for guard in why.guards if guard.kind == "combination")
     least = min((f for f in why.features if f.value != "missing"), key=lambda feature: feature.explained)
-    assert f"{least.name} = {least.value}" in text
+    assert f"{least.called} = {least.value}" in text
     assert "combination" not in kinds(fitted().explain(ROW, quantile=0.01))
 
 
@@ -84,7 +86,7 @@ def test_a_class_with_few_cases_is_named():
     y.iloc[:4] = 2
     clf = fit(X, y)
     why = clf.explain(ROW)
-    assert "Only 4 past cases had 2: too few to say much about it." in [guard.text for guard in why.guards]
+    assert "Hardly any past cases had 2 (4): too few to say much about it." in [guard.text for guard in why.guards]
     assert "rare" not in kinds(fitted().explain(ROW))
 
 

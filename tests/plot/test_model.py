@@ -31,7 +31,7 @@ def test_pictures_return_their_figure(picture):
 def test_the_most_important_feature_is_on_top():
     clf = fitted()
     names = [label.get_text() for label in plot.importance(clf).axes[0].get_yticklabels()]
-    assert names[-1][:20] == clf.schema_.names[clf.feature_importances_.argmax()][:20]
+    assert names[-1][:20] == clf.schema_.columns[clf.feature_importances_.argmax()].called[:20]
     assert len(names) == 4
 
 

@@ -64,8 +64,8 @@ def test_line_ends_blank_lines_and_quotes():
         (b"age,sex\n", "nothing below"),
         (b"\x00\x01\x02" * 50, "is a binary file"),
         (bytes(range(128, 256)) * 3 + bytes(range(1, 9)) * 40, "is a binary file"),
-        (b"PK\x03\x04rest", "Excel workbook; save the sheet as CSV"),
-        (b"\x1f\x8brest", "is compressed; unpack it"),
+        (b"\xd0\xcf\x11\xe0rest", "Excel workbook of the old kind; save the sheet as"),
+        (b"age sex out\n61 f 1\n", "if spaces separate the values, pass --delimiter space"),
         (b"SQLite format 3\x00", "pass it as sqlite:///PATH"),
         (b"\x89bayespatch\nrest", "is a model of bayespatch"),
         (b"age:sex:out\n61:f:1\n", "single column, 'age:sex:out'; name what separates the values"),
@@ -92,5 +92,7 @@ def test_a_million_columns_are_counted_and_refused():
 
 def test_a_delimiter_is_one_character():
     assert table("a:b\n1:2\n", delimiter=":").to_dict("list") == {"a": [1], "b": [2]}
+    assert table("a   b\n1 2 \n3    4\n", delimiter="space").to_dict("list") == {"a": [1, 3], "b": [2, 4]}
+    assert table("a\tb\n1\t2\n", delimiter="tab").to_dict("list") == {"a": [1], "b": [2]}
     with pytest.raises(ValueError, match="'::' is not one character"):
         table("a::b\n1::2\n", delimiter="::")

@@ -3,7 +3,8 @@ import datetime
 import pandas as pd
 import pytest
 
-from bayespatch.source.roles import features_of, nearly_unique, training_table
+from bayespatch.source.dates import Interval
+from bayespatch.source.roles import features_of, training_table
 
 
 def table(**columns):
@@ -18,10 +19,11 @@ def table(**columns):
 
 
 def test_a_table_is_split():
-    X, y = training_table(table(), "sick", id_column="who", drop=["pain"])
+    X, y, n_unknown = training_table(table(), "sick", id_column="who", drop=["pain"])
     assert list(X.columns) == ["age"]
     assert list(X.index) == ["P0", "P1", "P2", "P3", "P4", "P5"]
     assert y.name == "sick"
+    assert n_unknown == 0
     assert y.tolist() == ["yes", "no"] * 3
 
 
@@ -42,7 +44,7 @@ def test_without_identifiers_rows_are_counted():
         ({"drop": ["who", "age", "pain"]}, {}, "no column is left to learn from"),
         ({"id_column": "pain"}, {}, "1 cases have no identifier"),
         ({"id_column": "age"}, {"age": [1, 2, 3, 3, 4, 5]}, "'3' stands in more than one row"),
-        ({}, {"sick": ["yes", None, "no", None, "no", "yes"]}, "'sick' has 2 missing values among 6"),
+        ({}, {"sick": [None] * 6}, "'sick' is missing in every row"),
         ({}, {"sick": ["yes"] * 6}, "'sick' is yes in every row"),
         ({}, {"sick": [0.5, 1.5, 0.5, 1.5, 2.5, 2.5]}, "3 different numbers; pass --regression"),
         ({}, {"sick": list("abcdef")}, "6 classes in 6 rows"),
@@ -84,7 +86,18 @@ def test_features_are_found_by_name_among_others():
         features_of(table(), ["age", "weight"])
 
 
-def test_texts_that_nobody_shares_are_found():
-    frame = pd.DataFrame({"name": [f"n{i}" for i in range(20)], "sex": ["f", "m"] * 10, "age": range(20)})
-    assert nearly_unique(frame) == ["name"]
-    assert nearly_unique(frame.head(10)) == []
+def test_rows_without_an_outcome_are_left_out_and_counted():
+    X, y, n_unknown = training_table(table(sick=["yes", None, "no", None, "no", "yes"]), "sick", id_column="who")
+    assert (list(X.index), y.tolist(), n_unknown) == (["P0", "P2", "P4", "P5"], ["yes", "no", "no", "yes"], 2)
+
+
+def test_dates_become_intervals_which_new_cases_get_as_well():
+    born = ["1960-01-01", "1980-06-15", None, "1950-03-03", "1991-12-31", "1972-02-29"]
+    frame = table(born=born, seen=["2020-01-01"] * 6)
+    X, _, _ = training_table(frame, "sick", id_column="who", intervals=[Interval("years", "born", "seen")])
+    assert list(X.columns) == ["age", "pain", "years from born to seen"]
+    assert X["years from born to seen"].iloc[0] == 60.0
+    new = features_of(frame, ["age", "years from born to seen"])
+    assert new["years from born to seen"].iloc[1] == 39.5
+    with pytest.raises(ValueError, match="there is no column 'birth'"):
+        training_table(frame, "sick", intervals=[Interval("days", "birth", "seen")])

@@ -112,7 +112,7 @@ def test_what_json_has_no_word_for_follows_the_rules(small, tmp_path):
     assert loaded.progress is False
     assert same(loaded.predict_proba([["yes", 58]]), small.predict_proba([["yes", 58]]))
     with pytest.raises(StorageError, match=r"a\.bpatch.*parameter categorical=.*cannot be stored.*save again"):
-        copy.copy(small).set_params(categorical=object()).save(tmp_path / "a.bpatch")
+        copy.copy(small).set_params(categorical=object()).save(tmp_path / "a.bpatch", overwrite=True)
 
 
 def test_the_same_model_gives_the_same_bytes(small, blob, tmp_path):
@@ -201,7 +201,7 @@ def test_both_files_are_replaced_or_none(on_frame, small, tmp_path, monkeypatch,
         small.save(model, cases_path=cases)
     fail_at(monkeypatch, step, cases.name)
     with pytest.raises(StorageError, match="No space left on device"):
-        on_frame.save(model, cases_path=cases)
+        on_frame.save(model, cases_path=cases, overwrite=True)
     monkeypatch.undo()
     assert sorted(path.name for path in tmp_path.iterdir()) == (["cases.bpatch", "model.bpatch"] if there else [])
     if there:
@@ -260,12 +260,12 @@ def test_killed_between_the_two_moves(on_frame, small, tmp_path):
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "model = bayespatch.load(sys.argv[1])\n"
         "os.replace = die\n"
-        "model.save(sys.argv[2], cases_path=sys.argv[3])\n"
+        "model.save(sys.argv[2], cases_path=sys.argv[3], overwrite=True)\n"
     )
     killed = subprocess.run([sys.executable, "-c", code, tmp_path / "whole.bpatch", model, cases], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert same(load(model, cases=cases).predict(NEW), on_frame.predict(NEW))
-    on_frame.save(model, cases_path=cases)
+    on_frame.save(model, cases_path=cases, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cases.bpatch", "model.bpatch", "whole.bpatch"]
     assert same(load(model, cases=cases).predict(NEW), on_frame.predict(NEW))
 

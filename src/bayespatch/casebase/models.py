@@ -130,7 +130,7 @@ def _runs(process: int) -> bool:
 def write_parts(transaction: Transaction, version: int, clf: Any, folder: Path) -> str:
     """Put a fitted model into the database in place of what is there; returns its SHA-256."""
     with working_file(folder) as path:
-        clf.save(path)
+        clf.save(path, overwrite=True)
         content = path.read_bytes()
     transaction.execute(delete(model_parts).where(model_parts.c.version == version))
     parts = [content[start : start + PART] for start in range(0, len(content), PART)]

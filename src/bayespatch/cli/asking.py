@@ -1,17 +1,18 @@
-"""Commands that ask a model: predict, explain."""
+"""Commands that ask a model: predict, explain; and how every such command finds its case."""
 
 from __future__ import annotations
 
 import json as json_text
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.files import check_new, write
 from bayespatch.cli.options import (
     Abstain,
     Cases,
+    Change,
     Data,
     Delimiter,
     Force,
@@ -33,9 +34,11 @@ from bayespatch.cli.options import (
     Row,
     Top,
     Votes,
+    Worklist,
 )
 from bayespatch.cli.predictions import as_csv, predictions
 from bayespatch.cli.terminal import as_json, say, show, visible, width, working
+from bayespatch.cli.worklist import flat_line, worklist_of
 from bayespatch.source import features_of, read
 
 
@@ -45,6 +48,7 @@ def predict(
     out: MaybeOut = None,
     intervals: Intervals = False,
     votes: Votes = False,
+    worklist: Worklist = False,
     level: Level = 0.9,
     abstain: Abstain = False,
     query: Query = None,
@@ -61,17 +65,36 @@ def predict(
     With --abstain, a case that resembles the past less than 95 % of the past cases do gets no prediction: empty cells,
     or null in JSON. How many there are is told on stderr.
 
+    With --worklist every case has its interval, both opinions, its nearest exemplar and its warnings, and those that
+    deserve attention come first: no precedent, opinions that differ, values to check, undecided cases.
+
     Examples
     --------
     $ bayespatch predict model.bpatch new.csv --out predictions.csv --intervals
     $ bayespatch predict model.bpatch new.csv --id patient --json
     $ bayespatch predict model.bpatch new.csv --abstain
+    $ bayespatch predict model.bpatch new.csv --id patient --worklist --out worklist.csv
+    $ zcat new.csv.gz | bayespatch predict model.bpatch -
     """
     check_new(force, out)
     loaded = load_model(model, cases)
     X = _read(loaded, data, query, delimiter, id_column)
     if hide_ids:
         X = X.reset_index(drop=True)
+    if worklist and (intervals or votes or abstain):
+        raise usage_error(
+            "--worklist has intervals and precedents already; leave --intervals, --votes and --abstain out"
+        )
+    if worklist:
+        with working(f"Explaining {len(X)} cases"):
+            listed = worklist_of(loaded, X, level)
+        if json:
+            write(as_json({"model": str(model), "level": level, "worklist": listed}), None)
+        if out is not None or not json:
+            write(as_csv([flat_line(one) for one in listed], named=id_column, raw=raw), out)
+        if out is not None:
+            say(f"{len(listed)} cases are in {out}, those that deserve attention first")
+        return
     with working(f"Predicting {len(X)} cases"):
         found = predictions(loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain)
     if abstain:
@@ -93,6 +116,7 @@ def explain(
     json_row: JsonRow = None,
     form: Form = None,
     out: MaybeOut = None,
+    change: Change = None,
     top: Top = 4,
     level: Level = 0.9,
     query: Query = None,
@@ -103,7 +127,10 @@ def explain(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show the patchwork of one case: which past cases speak on it, through which features, and how far to trust it.
+    """Show the patchwork of one case: which past cases vote on it, through which features, and how far to trust it.
+
+    What comes out, the ending of --out says: .txt, .json, .html, .png or .pdf. With --change a page (.html) also says
+    which smallest change of these features would change the prediction.
 
     Examples
     --------
@@ -113,25 +140,68 @@ def explain(
     $ bayespatch explain model.bpatch --json-row '{"age": 61, "pain": "none"}' --out case.png
     """
     chosen = _format(form, out, json)
+    if change and chosen is not Format.html:
+        raise usage_error("--change is for a page: --out case.html; or use 'bayespatch counterfactual'")
+    check_new(force, out)
+    case = find_case(model, data, row, identifier, json_row, query, delimiter, id_column, cases, hide_ids)
+    loaded, wishes = case.model, {"top": top, "level": level}
+    if case.past_row is not None:
+        why = loaded.explain_past(case.past_row, known=False, **wishes)
+    else:
+        why = loaded.explain(case.row, **wishes)
+    other = loaded.counterfactual(case.row, change, **wishes).to_dict() if change else None
+    write(_rendered(why, chosen, other), out)
+    if out is not None:
+        show({"explanation": str(out)}, json, f"the explanation is in {out}")
+
+
+class Case(NamedTuple):
+    """The case that a command is about.
+
+    Attributes
+    ----------
+    model : estimator
+        That was loaded.
+    row : table with one row, or dict
+        The case itself.
+    past_row : int or None
+        Its row of the training table, where it is a past case.
+    """
+
+    model: Any
+    row: Any
+    past_row: int | None
+
+
+def find_case(
+    model: Path,
+    data: str | None,
+    row: int | None,
+    identifier: str | None,
+    json_row: str | None,
+    query: str | None,
+    delimiter: str | None,
+    id_column: str | None,
+    cases: Path | None,
+    hide_ids: bool,
+) -> Case:
+    """The model, and the case that was named by one of --row, --id and --json-row."""
     if sum(one is not None for one in (row, identifier, json_row)) != 1:
         raise usage_error("name the case by one of --row, --id and --json-row")
-    check_new(force, out)
     loaded = load_model(model, cases)
     ids = loaded.ids_
     if hide_ids:
         loaded.ids_ = None
-    wishes: dict[str, Any] = {"top": top, "level": level}
     if json_row is not None:
-        why = loaded.explain(_object(json_row), **wishes)
-    elif data is not None:
+        return Case(loaded, _object(json_row), None)
+    if data is not None:
         X = _read(loaded, data, query, delimiter, id_column)
         place = _place(X, row, identifier, id_column)
-        why = loaded.explain((X.reset_index(drop=True) if hide_ids else X).iloc[[place]], **wishes)
-    else:
-        why = loaded.explain_past(_past_row(loaded, ids, row, identifier), known=False, **wishes)
-    write(_rendered(why, chosen), out)
-    if out is not None:
-        show({"explanation": str(out)}, json, f"the explanation is in {out}")
+        return Case(loaded, (X.reset_index(drop=True) if hide_ids else X).iloc[[place]], None)
+    place = _past_row(loaded, ids, row, identifier)
+    columns = loaded.schema_.columns
+    values = {column.name: column.raw_value(float(v)) for column, v in zip(columns, loaded.values_[place], strict=True)}
+    return Case(loaded, values, place)
 
 
 def load_model(path: Path, cases: Path | None) -> Any:
@@ -156,10 +226,26 @@ def _read(model: Any, data: str, query: str | None, delimiter: str | None, id_co
 
 
 def _format(form: Format | None, out: Path | None, json: bool) -> Format:
-    endings = {".json": Format.json, ".html": Format.html, ".htm": Format.html, ".png": Format.png}
-    chosen = form or (endings.get(out.suffix.lower(), Format.text) if out else Format.json if json else Format.text)
-    if chosen is Format.png and out is None:
-        raise usage_error("a picture needs a file: --out case.png")
+    endings = {
+        ".json": Format.json,
+        ".html": Format.html,
+        ".htm": Format.html,
+        ".png": Format.png,
+        ".pdf": Format.pdf,
+        ".txt": Format.text,
+        "": Format.text,
+    }
+    by_name = None if out is None else endings.get(out.suffix.lower())
+    if out is not None and form is None and by_name is None:
+        known = ", ".join(ending for ending in endings if ending)
+        raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is no kind of explanation; end it in {known}")
+    if form is not None and by_name is not None and out is not None and out.suffix and form is not by_name:
+        raise usage_error(
+            f"--format {form.value} does not go into {str(out)!r}; give the file the ending .{form.value}"
+        )
+    chosen = form or by_name or (Format.json if json else Format.text)
+    if chosen in (Format.png, Format.pdf) and out is None:
+        raise usage_error(f"a picture needs a file: --out case.{chosen.value}")
     return chosen
 
 
@@ -204,7 +290,7 @@ def _in_range(row: int | None, n_rows: int, where: str) -> int:
     return row
 
 
-def _rendered(why: Any, form: Format) -> str | bytes:
+def _rendered(why: Any, form: Format, counterfactual: dict[str, Any] | None = None) -> str | bytes:
     """An explanation in one of its forms."""
     if form is Format.text:
         return visible(why.to_text(width()))
@@ -213,10 +299,10 @@ def _rendered(why: Any, form: Format) -> str | bytes:
     if form is Format.html:
         from bayespatch.report import case_page
 
-        return case_page(why)
+        return case_page(why, counterfactual)
     from bayespatch.plot import patchwork
 
     picture = BytesIO()
     figure: Any = patchwork(why).figure
-    figure.savefig(picture, format="png", dpi=150, bbox_inches="tight")
+    figure.savefig(picture, format=form.value, dpi=150, bbox_inches="tight")
     return picture.getvalue()

@@ -6,14 +6,20 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import (
+    AgeOf,
+    AsOf,
     Cases,
     Categorical,
     Chains,
     Checkpoint,
     Data,
+    DaysOf,
     Delimiter,
+    DictionaryFile,
     Draws,
     Drop,
     Engine,
@@ -25,7 +31,9 @@ from bayespatch.cli.options import (
     IdColumn,
     Jobs,
     Json,
+    Keep,
     Kind,
+    Labels,
     Missing,
     MissingRule,
     Model,
@@ -39,10 +47,9 @@ from bayespatch.cli.options import (
     Target,
     Warmup,
 )
-from bayespatch.cli.terminal import counting, facts_text, say, show, table_text, working
-from bayespatch.source import Training, read, training_table
-from bayespatch.source.frame import listed
-from bayespatch.source.roles import nearly_unique
+from bayespatch.cli.tables import Wishes, read_training
+from bayespatch.cli.terminal import counting, facts_text, say, show, table_text
+from bayespatch.source import Training
 
 if TYPE_CHECKING:
     from bayespatch.compare import Standing
@@ -56,11 +63,17 @@ def fit(
     delimiter: Delimiter = None,
     id_column: IdColumn = None,
     drop: Drop = None,
+    keep: Keep = None,
+    age: AgeOf = None,
+    days: DaysOf = None,
+    as_of: AsOf = "today",
+    dictionary: DictionaryFile = None,
+    labels: Labels = None,
     categorical: Categorical = None,
     missing: MissingRule = Missing.auto,
     regression: Regression = False,
     model: Kind = Model.I,
-    parents: ParentsRule = Parents.all,
+    parents: ParentsRule = Parents.auto,
     n_parents: NParents = None,
     hyper: HyperRule = Hyper.auto,
     engine: Engine = "auto",
@@ -83,24 +96,40 @@ def fit(
     Examples
     --------
     $ bayespatch fit patients.csv --target outcome --id patient --out model.bpatch
+    $ bayespatch fit patients.csv --target outcome --labels 0=absent,1=present --dictionary dictionary.csv
+    $ bayespatch fit patients.csv --target outcome --age born --as-of admitted
     $ bayespatch fit stays.parquet --target days --regression --drop admitted
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
     $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
     """
     check_new(force, out, cases)
-    table = _read(data, query, delimiter, target, regression, id_column, drop)
+    wishes = _wishes(target, regression, query, delimiter, id_column, drop, keep, age, days, as_of, dictionary)
+    table, coded = read_training(data, wishes._replace(labels=labels))
     if hide_ids:
-        table = table._replace(X=table.X.reset_index(drop=True))
+        X = table.X.reset_index(drop=True)
+        X.attrs = table.X.attrs
+        table = table._replace(X=X)
     settings = _settings(
-        categorical, missing, model, parents, n_parents, hyper, engine, chains, draws, warmup, seed, jobs
+        [*(categorical or ()), *coded],
+        missing,
+        model,
+        parents,
+        n_parents,
+        hyper,
+        engine,
+        chains,
+        draws,
+        warmup,
+        seed,
+        jobs,
     )
     try:
-        estimator = fitted(new_estimator(regression, **settings, checkpoint=checkpoint), *table)
+        estimator = fitted(new_estimator(regression, **settings, checkpoint=checkpoint), table.X, table.y)
     except KeyboardInterrupt:
         if checkpoint is not None:
             say(f"note: the same command goes on with what is in {checkpoint}")
         raise
-    estimator.save(out, cases_path=cases)
+    estimator.save(out, cases_path=cases, overwrite=force)
     found = _findings(estimator, table, out)
     show(found, json, facts_text({name.replace("_", " "): _said(value) for name, value in found.items()}))
 
@@ -113,11 +142,16 @@ def compare(
     delimiter: Delimiter = None,
     id_column: IdColumn = None,
     drop: Drop = None,
+    keep: Keep = None,
+    age: AgeOf = None,
+    days: DaysOf = None,
+    as_of: AsOf = "today",
+    dictionary: DictionaryFile = None,
     categorical: Categorical = None,
     missing: MissingRule = Missing.auto,
     regression: Regression = False,
     model: Kind = Model.I,
-    parents: ParentsRule = Parents.all,
+    parents: ParentsRule = Parents.auto,
     n_parents: NParents = None,
     hyper: HyperRule = Hyper.auto,
     engine: Engine = "auto",
@@ -137,34 +171,65 @@ def compare(
     """
     from bayespatch.compare import compare as cross_validate
 
-    table = _read(data, query, delimiter, target, regression, id_column, drop)
-    settings = _settings(
-        categorical, missing, model, parents, n_parents, hyper, engine, chains, draws, warmup, seed, jobs
+    table, coded = read_training(
+        data, _wishes(target, regression, query, delimiter, id_column, drop, keep, age, days, as_of, dictionary)
     )
+    settings = _settings(
+        [*(categorical or ()), *coded],
+        missing,
+        model,
+        parents,
+        n_parents,
+        hyper,
+        engine,
+        chains,
+        draws,
+        warmup,
+        seed,
+        jobs,
+    )
+    if not regression:
+        counts = table.y.value_counts()
+        few = [f"{label} ({n})" for label, n in counts.items() if n < folds]
+        if few:
+            say(
+                f"note: fewer cases than the {folds} folds: {', '.join(few[:6])}{' and more' if len(few) > 6 else ''}; "
+                f"in some folds no method has seen such a class"
+            )
     with counting("patchwork") as tell:
         estimator = new_estimator(regression, **settings)
-        found = cross_validate(*table, estimator, regression=regression, folds=folds, seed=seed, tell=tell)
+        found = cross_validate(table.X, table.y, estimator, regression=regression, folds=folds, seed=seed, tell=tell)
     methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
     show({"target": target, "folds": folds, "methods": methods}, json, _standings(found, folds))
 
 
-def _read(
-    data: str,
-    query: str | None,
-    delimiter: str | None,
+def _wishes(
     target: str,
     regression: bool,
+    query: str | None,
+    delimiter: str | None,
     id_column: str | None,
     drop: list[str] | None,
-) -> Training:
-    """The table, with a word about columns that will not help."""
-    with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
-        frame = read(data, query, delimiter=delimiter, texts=[id_column] if id_column else [])
-    table = training_table(frame, target, regression=regression, id_column=id_column, drop=drop or ())
-    useless = nearly_unique(table.X)
-    if useless:
-        say(f"note: hardly any two cases share a value of {listed(useless)}; leave it out with --drop, or name it --id")
-    return table
+    keep: list[str] | None,
+    age: list[str] | None,
+    days: list[str] | None,
+    as_of: str,
+    dictionary: Path | None,
+) -> Wishes:
+    """What was said about the table."""
+    return Wishes(
+        target=target,
+        regression=regression,
+        query=query,
+        delimiter=delimiter,
+        id_column=id_column,
+        drop=drop or (),
+        keep=keep or (),
+        age=age or (),
+        days=days or (),
+        as_of=as_of,
+        dictionary=dictionary,
+    )
 
 
 def _settings(
@@ -228,17 +293,33 @@ def fitted(estimator: Any, X: Any, y: Any) -> Any:
 
 def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:
     """What a fit has to say in a few lines."""
-    importance = sorted(zip(estimator.feature_importances_, table.X.columns, strict=True), reverse=True)
+    called = [column.called for column in estimator.schema_.columns]
+    importance = sorted(zip(estimator.feature_importances_, called, strict=True), reverse=True)
     return {
         "model": str(out),
         "cases": len(table.X),
         "features": table.X.shape[1],
-        "outcome": str(table.y.name),
-        "classes": [str(label) for label in getattr(estimator, "classes_", ())] or None,
+        "outcome": estimator.target_ or str(table.y.name),
+        "parents": len(estimator.parents_),
+        "classes": list(estimator.class_names_) if hasattr(estimator, "classes_") else None,
+        "rare_classes": _rare(estimator),
         "most_important": [str(name) for _, name in importance[:5]],
         "mixed": bool(estimator.diagnostics_.converged),
         "seconds": round(estimator.posterior_.timing.seconds, 2),
     }
+
+
+def _rare(estimator: Any) -> list[str]:
+    """Classes with one or two cases, and classes without a parent."""
+    if not hasattr(estimator, "classes_"):
+        return []
+    counts = np.bincount(estimator.y_, minlength=len(estimator.class_names_))
+    voting = np.bincount(estimator.y_[estimator.parents_], minlength=len(counts))
+    return [
+        f"{name} ({n}{'' if votes else ', no parent'})"
+        for name, n, votes in zip(estimator.class_names_, counts.tolist(), voting.tolist(), strict=True)
+        if n < 3 or not votes
+    ]
 
 
 def _said(value: Any) -> str:
@@ -247,7 +328,7 @@ def _said(value: Any) -> str:
         return "none, the outcome is a number"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    return (", ".join(value) or "none") if isinstance(value, list) else str(value)
 
 
 def _standings(found: list[Standing], folds: int) -> str:

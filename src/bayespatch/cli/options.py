@@ -23,6 +23,7 @@ class Model(StrEnum):
 class Parents(StrEnum):
     """Which past cases may be neighbors."""
 
+    auto = "auto"
     all = "all"
     random = "random"
     balanced = "balanced"
@@ -53,11 +54,15 @@ class Format(StrEnum):
     json = "json"
     html = "html"
     png = "png"
+    pdf = "pdf"
 
 
 _TABLE, _MODEL, _RUN, _OUTPUT = "The table", "The model", "The run", "Output"
 
-DATA_HELP = "A CSV, Parquet or Arrow file, or sqlite:///FILE, postgresql://..., duckdb:///FILE with --query."
+DATA_HELP = (
+    "A CSV (also .csv.gz), Excel, Parquet or Arrow file, - for standard input, or sqlite:///FILE, postgresql://..., "
+    "duckdb:///FILE with --query."
+)
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
 MaybeData = Annotated[str | None, typer.Argument(metavar="[DATA]", help=DATA_HELP, show_default=False)]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fit has written.", show_default=False)]
@@ -69,7 +74,10 @@ Query = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(help="The character between the values of a CSV file; found if left out.", rich_help_panel=_TABLE),
+    typer.Option(
+        help="The character between the values of a CSV file, or tab or space; found if left out.",
+        rich_help_panel=_TABLE,
+    ),
 ]
 IdColumn = Annotated[
     str | None,
@@ -78,6 +86,55 @@ IdColumn = Annotated[
 Drop = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.", rich_help_panel=_TABLE),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column that looks like an identifier and is a feature; may be repeated.",
+        rich_help_panel=_TABLE,
+    ),
+]
+AgeOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--age",
+        metavar="COLUMN",
+        help="A column of dates that becomes years up to --as-of; may be repeated.",
+        rich_help_panel=_TABLE,
+    ),
+]
+DaysOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--days",
+        metavar="COLUMN",
+        help="A column of dates that becomes days up to --as-of; may be repeated.",
+        rich_help_panel=_TABLE,
+    ),
+]
+AsOf = Annotated[
+    str,
+    typer.Option(
+        metavar="DATE", help="A column of dates, a date such as 2024-12-31, or today.", rich_help_panel=_TABLE
+    ),
+]
+DictionaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--dictionary",
+        metavar="FILE",
+        help="What columns and values are called: CSV, YAML or JSON; 'bayespatch describe' writes a draft.",
+        rich_help_panel=_TABLE,
+    ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="VALUE=LABEL,...",
+        help="What the classes are called, such as 0=absent,1=present.",
+        rich_help_panel=_TABLE,
+    ),
 ]
 Categorical = Annotated[
     list[str] | None,
@@ -90,7 +147,7 @@ Categorical = Annotated[
 MissingRule = Annotated[
     Missing,
     typer.Option(
-        help="Missing values: one more value (category), left out of comparisons (ignore), or refused (error).",
+        help="Missing values: one more value (category), not compared (ignore), by evidence (auto), refused (error).",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -111,7 +168,7 @@ ParentsRule = Annotated[
 ]
 NParents = Annotated[
     float | None,
-    typer.Option(help="How many of them, or below 1 which share.", rich_help_panel=_MODEL, min=0.0),
+    typer.Option(help="Number of parents, or a fraction if below 1.", rich_help_panel=_MODEL, min=0.0),
 ]
 HyperRule = Annotated[
     Hyper,
@@ -196,6 +253,42 @@ JsonRow = Annotated[
 ]
 Form = Annotated[
     Format | None, typer.Option("--format", help="What comes out; by the ending of --out if left out, else text.")
+]
+
+Worklist = Annotated[
+    bool,
+    typer.Option(
+        "--worklist",
+        help="One line a case with interval, both opinions, nearest exemplar and warnings; what deserves attention "
+        "comes first.",
+    ),
+]
+Set = Annotated[
+    list[str],
+    typer.Option("--set", metavar="FEATURE=VALUE", help="The other value of a feature; may be repeated."),
+]
+Change = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FEATURE",
+        help="A feature that may change; may be repeated. All of them if left out.",
+    ),
+]
+MostChanges = Annotated[int, typer.Option("--most", help="Features that may change at the same time, at most.", min=1)]
+Wanted = Annotated[
+    str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; any other one if left out.")
+]
+MaybeTarget = Annotated[
+    str | None, typer.Option("--target", help="The column to predict, if you know it already.", show_default=False)
+]
+DraftOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--dictionary",
+        metavar="FILE",
+        help="Where a draft of the data dictionary goes, as CSV: fill in labels and units, and pass it to fit.",
+        show_default=False,
+    ),
 ]
 
 Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]

@@ -32,8 +32,13 @@ def predictions(
         return [{**who, **one} for who, one in zip(ids, found, strict=True)]
     names = [str(label) for label in model.classes_]
     probabilities = model.predict_proba(X)
+    labels = dict(zip(names, model.class_names_, strict=True)) if tuple(names) != model.class_names_ else {}
     found = [
-        {"class": names[row.argmax()], "probabilities": dict(zip(names, row.tolist(), strict=True))}
+        {
+            "class": names[row.argmax()],
+            **({"label": labels[names[row.argmax()]]} if labels else {}),
+            "probabilities": dict(zip(names, row.tolist(), strict=True)),
+        }
         for row in probabilities
     ]
     more: dict[str, Any] = {}
@@ -44,8 +49,8 @@ def predictions(
     for i, one in enumerate(found):
         one |= {name: dict(zip(names, rows[i], strict=True)) for name, rows in more.items()}
     if abstain:
-        labels = model.predict(X, abstain=True)
-        found = [_empty(one) if label is None else one for one, label in zip(found, labels, strict=True)]
+        said = model.predict(X, abstain=True)
+        found = [_empty(one) if label is None else one for one, label in zip(found, said, strict=True)]
     return [{**who, **one} for who, one in zip(ids, found, strict=True)]
 
 

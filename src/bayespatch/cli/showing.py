@@ -67,7 +67,7 @@ def demo(
     with working("Writing the pages"):
         out.mkdir(parents=True, exist_ok=True)
         write(case_page(why), page)
-        model_report(model, model_page)
+        model_report(model, model_page, overwrite=force)
     files = {"patient": str(page), "model": str(model_page)}
     pages = facts_text({"the patient:": files["patient"], "the model:": files["model"]})
     text = f"{why.to_text(width())}\n\nIn truth: {truth}.\n\nPages to open in a browser or to print:\n{pages}"
@@ -96,8 +96,8 @@ def report(
     loaded = load_model(model, cases)
     if hide_ids:
         loaded.ids_ = None
-    with working("Looking the model over"):
-        model_report(loaded, out, intended_use=intended_use)
+    with working("Summarizing the model"):
+        model_report(loaded, out, intended_use=intended_use, overwrite=force)
     show({"report": str(out)}, json, f"the report is in {out}")
 
 
@@ -150,7 +150,7 @@ def _facts(manifest: dict[str, Any]) -> dict[str, str]:
         "model": f"{manifest['estimator']}, model {manifest['model']['kind']}",
         "written by": f"bayespatch {manifest['package']}, format {manifest['format']}",
         "past cases": f"{sizes['n']}, {sizes['S']} of them parents" + ("" if "cases" in held else "; in another file"),
-        "outcome": outcome,
+        "outcome": f"{manifest['target'] or 'not named'}: {outcome}",
         "features": ", ".join(column["name"] for column in columns),
         "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
         "run": f"{run['chains']} chains of {run['draws']} draws after {run['warmup']}, engine {run['engine']}",

@@ -5,7 +5,7 @@ column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of p
 """
 
 from bayespatch.encode.column import MISSING_NUMBER, Column
-from bayespatch.encode.row import changed_row, read_row
+from bayespatch.encode.row import changed_row, changed_rows, read_row
 from bayespatch.encode.schema import EncodedTable, Schema
 from bayespatch.encode.values import codes_of, describe_values
 
@@ -15,6 +15,7 @@ __all__ = [
     "EncodedTable",
     "Schema",
     "changed_row",
+    "changed_rows",
     "codes_of",
     "describe_values",
     "read_row",

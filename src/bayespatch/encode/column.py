@@ -52,6 +52,10 @@ class Column:
         Whether "missing" is one more value, because it occurred among the past cases.
     description : str
         What the column is called in a sentence; empty: its name.
+    unit : str
+        In what its numbers are measured; may be empty.
+    usual : pair of floats, or empty
+        The usual range of its numbers; one outside of it is worth a warning.
 
     Examples
     --------
@@ -74,6 +78,8 @@ class Column:
     missing_is_value: bool = False
     description: str = ""
     knots: tuple[float, ...] = ()
+    unit: str = ""
+    usual: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
@@ -221,10 +227,39 @@ class Column:
         """The value that a label stands for; what is no label is a value already."""
         return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
 
+    @property
+    def called(self) -> str:
+        """What the column is called where a person reads it."""
+        return self.description or self.name
+
+    def raw_value(self, value: float) -> Value | int | None:
+        """One of a case's own values (`EncodedTable.values`) as the table had it; None where it is missing or unseen.
+
+        Examples
+        --------
+        >>> pain = Column("cp", "ordinal", "number", (1.0, 4.0), ("typical", "asymptomatic"))
+        >>> pain.own_value(1), pain.raw_value(1)
+        ('asymptomatic', 4)
+        """
+        value = float(value)
+        if math.isnan(value) or (self.has_window and value == MISSING_NUMBER):
+            return None
+        if self.is_coded:
+            if not (value.is_integer() and 0 <= value < len(self.values)):
+                return None
+            found: Value = self.values[int(value)]
+        else:
+            found = value
+        if isinstance(found, float) and self.family == "boolean":
+            return bool(found)
+        return int(found) if isinstance(found, float) and found.is_integer() and abs(found) < 2**53 else found
+
     def _own_number(self, number: float) -> str:
         if math.isnan(number):
             return MISSING
-        return str(bool(number)) if self.family == "boolean" and number in (0.0, 1.0) else number_text(number)
+        if self.family == "boolean" and number in (0.0, 1.0):
+            return str(bool(number))
+        return f"{number_text(number)} {self.unit}" if self.unit else number_text(number)
 
     def _value_text(self, code: int) -> str:
         if self.labels:
@@ -247,8 +282,8 @@ class Column:
 
     @classmethod
     def from_dict(cls, data: object) -> Column:
-        """The column that `to_dict` wrote, perhaps before there were knots; anything else is refused."""
-        if not isinstance(data, dict) or set(data) | {"knots"} != {part.name for part in fields(cls)}:
+        """The column that `to_dict` wrote; anything else is refused."""
+        if not isinstance(data, dict) or set(data) != {part.name for part in fields(cls)}:
             raise ValueError("a stored column does not have the parts of a column; store the schema anew")
         parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
         return cls(**parts)
@@ -256,18 +291,22 @@ class Column:
 
 def _complaints(column: Column) -> list[str]:
     """What is wrong with a column, most basic first."""
-    if not isinstance(column.name, str) or not isinstance(column.description, str):
-        return ["its name or description is not a text"]
+    if not all(isinstance(text, str) for text in (column.name, column.description, column.unit)):
+        return ["its name, description or unit is not a text"]
     if column.kind not in KINDS or column.family not in ("text", "number", "boolean"):
         return [f"kind {column.kind!r} of {column.family!r} is not known"]
-    if not all(isinstance(part, tuple) for part in (column.values, column.labels, column.edges, column.knots)):
-        return ["its values, labels, edges or knots are not lists"]
+    if not all(
+        isinstance(part, tuple) for part in (column.values, column.labels, column.edges, column.knots, column.usual)
+    ):
+        return ["its values, labels, edges, knots or usual range are not lists"]
     if not all(isinstance(label, str) for label in column.labels) or not isinstance(column.missing_is_value, bool):
         return ["its labels are not texts, or it does not say whether missing is a value"]
-    numbers = (*column.edges, *column.knots, column.window, column.low, column.high)
+    numbers = (*column.edges, *column.knots, *column.usual, column.window, column.low, column.high)
     if not all(type(number) is float and abs(number) <= LARGEST for number in numbers):
         return ["its edges, knots, window or range are not finite numbers"]
     broken = []
+    if column.usual and (len(column.usual) != 2 or column.usual[0] > column.usual[1]):
+        broken.append("its usual range is not a low and a high number")
     if column.is_coded:
         if not column.values or any(type(value) not in (str, bool, float) for value in column.values):
             return ["it has no values, or some that are not texts, booleans or numbers"]

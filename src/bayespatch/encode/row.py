@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +66,41 @@ def changed_row(table: PlainTable, changes: Mapping[str, Any], schema: Schema) -
     for name, column in zip(called, read_table([list(called.values())]).columns, strict=True):
         columns[place[name]] = replace(column, name=columns[place[name]].name)
     return replace(table, columns=tuple(columns))
+
+
+def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, Any]], schema: Schema) -> PlainTable:
+    """The case of `read_row` as often as there are changes, each time with other values of some features.
+
+    Examples
+    --------
+    >>> schema = Schema.learn([[52, "male"], [61, "female"]])
+    >>> schema.encode(changed_rows(read_row([61, "male"], schema), [{"x0": 52}, {"x1": "female"}], schema)).x.tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    columns = schema._matched(table)
+    own = [
+        column.texts[0] if column.family == "text" else None if column.is_missing[0] else float(column.numbers[0])
+        for column in columns
+    ]
+    place = {name: j for j, name in enumerate(schema.names)}
+    rows = []
+    for change in changes:
+        row: list[Any] = list(own)
+        for name, value in change.items():
+            row[place[name]] = value
+        rows.append(row)
+    # One empty row keeps all columns objects, whatever the others hold.
+    many = read_table([*rows, [None] * len(own)])
+    kept = tuple(
+        replace(
+            column,
+            name=name,
+            numbers=column.numbers[: len(rows)],
+            texts=column.texts[: len(rows)],
+        )
+        for column, name in zip(many.columns, schema.names, strict=True)
+    )
+    return replace(many, columns=kept, n_rows=len(rows), named=schema.named, ids=None)
 
 
 def _check_names(given: Mapping[str, Any], names: tuple[str, ...], all_of_them: bool) -> None:

@@ -159,7 +159,8 @@ class Schema:
         labels : dict, optional
             What values are called, ``{"cp": {4: "asymptomatic"}}``; by default from ``X.attrs["labels"]``.
         descriptions : dict, optional
-            What columns are called, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``.
+            What columns are called, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``. Units and
+            usual ranges of numbers come from ``X.attrs["units"]`` and ``X.attrs["usual"]``.
 
         Returns
         -------
@@ -182,6 +183,8 @@ class Schema:
                 "labels": _labels(column["values"], meaning.get(plain.name)),
                 "missing_is_value": missing == "category" and bool(plain.is_missing.any()),
                 "description": str(called.get(plain.name) or ""),
+                "unit": str(table.units.get(plain.name) or "") if plain.family == "number" else "",
+                "usual": _usual(plain, table.usual.get(plain.name)),
             }
             columns.append(Column(name=plain.name, **column, **parts))
         n_known = np.sum([~column.is_missing for column in table.columns], axis=0)
@@ -338,6 +341,13 @@ def _has_few_levels(numbers: NDArray[np.float64], max_levels: int) -> bool:
     n_levels = len(np.unique(numbers))
     often = n_levels <= 2 or 2 * n_levels <= len(numbers)
     return n_levels <= max_levels and often and bool(np.all(numbers == np.floor(numbers)))
+
+
+def _usual(plain: PlainColumn, said: object) -> tuple[float, ...]:
+    """The usual range of a column of numbers, where there is one."""
+    if plain.family != "number" or not isinstance(said, tuple | list) or len(said) != 2:
+        return ()
+    return float(said[0]), float(said[1])
 
 
 def _labels(values: tuple[Value, ...], meaning: object) -> tuple[str, ...]:

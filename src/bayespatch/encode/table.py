@@ -71,6 +71,8 @@ class PlainTable:
     named: bool
     labels: dict[str, Any]  # of a pandas frame's attrs: {column: {value: text}}
     descriptions: dict[str, Any]  # likewise: {column: text}
+    units: dict[str, Any]  # likewise: {column: text}
+    usual: dict[str, Any]  # likewise: {column: (low, high)}
     ids: tuple[str, ...] | None = None  # what the rows are called: a pandas frame's index
 
     @property
@@ -110,11 +112,14 @@ def _read_frame(table: Any) -> PlainTable:
     _check_size(len(frame), len(names))
     columns = tuple(_read_series(name, frame.get_column(key)) for name, key in zip(names, frame.columns, strict=True))
     attrs = getattr(table, "attrs", None) or {}
-    found = [attrs.get(key) if isinstance(attrs, dict) else None for key in ("labels", "descriptions")]
-    labels, descriptions = ({str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in found)
+    kinds = ("labels", "descriptions", "units", "usual")
+    found = [attrs.get(key) if isinstance(attrs, dict) else None for key in kinds]
+    labels, descriptions, units, usual = (
+        {str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in found
+    )
     index = nw.maybe_get_index(frame)
     ids = None if index is None else tuple(_id_text(key) for key in index)
-    return PlainTable(columns, len(frame), True, labels, descriptions, ids)
+    return PlainTable(columns, len(frame), True, labels, descriptions, units, usual, ids)
 
 
 def _id_text(key: Any) -> str:
@@ -153,7 +158,7 @@ def _read_array(table: Any) -> PlainTable:
         _refuse_time(names[0], str(array.dtype))
     else:
         columns = [_read_objects(name, array[:, j].tolist()) for j, name in enumerate(names)]
-    return PlainTable(tuple(columns), array.shape[0], False, {}, {})
+    return PlainTable(tuple(columns), array.shape[0], False, {}, {}, {}, {})
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

@@ -29,10 +29,11 @@ from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
 from bayespatch.metropolis import Shape
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
-from bayespatch.parents import choose_parents
+from bayespatch.parents import AUTO_WAYS, COMPARED, Parents, Plan, choose_parents, choose_planned, plan_parents
 from bayespatch.posterior import Posterior, Settings
 from bayespatch.predict import (
     MAX_PASSES,
+    MAX_REVIEWED,
     Detail,
     Neighborhood,
     PrecisionWarning,
@@ -43,10 +44,11 @@ from bayespatch.predict import (
     review_cases,
     sample_together,
 )
-from bayespatch.progress import Report, progress_meter
+from bayespatch.progress import Report, announce, progress_meter
 from bayespatch.sample import ENGINES, available_cores, check_size, chosen_engine, run_chains
 from bayespatch.storage import Storable
-from bayespatch.tune import Tuning, base_rates, constants, tune
+from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
+from bayespatch.workload import estimate_work
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
@@ -61,10 +63,16 @@ class _Table(NamedTuple):
     """The training table under one coding."""
 
     schema: Schema
-    encoded: EncodedTable
+    encoded: EncodedTable | None  # of a large table only once the coding is chosen
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
     past: Data
+    judged: Data  # the cases on which tuning and importances rest, beside the parents
+    plan: Plan
+
+
+class ManyCasesWarning(UserWarning):
+    """There are too many past cases for all of them to be parents; under parents="auto" some are."""
 
 
 class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -214,15 +222,23 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """
         n_threads = self._n_threads()
         tables = self._coded(X, y, n_classes, seed, outcomes)
+        self._announce(tables, len(y), n_classes, n_threads)
         base = base_rates(y, n_classes, class_weight)
         model = Model(cast(Kind, self.model), cast(Likelihood, self.likelihood))
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
-        with progress_meter(self.progress)(len(tables)) as report:
-            pasts = {name: table.past for name, table in tables.items()}
-            tuning, density, shape = self._tuned(pasts, model, base, class_weight, given, report)
-        schema, encoded, parents, cases, past = tables[tuning.coding]
+        with progress_meter(self.progress, "codings")(len(tables)) as report:
+            pasts = {name: table.judged for name, table in tables.items()}
+            tuning, density, shape = self._tuned(pasts, model, base, class_weight, given, report, n_threads)
+        table = tables.pop(tuning.coding)
+        tables.clear()  # what was not chosen takes memory
+        if table.encoded is None:
+            table = table._replace(encoded=table.schema.encode(X))
+            found = self._best_parents(table, y, tuning, density, shape, model, base, class_weight, given, seed)
+            table, tuning, density, shape = found
+        schema, encoded, parents, cases, past = table[:5]
+        assert encoded is not None
         model = replace(model, hyper=tuning.hyper)
         begin = self._beginning(schema, parents)
         settings = Settings(
@@ -242,7 +258,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         predictive = None
         if density is not None and shape is not None:
             n_draws = self.draws * self.thin
-            with progress_meter(self.progress)(MAX_STEPS * (self.warmup + n_draws)) as report:
+            with progress_meter(self.progress, "steps")(MAX_STEPS * (self.warmup + n_draws)) as report:
                 predictive = draw_importances(
                     density,
                     shape,
@@ -253,6 +269,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                     n_threads=n_threads,
                     report=lambda done: report(done, "importances"),
                 )
+                report(MAX_STEPS * (self.warmup + n_draws), "importances")
         posterior = run_chains(
             past if self.supervised else past._replace(y=np.full_like(past.y, HIDDEN)),
             model,
@@ -264,6 +281,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             checkpoint=self.checkpoint,
         )
         everyone = _past(encoded.x, y, parents, np.arange(len(encoded.x)), schema, n_classes)
+        with progress_meter(self.progress, "tables")(1) as report:
+            report(0, "second opinion")
+            opinion = self._opinion(X, y, schema, encoded, n_classes, class_weight, outcomes)
+            report(1, "second opinion")
         return {
             "schema_": schema,
             "posterior_": posterior,
@@ -278,7 +299,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "ids_": None if encoded.ids == tuple(map(str, range(len(encoded.x)))) else encoded.ids,
             # All rows, the parents as well: what was chosen to be a parent need not be like the rest.
             **self._leave_one_out(posterior, everyone, parents, base, class_weight, outcomes, n_threads),
-            **self._opinion(X, y, schema, encoded, n_classes, class_weight, outcomes),
+            **opinion,
         }
 
     def _tuned(
@@ -289,6 +310,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         class_weight: NDArray[np.float64] | None,
         given: Hyperparameters | None,
         report: Report,
+        n_threads: int,
     ) -> tuple[Tuning, LeaveOneOut | None, Shape | None]:
         """A coding and constants that suit the table, and the density of the importances where they are predictive."""
         if self.importances == "joint":
@@ -297,10 +319,84 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             return Tuning(name, hyper, ()), None, None
         if given is None:
             log_prior = {name: GAPS_LOG_PRIOR for name in pasts if name.endswith(GAPS_COUNT)}
-            return tune(pasts, model, base, class_weight, lambda done: report(done, "tuning"), log_prior)
+            return tune(
+                pasts, model, base, class_weight, lambda done: report(done, "tuning"), log_prior, n_threads=n_threads
+            )
         (name,) = pasts
         density = LeaveOneOut(pasts[name], replace(model, hyper=given), base, class_weight)
         return Tuning(name, given, ()), density, density.shape()
+
+    def _best_parents(
+        self,
+        table: _Table,
+        y: NDArray[np.int64],
+        tuning: Tuning,
+        density: LeaveOneOut | None,
+        shape: Shape | None,
+        model: Model,
+        base: NDArray[np.float64],
+        class_weight: NDArray[np.float64] | None,
+        given: Hyperparameters | None,
+        seed: int,
+    ) -> tuple[_Table, Tuning, LeaveOneOut | None, Shape | None]:
+        """The table with the parents that predict best, among the ways to choose so many of them."""
+        assert table.encoded is not None
+        schema, x, judged = table.schema, table.encoded.x, _judged_rows(len(y), table.plan, seed)
+        chosen = {"random": Parents(table.parents, table.cases, False)}
+        for way in AUTO_WAYS[1:]:
+            rng = np.random.default_rng([seed, AUTO_WAYS.index(way)])
+            chosen[way] = choose_planned(way, table.plan, x, y, rng, schema.windows)
+        n_classes = table.past.n_classes
+        pasts = {way: _past(x, y, _compared(rows.parents), judged, schema, n_classes) for way, rows in chosen.items()}
+        with progress_meter(self.progress, "ways")(len(pasts)) as report:
+            report(0, "choosing parents")
+            best, density_best, shape_best = tune(
+                pasts,
+                model,
+                base,
+                class_weight,
+                lambda done: report(done, "choosing parents"),
+                given=given,
+                n_threads=self._n_threads(),
+            )
+        way, trials = best.coding, tuple(Trial(f"{trial.coding} parents", trial.evidence) for trial in best.trials)
+        parents, cases, _ = chosen[way]
+        table = table._replace(
+            parents=parents, cases=cases, past=_past(x, y, parents, cases, schema, n_classes), judged=pasts[way]
+        )
+        warnings.warn(
+            f"of {len(y):,} past cases {len(parents):,} may be neighbors ({way}: of the ways to choose them, this one "
+            f"predicts best), {len(cases):,} others show how they are used, and tuning looked at {len(judged):,}; "
+            f"pass n_parents for another number, or parents='all'",
+            ManyCasesWarning,
+            stacklevel=5,
+        )
+        hyper = constants(table.past, base) if given is None else given
+        if self.importances == "joint":
+            return table, replace(tuning, hyper=hyper), density, shape
+        # The density rests on the parents with which the model will work.
+        return table, Tuning(tuning.coding, hyper, tuning.trials + trials), density_best, shape_best
+
+    def _announce(self, tables: dict[str, _Table], n_rows: int, n_classes: int, n_threads: int) -> None:
+        """How long it will take, and how much memory, before the work begins."""
+        if self.progress is not True:
+            return
+        table = next(iter(tables.values()))
+        work = estimate_work(
+            n_rows=n_rows,
+            n_features=len(table.schema.columns),
+            n_classes=n_classes,
+            plan=Plan(len(table.parents), len(table.cases), len(table.judged.x)),
+            chosen=table.plan.n_parents is not None,
+            n_codings=len(tables),
+            predictive=self.importances == "predictive",
+            second_opinion=self.second_opinion is not None,
+            chains=self.chains,
+            sweeps=self.warmup + self.draws * self.thin,
+            draws=self.draws,
+            n_threads=n_threads,
+        )
+        announce(self.progress, work.sentence())
 
     def _leave_one_out(
         self,
@@ -313,7 +409,14 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        review, by_chain = review_cases(posterior, past, n_threads=n_threads, engine=self._predicting())
+        with progress_meter(self.progress, "cases")(min(len(past.x), MAX_REVIEWED)) as report:
+            review, by_chain = review_cases(
+                posterior,
+                past,
+                n_threads=n_threads,
+                engine=self._predicting(),
+                report=lambda done: report(done, "leave-one-out"),
+            )
         known = past.y[review.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
@@ -357,10 +460,22 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             x = encoded.x
             if len(x) < 2:
                 raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
-            parents, cases, _ = choose_parents(
-                self.parents, x, y, np.random.default_rng(seed), n_parents=self.n_parents, windows=schema.windows
-            )
-            tables[name] = _Table(schema, encoded, parents, cases, _past(x, y, parents, cases, schema, n_classes))
+            plan = Plan(None, len(x), len(x))
+            rng = np.random.default_rng(seed)
+            automatic = isinstance(self.parents, str) and self.parents == "auto"
+            if automatic:
+                plan = plan_parents(len(x), x.shape[1], self.n_parents)
+            if plan.n_parents is not None:
+                parents, cases, _ = choose_planned(AUTO_WAYS[0], plan, x, y, rng, schema.windows)
+            else:
+                way, n_parents = ("all", None) if automatic else (self.parents, self.n_parents)
+                parents, cases, _ = choose_parents(way, x, y, rng, n_parents=n_parents, windows=schema.windows)
+            past = _past(x, y, parents, cases, schema, n_classes)
+            judged = past
+            if plan.n_parents is not None:
+                judged = _past(x, y, _compared(parents), _judged_rows(len(y), plan, seed), schema, n_classes)
+            kept = encoded if plan.n_parents is None else None
+            tables[name] = _Table(schema, kept, parents, cases, past, judged, plan)
         return tables
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
@@ -443,6 +558,16 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _compared(parents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the parents that tuning looks at, evenly spread."""
+    return parents[np.linspace(0, len(parents) - 1, min(len(parents), COMPARED)).round().astype(np.int64)]
+
+
+def _judged_rows(n_rows: int, plan: Plan, seed: int) -> NDArray[np.int64]:
+    """Rows on which ways of coding and of choosing parents are compared: the same for all of them."""
+    return np.sort(np.random.default_rng([seed, 97]).choice(n_rows, plan.n_judged, replace=False))
 
 
 def check_error(error: object) -> float:

@@ -35,8 +35,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         The exact likelihood, or the one that the paper prints.
     supervised : bool
         False finds neighbors without the classes of the training cases; these still vote.
-    parents : {"all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may be neighbors; see `bayespatch.parents.choose_parents`.
+    parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
+        Which training cases may be neighbors; see `bayespatch.parents.choose_parents`. "auto": all of them while that
+        is affordable, else a number of them (`bayespatch.parents.plan_parents`) chosen in the way that predicts best by
+        the leave-one-out score; a `ManyCasesWarning` says how many.
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
@@ -142,7 +144,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         model: str = "I",
         likelihood: str = "exact",
         supervised: bool = True,
-        parents: str | int | ArrayLike = "all",
+        parents: str | int | ArrayLike = "auto",
         n_parents: int | float | None = None,
         hyper: str | Hyperparameters = "auto",
         importances: str = "predictive",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
@@ -15,19 +16,29 @@ from sklearn.utils.validation import check_is_fitted
 from bayespatch.calibrate import Calibration
 from bayespatch.check import check_count, check_flag
 from bayespatch.diagnostics import Diagnostics
-from bayespatch.encode import EncodedTable, Schema, changed_row, describe_values, read_row
+from bayespatch.encode import EncodedTable, Schema, changed_row, changed_rows, describe_values, read_row
 from bayespatch.estimator.snapshot import read_at_once
-from bayespatch.explain import Cases, Explanation, Past, SecondOpinion, WhatIf, explain_cases
+from bayespatch.explain import (
+    Cases,
+    Counterfactual,
+    Explanation,
+    Past,
+    SecondOpinion,
+    WhatIf,
+    explain_cases,
+    smallest_change,
+)
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.summarize import summarize
 from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.pool import Pool
 from bayespatch.posterior import Posterior
-from bayespatch.predict import Prediction, Review
+from bayespatch.predict import Detail, Prediction, Review
 from bayespatch.second_opinion import AdditiveScore
 from bayespatch.tune import Tuning
 
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
+_LOOKED_AT = 5  # changes that are looked at closely, where the search is undecided between two classes
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 # Posterior -> what the past cases were made of, and the past cases in the user's words
@@ -55,6 +66,7 @@ class Explaining(ABC):
     target_: str
     error: float
     pool_: Pool | None
+    classes_: NDArray[Any]  # of a classifier
     opinion_: Any  # AdditiveScore, AdditiveMean, or a classifier of the user's own
 
     @property
@@ -281,6 +293,123 @@ class Explaining(ABC):
         return WhatIf(before, after)
 
     @read_at_once
+    def counterfactual(
+        self,
+        row: Any,
+        change: Sequence[str] | None = None,
+        *,
+        to: Any = None,
+        most: int = 3,
+        top: int = 4,
+        level: float = 0.9,
+        quantile: float = QUANTILE,
+        error: float = ERROR,
+    ) -> Counterfactual:
+        """The smallest change of some features that would change the prediction, to values that past cases have.
+
+        Parameters
+        ----------
+        row
+            The case, as in `explain`.
+        change : sequence of str, optional
+            The features that may change; all by default.
+        to : optional
+            The class to reach, or its label; by default any other than the predicted one.
+        most : int
+            How many features may change at the same time.
+        top, level, quantile, error
+            As in `explain`.
+
+        Returns
+        -------
+        Counterfactual
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
+        >>> found = clf.counterfactual(["no", 43])
+        >>> found.found, found.what_if.after.predicted
+        (True, 'sick')
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "classes_"):
+            raise ValueError("a counterfactual needs classes, and this model predicts a number; use what_if")
+        changeable = self._changeable(change)
+        most = check_count("most", most, at_least=1)
+        table = read_row(row, self.schema_)
+        wishes = self._wishes(top, level, quantile, error)
+        encoded = self.schema_.encode(table)
+        same = self._told_past(self.parents_).rows_of(self._words_of(table, encoded, None))
+        before = next(self._explanations(table, None, wishes, same=same))
+        predicted = self.class_names_.index(before.predicted)
+        wanted = None if to is None else self._class_called(to)
+        if wanted == predicted:
+            raise ValueError(f"to={to!r} is what is predicted already; pass another class, or leave it out")
+        columns = self.schema_.columns
+
+        def changed(values: Mapping[int, float]) -> dict[str, Any]:
+            return {columns[j].name: columns[j].raw_value(value) for j, value in values.items()}
+
+        def judge(changes: Sequence[Mapping[int, float]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            rows = changed_rows(table, [changed(values) for values in changes], self.schema_)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the case itself it is said below
+                parts = list(self._predictions(rows))
+            votes = np.concatenate([part.mean_votes() for part in parts])
+            return self._pooled(rows, votes), self._percentiles(parts)
+
+        # Only parents may be shown, and so only their values may be offered.
+        found, n_tried = smallest_change(
+            self.schema_,
+            encoded.values[0],
+            self.values_[self.parents_],
+            changeable,
+            judge,
+            predicted=predicted,
+            wanted=wanted,
+            most=most,
+            quantile=quantile,
+        )
+        after, reached = before, False
+        for one in found[:_LOOKED_AT]:
+            other = changed_row(table, changed(one.values), self.schema_)
+            after = next(self._explanations(other, None, wishes, same=same))
+            # Close to even, the coarser probabilities of the search may have been wrong.
+            reached = after.predicted != before.predicted and (
+                wanted is None or after.predicted == self.class_names_[wanted]
+            )
+            if reached:
+                break
+        names = tuple(columns[j].name for j in changeable)
+        return Counterfactual(reached, WhatIf(before, after), names, n_tried)
+
+    def _changeable(self, change: Sequence[str] | None) -> list[int]:
+        """The columns that may change, by name or by what they are called."""
+        names = list(self.schema_.names)
+        if change is None:
+            return list(range(len(names)))
+        if isinstance(change, str) or not len(change):
+            raise ValueError(f"change={change!r} is no list of features; pass names, such as change=[{names[0]!r}]")
+        called = {column.called: j for j, column in enumerate(self.schema_.columns)}
+        unknown = [name for name in change if name not in names and name not in called]
+        if unknown:
+            raise ValueError(
+                f"change: there is no feature {unknown[0]!r}; the features are {', '.join(map(repr, names))}"
+            )
+        return sorted({names.index(name) if name in names else called[name] for name in change})
+
+    def _class_called(self, label: Any) -> int:
+        """A class by its value or by its label."""
+        classes = [str(value) for value in self.classes_.tolist()]
+        if str(label) in self.class_names_:
+            return self.class_names_.index(str(label))
+        if str(label) in classes:
+            return classes.index(str(label))
+        raise ValueError(f"to={label!r} is no class; the classes are {', '.join(map(repr, self.class_names_))}")
+
+    @read_at_once
     def overview(self, *, quantile: float = QUANTILE) -> Overview:
         """The model as a whole: what matters, which past cases vote most, how good predictions are, and for whom.
 
@@ -308,13 +437,15 @@ class Explaining(ABC):
         return summarize(self, self._told_past(self.parents_), _check_share("quantile", quantile))
 
     @read_at_once
-    def report(self, path: str | PathLike[str]) -> None:
+    def report(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write a page about the model: data, settings, how good it is and for whom, intended use and limits.
 
         Parameters
         ----------
         path : path
             Of the HTML file, which needs nothing else: no network, and nothing from elsewhere.
+        overwrite : bool
+            Whether a file that is there is replaced.
 
         Examples
         --------
@@ -329,7 +460,7 @@ class Explaining(ABC):
         """
         from bayespatch.report import model_report
 
-        model_report(self, path)
+        model_report(self, path, overwrite=overwrite)
 
     def _explanations(
         self,
@@ -456,6 +587,14 @@ class Explaining(ABC):
     @abstractmethod
     def _n_threads(self) -> int:
         """How many threads may be used."""
+
+    @abstractmethod
+    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
+        """Predictions of the rows, batch by batch."""
+
+    def _pooled(self, X: Any, votes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of the rows, (n, M), from the votes on them and the second opinion."""
+        raise NotImplementedError
 
     @abstractmethod
     def _predicting(self) -> str:

@@ -53,8 +53,10 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         False finds neighbors without the outcomes of the training cases; these still vote.
     n_outcome_bins : int
         Into how many classes outcomes are cut; fewer come out where many cases share an outcome.
-    parents : {"all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may be neighbors; see `bayespatch.parents.choose_parents`.
+    parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
+        Which training cases may be neighbors; see `bayespatch.parents.choose_parents`. "auto": all of them while that
+        is affordable, else a number of them (`bayespatch.parents.plan_parents`) chosen in the way that predicts best by
+        the leave-one-out score; a `ManyCasesWarning` says how many.
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
@@ -139,7 +141,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         likelihood: str = "exact",
         supervised: bool = True,
         n_outcome_bins: int = 4,
-        parents: str | int | ArrayLike = "all",
+        parents: str | int | ArrayLike = "auto",
         n_parents: int | float | None = None,
         hyper: str | Hyperparameters = "auto",
         importances: str = "predictive",

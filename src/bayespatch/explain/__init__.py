@@ -3,10 +3,12 @@
 ``parts`` is the data, ``words`` says it in sentences that every rendering shares, ``text`` and ``notebook`` render it,
 and ``explanation`` is all of this together. ``build`` makes it from a posterior: ``ballot`` has the votes as arrays,
 ``exemplars`` groups the voters, ``evidence`` says what counts, ``like_this`` what votes are worth, ``guards`` what to
-be careful with. ``what_if`` compares two explanations; ``overview`` is a whole model, and ``summarize`` makes it.
+be careful with. ``what_if`` compares two explanations, ``counterfactual`` finds what would have to change;
+``overview`` is a whole model, and ``summarize`` makes it.
 """
 
 from bayespatch.explain.build import Cases, Past, SecondOpinion, explain_cases
+from bayespatch.explain.counterfactual import Counterfactual, smallest_change
 from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.guards import OutOfRangeWarning, warn_out_of_range
 from bayespatch.explain.parts import (
@@ -25,6 +27,7 @@ from bayespatch.explain.what_if import WhatIf
 
 __all__ = [
     "Cases",
+    "Counterfactual",
     "Exemplar",
     "Explanation",
     "Feature",
@@ -41,5 +44,6 @@ __all__ = [
     "Stability",
     "WhatIf",
     "explain_cases",
+    "smallest_change",
     "warn_out_of_range",
 ]

@@ -540,6 +540,7 @@ class _One:
         past, numbers = self.past, self.words.values[self.row]
         far = [column.name for column, by in zip(past.schema.columns, self.beyond.tolist(), strict=True) if by]
         yield from guards.guard_numbers(past.schema, numbers, past.ranges)
+        yield from guards.guard_usual(past.schema, numbers, far)
         yield from guards.guard_unseen(features, far)
         if same >= 0 and past.may_be_shown(same):
             yield guards.guard_itself(past.named(same), self.words.named(self.row))
@@ -547,7 +548,12 @@ class _One:
         mine = list(past.subgroups.of_case(self.cases.x[self.i], numbers))
         yield from guards.guard_subgroups(mine, past.accuracy)
         if past.read_number is None:
-            yield from guards.guard_rare(dict(zip(past.classes, past.counts.tolist(), strict=True)))
+            voting = np.bincount(past.y[past.parents], minlength=len(past.classes))
+            counts = np.bincount(past.y, minlength=len(past.classes))
+            yield from guards.guard_rare(
+                dict(zip(past.classes, counts.tolist(), strict=True)),
+                [name for name, n in zip(past.classes, voting.tolist(), strict=True) if not n],
+            )
 
     def tally(self) -> dict[str, Tally]:
         """The votes for each class, by who casts them."""
@@ -640,6 +646,7 @@ class _One:
             close=close_range(column, float(self.cases.x[self.i, j]), float(self.words.values[self.row, j])),
             unseen=bool(self.words.unseen[self.row, j]),
             description=column.description,
+            raw=column.raw_value(float(self.words.values[self.row, j])),
         )
 
     def stability(self, top: int) -> Stability:

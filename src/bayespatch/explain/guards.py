@@ -89,7 +89,8 @@ def guard_numbers(schema: Schema, numbers: NDArray[np.float64], limits: NDArray[
     return [
         Guard(
             "range",
-            f"{schema.columns[j].name} is {number_text(float(numbers[j]))}, outside the range of the past cases, "
+            f"{schema.columns[j].called} is {schema.columns[j].own_value(float(numbers[j]))}, outside the range of the "
+            f"past cases, "
             f"{number_text(float(limits[j, 0]))} to {number_text(float(limits[j, 1]))}, by "
             f"{number_text(float(f'{abs(beyond[j]):.4g}'))}. Check the value.",
         )
@@ -97,14 +98,26 @@ def guard_numbers(schema: Schema, numbers: NDArray[np.float64], limits: NDArray[
     ]
 
 
+def guard_usual(schema: Schema, numbers: NDArray[np.float64], beyond: Sequence[str]) -> list[Guard]:
+    """Numbers outside of what the data dictionary calls usual; `beyond`: features of which more was said already."""
+    found = []
+    for column, number in zip(schema.columns, numbers.tolist(), strict=True):
+        value = column.raw_value(number) if column.usual and column.name not in beyond else None
+        if isinstance(value, int | float) and not column.usual[0] <= value <= column.usual[1]:
+            low, high = (number_text(end) for end in column.usual)
+            text = f"{column.called} is {column.own_value(number)}, outside of the usual range, {low} to {high}."
+            found.append(Guard("usual", text))
+    return found
+
+
 def guard_unseen(features: Sequence[Feature], beyond: Sequence[str]) -> list[Guard]:
     """Values that no past case has; `beyond` are features whose numbers are out of range, which says enough."""
     return [
         Guard(
             "unseen",
-            f"{feature.name} is missing, which it is for no past case: none can agree with it."
+            f"{feature.called} is missing, which it is for no past case: none can agree with it."
             if feature.value == "missing"
-            else f"No past case has {feature.name} = {feature.value}: none can agree with it.",
+            else f"No past case has {feature.called} = {feature.value}: none can agree with it.",
         )
         for feature in features
         if feature.unseen and feature.name not in beyond
@@ -123,7 +136,7 @@ def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list
     if precedent.adequate:
         return []
     least = sorted((f for f in features if f.value != "missing"), key=lambda feature: feature.explained)[:MOST_NAMED]
-    named = ", ".join(f"{feature.name} = {feature.value} ({percent(feature.explained)})" for feature in least)
+    named = ", ".join(f"{feature.called} = {feature.value} ({percent(feature.explained)})" for feature in least)
     return [
         Guard(
             "combination",
@@ -150,10 +163,19 @@ def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
     return found
 
 
-def guard_rare(counts: dict[str, int]) -> list[Guard]:
-    """Classes with hardly any past cases."""
-    return [
-        Guard("rare", f"Only {count} past cases had {name}: too few to say much about it.")
-        for name, count in counts.items()
-        if count < FEW
-    ]
+def guard_rare(counts: dict[str, int], absent: Sequence[str] = ()) -> list[Guard]:
+    """Classes with hardly any past cases, and classes of which no past case may be a neighbor: said once for all."""
+    few = {name: count for name, count in counts.items() if count < FEW}
+    found = []
+    if few:
+        fewest = sorted(few, key=lambda name: few[name])
+        named = ", ".join(f"{name} ({few[name]})" for name in fewest[:MOST_NAMED])
+        others = len(few) - MOST_NAMED
+        more = f" and {others} other class{'es' * (others > 1)}" if others > 0 else ""
+        found.append(Guard("rare", f"Hardly any past cases had {named}{more}: too few to say much about it."))
+    if absent:
+        named = ", ".join(absent[:MOST_NAMED]) + (f" and {len(absent) - MOST_NAMED} more" * (len(absent) > MOST_NAMED))
+        found.append(
+            Guard("absent", f"No past case that may be a neighbor had {named}: only base rates and risk factors count.")
+        )
+    return found

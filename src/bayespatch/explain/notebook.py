@@ -59,7 +59,8 @@ def _table(why: Data) -> str:
             cells.append(f'<td style="{style}">{words.marks(patch)} {escape(patch["value"])}</td>')
         low, high = feature["importance_interval"]
         rows.append(
-            f'<tr><th scope="row">{escape(feature["name"])}</th><td>{escape(feature["value"])}</td>{"".join(cells)}'
+            f'<tr><th scope="row">{escape(words.called(feature))}</th><td>{escape(feature["value"])}</td>'
+            f"{''.join(cells)}"
             f"<td>{feature['importance']:.2f} ({low:.2f} to {high:.2f})</td>"
             f"<td>{words.percent(feature['explained'])}</td></tr>"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Comparison = Literal["same", "close", "different", "missing"]
-GuardKind = Literal["range", "unseen", "itself", "combination", "subgroup", "rare"]
+GuardKind = Literal["range", "unseen", "itself", "combination", "subgroup", "rare", "usual", "absent"]
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,9 @@ class Feature:
         Whether no past case can have this value.
     description : str
         What the feature is called in a sentence; empty: its name.
+    raw : number, text, boolean or None
+        The value as the table has it, where `value` may be a label or have a unit; None where it is missing or was not
+        seen before.
     """
 
     name: str
@@ -176,6 +179,12 @@ class Feature:
     close: str | None = None
     unseen: bool = False
     description: str = ""
+    raw: Any = None
+
+    @property
+    def called(self) -> str:
+        """What it is called where a person reads it."""
+        return self.description or self.name
 
 
 @dataclass(frozen=True)
@@ -273,7 +282,7 @@ class Guard:
 
     Attributes
     ----------
-    kind : {"range", "unseen", "itself", "combination", "subgroup", "rare"}
+    kind : {"range", "unseen", "itself", "combination", "subgroup", "rare", "usual", "absent"}
         A number beyond the past cases'; a value that none of them has; the case is one of them; a combination of values
         that is unlike them; a subgroup in which predictions were worse; a class with few past cases.
     text : str

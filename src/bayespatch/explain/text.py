@@ -11,6 +11,7 @@ from bayespatch.explain import words
 _NARROWEST = 60
 _OWN, _CELL, _LEAST = 18, 24, 12  # the widest value of the case, the widest and the narrowest cell of an exemplar
 _LABELS = 10  # "stands for"
+_NAME = 28  # the widest name of a feature
 _COLUMNS = (
     "importance: of the feature for all cases, with its 90% interval; expl.: probability of the case's value given its "
     "neighbors; stands for: past cases in the exemplar's crowd; votes: their share of all votes; worth and reliance: "
@@ -43,7 +44,7 @@ def _exemplars(why: Data, shown: Sequence[Data], width: int) -> list[str]:
     """All exemplars beside the case, in as many tables as they need, and what the marks mean."""
     features = why["features"]
     own = min(_OWN, max([4, *(len(feature["value"]) for feature in features)]))
-    name = min(width - own - 42, max([_LABELS, *(len(feature["name"]) for feature in features)]))
+    name = min(width - own - 42, _NAME, max([_LABELS, *(len(words.called(feature)) for feature in features)]))
     room = width - name - own - 30
     longest = max([_LEAST, *(len(patch["value"]) + 3 for part in shown for patch in part["features"].values())])
     cell = max(_LEAST, min(room // min(4, len(shown)) - 1, longest, _CELL))
@@ -106,7 +107,7 @@ def _table(why: Data, exemplars: Sequence[Data], name: int, own: int, cell: int)
             words.percent(feature["explained"]),
             words.points(feature["worth"]),
         )
-        lines.append(line(feature["name"], cells, feature["value"], numbers))
+        lines.append(line(words.called(feature), cells, feature["value"], numbers))
     return lines
 
 

@@ -59,7 +59,8 @@ class WhatIf:
     def sentences(self) -> list[str]:
         """What changed, in words."""
         before, after = self.before, self.after
-        changed = ", ".join(f"{name} from {old} to {new}" for name, (old, new) in self.changes.items())
+        called = {feature.name: feature.called for feature in before.features}
+        changed = ", ".join(f"{called[name]} from {old} to {new}" for name, (old, new) in self.changes.items())
         said = [f"What if: {changed or 'nothing changed'}."]
         if before.mean is not None and after.mean is not None:
             change = f"{before.mean:.4g} before, {after.mean:.4g} after ({after.mean - before.mean:+.4g})"

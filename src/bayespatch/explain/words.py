@@ -23,6 +23,15 @@ STANDS_OUT = "one of the few values through which this past case counts most"
 Data = Mapping[str, Any]
 
 
+def called(feature: Data) -> str:
+    """What a feature is called where a person reads it: by the data dictionary, or by its name.
+
+    >>> called({"name": "cp", "description": "chest pain"}), called({"name": "cp", "description": ""})
+    ('chest pain', 'cp')
+    """
+    return str(feature.get("description") or feature["name"])
+
+
 def percent(p: float) -> str:
     """A probability for a reader: whole percents, and never a certainty that is none.
 
@@ -169,7 +178,8 @@ def strongest_points(why: Data, n: int = 3) -> str | None:
     if both is None or both["points"] is None:
         return None
     ranked = sorted(both["points"], key=lambda part: -abs(part["points"]))[:n]
-    listed = ", ".join(f"{part['feature']} ({part['points']:+.1f})" for part in ranked)
+    names = {feature["name"]: called(feature) for feature in why["features"]}
+    listed = ", ".join(f"{names[part['feature']]} ({part['points']:+.1f})" for part in ranked)
     name = why["reliance_class"]
     start = f" from the base rate, {percent(both['base'][name])}" if both["base"] else ""
     return f"Risk factors that move the probability of {name} most{start}, in percentage points: {listed}."
@@ -236,14 +246,14 @@ def reliance(why: Data) -> str:
 def explained(why: Data, n: int = 3) -> str:
     """Which values the past cases explain worst."""
     worst = sorted(why["features"], key=lambda feature: feature["explained"])[:n]
-    listed = ", ".join(f"{f['name']} = {f['value']} ({percent(f['explained'])})" for f in worst)
+    listed = ", ".join(f"{called(f)} = {f['value']} ({percent(f['explained'])})" for f in worst)
     return f"Least expected given the past cases most like this one: {listed}."
 
 
 def what_counts(why: Data, n: int = 3) -> str:
     """Which values the prediction depends on most."""
     best = sorted(why["features"], key=lambda feature: -abs(feature["worth"]))[:n]
-    listed = ", ".join(f"{f['name']} = {f['value']} ({points(f['worth'])})" for f in best if abs(f["worth"]) >= 0.0005)
+    listed = ", ".join(f"{called(f)} = {f['value']} ({points(f['worth'])})" for f in best if abs(f["worth"]) >= 0.0005)
     if not listed:
         return "No single value changes the prediction."
     return (

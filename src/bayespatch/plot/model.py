@@ -63,7 +63,9 @@ def importance(model: Any, ax: Axes | None = None) -> Figure:
         capprops={"linewidth": 0.8},
     )
     ax.plot(draws.mean(axis=0)[order], np.arange(1, len(order) + 1), "o", color=VERMILLION, markersize=3.5)
-    ax.set_yticks(np.arange(1, len(order) + 1), [wrapped(model.schema_.names[j], 34, 2) for j in order], fontsize=8)
+    ax.set_yticks(
+        np.arange(1, len(order) + 1), [wrapped(model.schema_.columns[j].called, 34, 2) for j in order], fontsize=8
+    )
     ax.set(xlim=(0, 1), xlabel="importance (posterior: median and middle half; whiskers: 90%; dot: mean)")
     ax.grid(axis="x", color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)
@@ -121,7 +123,7 @@ def parents(model: Any, ax: Axes | None = None, *, top: int = 30) -> Figure:
     """
     chosen = most_influential(model.posterior_.z_mean, top)
     mean = model.posterior_.q_tilde.mean(axis=(0, 1))[chosen]
-    names = [wrapped(name, 34, 2) for name in model.schema_.names]
+    names = [wrapped(column.called, 34, 2) for column in model.schema_.columns]
     ax = axes_of(ax, 2.6 + 0.24 * len(chosen), 1.5 + _ROW * len(names))
     image = ax.imshow(mean.T, aspect="auto", cmap="cividis", interpolation="nearest", vmin=0.0, vmax=1.0)
     ids = model.ids_

@@ -83,7 +83,7 @@ def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure
 def _height(feature: Data, shown: Sequence[Data]) -> float:
     """Of a row: as many lines as its longest text needs."""
     cells = [feature["value"], *(part["features"][feature["name"]]["value"] for part in shown)]
-    lines = [wrapped(feature["name"], _NAME_LETTERS), *(wrapped(text, _LETTERS - 3) for text in cells)]
+    lines = [wrapped(words.called(feature), _NAME_LETTERS), *(wrapped(text, _LETTERS - 3) for text in cells)]
     return 0.4 + _LINE * (1 + max(text.count("\n") for text in lines))
 
 
@@ -104,7 +104,7 @@ def _draw_case(ax: Axes, why: Data, top: float, heights: Sequence[float]) -> Non
     y = top + _HEAD
     for feature, height in zip(why["features"], heights, strict=True):
         middle = y + height / 2
-        name = wrapped(feature["name"], _NAME_LETTERS)
+        name = wrapped(words.called(feature), _NAME_LETTERS)
         ax.text(_NAME - 0.15, middle, name, fontsize=8.5, color=INK, ha="right", va="center", linespacing=1.0)
         full = 0.85 * _BAR
         for length, color in ((1.0, "#dddddd"), (feature["importance"], ORANGE)):

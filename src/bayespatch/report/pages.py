@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
@@ -13,13 +14,13 @@ from typing import Any
 
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.overview import Overview
-from bayespatch.files import check_writable, replacing
+from bayespatch.files import check_writable, refuse, replacing
 
 Path = str | PathLike[str]
 Data = Mapping[str, Any]
 
 
-def case_report(explanation: Explanation | Data, path: Path) -> None:
+def case_report(explanation: Explanation | Data, path: Path, *, overwrite: bool = False) -> None:
     """Write the page about a case: for a screen of any size, in the light or in the dark, or printed on two sheets.
 
     Parameters
@@ -28,12 +29,14 @@ def case_report(explanation: Explanation | Data, path: Path) -> None:
         From `clf.explain`, or what its `to_dict` has returned.
     path : path
         Of the HTML file.
+    overwrite : bool
+        Whether a file that is there is replaced.
     """
-    check_writable(path)
+    _check_free(path, overwrite)
     _write(path, case_page(explanation))
 
 
-def model_report(model: Any, path: Path, *, intended_use: str = "") -> None:
+def model_report(model: Any, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
     """Write the page about a fitted model: the items of TRIPOD+AI that software can fill.
 
     Parameters
@@ -43,16 +46,28 @@ def model_report(model: Any, path: Path, *, intended_use: str = "") -> None:
         Of the HTML file.
     intended_use : str, optional
         For whom and for what the model is meant; without it, the page says that it is not specified.
+    overwrite : bool
+        Whether a file that is there is replaced.
     """
-    check_writable(path)
+    _check_free(path, overwrite)
     if not isinstance(intended_use, str):
         raise ValueError(f"intended_use={intended_use!r} is not a text; pass one or two sentences")
     _write(path, model_page(model.overview(), intended_use=intended_use))
 
 
-def case_page(explanation: Explanation | Data) -> str:
-    """The page about a case, as HTML."""
-    return _page("case.html", why=_data(explanation))
+def _check_free(path: Path, overwrite: bool) -> None:
+    """A path that can be written to, and where nothing is that would be lost."""
+    check_writable(path)
+    if os.path.exists(path) and not overwrite:
+        raise refuse(path, "is there already", "pass overwrite=True to replace it, or another name")
+
+
+def case_page(explanation: Explanation | Data, counterfactual: Data | None = None) -> str:
+    """The page about a case, as HTML; with what would have to change for another prediction, where that is given.
+
+    `counterfactual` is what `Counterfactual.to_dict` has returned.
+    """
+    return _page("case.html", why=_data(explanation), counterfactual=counterfactual)
 
 
 def case_body(explanation: Explanation | Data, *, case_link: str = "", date: str = "") -> str:

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 MISSING = frozenset(("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "?"))
 DELIMITERS = (",", ";", "\t", "|")
+DELIMITER_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 _LINES = 50  # that are looked at to find the delimiter
 _SUSPECT = re.compile(r"[,;:|^~\t]")  # in the name of an only column: the delimiter has not been found
 _COMMA_NUMBER = re.compile(r"[-+]?\d+(,\d+)?")
 _KNOWN_FILES = {
-    b"PK\x03\x04": "is a zip archive or an Excel workbook; save the sheet as CSV and pass that",
-    b"\xd0\xcf\x11\xe0": "is an Excel workbook; save the sheet as CSV and pass that",
-    b"\x1f\x8b": "is compressed; unpack it and pass the CSV file inside",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook of the old kind; save the sheet as .xlsx or CSV and pass that",
     b"SQLite format 3\x00": "is a SQLite database; pass it as sqlite:///PATH, with --query 'SELECT ...'",
     b"\x89bayespatch\n": "is a model of bayespatch; pass a table of cases",
 }
@@ -42,7 +41,8 @@ def read_delimited(source: str, data: bytes, *, delimiter: str | None = None, te
     data : bytes
         UTF-8, UTF-16 with its mark, or Windows-1252.
     delimiter : str, optional
-        The character between the values; None finds it: comma, semicolon, tab or |.
+        The character between the values, or its name (tab, space, comma, semicolon, pipe); None finds it: comma,
+        semicolon, tab or |. Any number of spaces counts as one.
     texts : names
         Columns that stay text even where all values look like numbers.
 
@@ -52,14 +52,16 @@ def read_delimited(source: str, data: bytes, *, delimiter: str | None = None, te
     {'age': [61, 58], 'sex': ['f', 'm']}
     """
     text = _decoded(source, data)
-    if delimiter is not None and len(delimiter) != 1:
-        raise ValueError(f"--delimiter {delimiter!r} is not one character; pass one, such as ';'")
+    if delimiter is not None:
+        delimiter = DELIMITER_WORDS.get(delimiter.lower(), delimiter)
+        if len(delimiter) != 1:
+            raise ValueError(f"--delimiter {delimiter!r} is not one character; pass one, such as ';', or tab or space")
     if not text.strip():
         raise refuse(source, "the file is empty; pass a table with a first line of column names")
     separator = delimiter or _delimiter_of(text)
     lines = _lines(source, text, separator)
     names = next(lines)[1]
-    _check_header(source, names)
+    _check_header(source, names, separator)
     columns: list[list[str | None]] = [[] for _ in names]
     for number, values in lines:
         if len(values) != len(names):
@@ -112,9 +114,12 @@ def _delimiter_of(text: str) -> str:
 
 def _lines(source: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The values of each line that is not blank, with its number."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    spaced = delimiter == " "
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=spaced)
     try:
         for values in reader:
+            if spaced and len(values) > 1 and not values[-1]:  # spaces before the end of the line
+                values = values[:-1]
             if len(values) > 1 or any(value.strip() for value in values):
                 yield reader.line_num, [value.strip() for value in values]
     except csv.Error as error:
@@ -123,7 +128,13 @@ def _lines(source: str, text: str, delimiter: str) -> Iterator[tuple[int, list[s
         ) from error
 
 
-def _check_header(source: str, names: Sequence[str]) -> None:
+def _check_header(source: str, names: Sequence[str], separator: str) -> None:
+    if len(names) == 1 and separator != " " and len(names[0].split()) > 1 and not _SUSPECT.search(names[0]):
+        raise refuse(
+            source,
+            f"was read as a single column, {names[0]!r}; if spaces separate the values, pass --delimiter space "
+            f"(or tab, for tabs)",
+        )
     if len(names) == 1 and _SUSPECT.search(names[0]):
         raise refuse(
             source,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from bayespatch.source.columnar import BEGINNINGS, read_columnar
 from bayespatch.source.database import read_query
 from bayespatch.source.delimited import read_delimited
 from bayespatch.source.frame import refuse
+from bayespatch.source.packed import GZIP, ZIP, read_excel, unpacked
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,7 +29,8 @@ def read(
     Parameters
     ----------
     where : str
-        A file of delimited text, Parquet or Arrow, or the URL of a database.
+        A file of delimited text (also compressed by gzip), Excel, Parquet or Arrow, "-" for standard input, or the URL
+        of a database.
     query : str, optional
         What to ask the database.
     delimiter : str, optional
@@ -57,6 +60,8 @@ def read(
         raise refuse(source, "cannot be read (a path has no zero byte); correct the path")
     if query is not None:
         raise refuse(source, "a --query is for a database; pass a URL such as sqlite:///cases.db, or leave it out")
+    if where == "-":
+        return _of_bytes("standard input", _standard_input(), delimiter, texts)
     if os.path.isdir(where):
         raise refuse(source, "is a folder; pass a file in it")
     try:
@@ -72,7 +77,30 @@ def read(
         raise refuse(source, f"cannot be read ({error}); correct the path") from error
     if layouts:
         return read_columnar(source, where, layouts[0])
+    return _of_bytes(source, data, delimiter, texts)
+
+
+def _of_bytes(source: str, data: bytes, delimiter: str | None, texts: Collection[str]) -> DataFrame:
+    """A table from what a file or a pipe holds."""
+    if data.startswith(GZIP):
+        data = unpacked(source, data)
+    if data.startswith(ZIP):
+        return read_excel(source, data)
+    if data.startswith(tuple(BEGINNINGS)):
+        raise refuse(source, "is Parquet or Arrow, which is read from a file; pass its path")
     return read_delimited(source, data, delimiter=delimiter, texts=texts)
+
+
+def _standard_input() -> bytes:
+    """All of it, if it ends before the memory does."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise refuse("standard input", "nothing is piped into the program; pass a file, or pipe a table into it")
+    available = available_memory()
+    most = -1 if available is None else available // _TIMES
+    data = sys.stdin.buffer.read(most)
+    if len(data) == most:
+        raise refuse("standard input", f"is larger than {shown_bytes(most)}; pass fewer rows or columns")
+    return data
 
 
 def _check_file(source: str, state: os.stat_result) -> None:

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import datetime
-import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
+from bayespatch.source.dates import Interval, holds_dates, remade, with_intervals
 from bayespatch.source.frame import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 MOST_NUMBERED_CLASSES = 20  # more different numbers than these are a quantity and not names of classes
-_TIMES = (datetime.date, datetime.time, datetime.timedelta)
-_DATE = re.compile(r"(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./]\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 
 
 class Training(NamedTuple):
-    """A table to learn from: the features, with the identifiers as their index where there are any, and outcomes."""
+    """A table to learn from: the features, with the identifiers as their index where there are any, and outcomes.
+
+    `n_unknown`: how many rows were left out because their outcome is not known.
+    """
 
     X: DataFrame
     y: Series
+    n_unknown: int = 0
 
 
 def training_table(
-    frame: DataFrame, target: str, *, regression: bool = False, id_column: str | None = None, drop: Iterable[str] = ()
+    frame: DataFrame,
+    target: str,
+    *,
+    regression: bool = False,
+    id_column: str | None = None,
+    drop: Iterable[str] = (),
+    intervals: Sequence[Interval] = (),
 ) -> Training:
     """Split a table into features and outcomes; what nothing can be learned from is refused in one sentence.
 
@@ -34,7 +41,7 @@ def training_table(
     --------
     >>> import pandas
     >>> frame = pandas.DataFrame({"who": ["a", "b"], "age": [61, 40], "sick": ["yes", "no"]})
-    >>> X, y = training_table(frame, "sick", id_column="who")
+    >>> X, y, n_unknown = training_table(frame, "sick", id_column="who")
     >>> list(X.columns), list(X.index), list(y)
     (['age'], ['a', 'b'], ['yes', 'no'])
     """
@@ -44,36 +51,39 @@ def training_table(
             _check_column(frame, name, option)
     if target in (id_column, *left_out):
         raise ValueError(f"--target {target!r} is also named by --id or --drop; name another column there")
+    frame = with_intervals(frame, intervals) if intervals else frame
     frame = _identified(frame, id_column)
+    known = frame[target].notna()
+    if not known.any():
+        raise ValueError(f"--target {target!r} is missing in every row; name another column")
+    n_unknown = int((~known).sum())
+    frame = frame[known] if n_unknown else frame
+    if n_unknown and id_column is None:
+        frame = frame.reset_index(drop=True)
     y = _numbers(frame[target]) if regression else _classes(frame[target])
-    X = frame.drop(columns=[target, *left_out])
+    X = frame.drop(columns=[target, *(name for name in left_out if name in frame.columns)])
     if X.shape[1] == 0:
         raise ValueError("no column is left to learn from; pass a table with features beside the --target")
-    dates = [str(name) for name in X.columns if _holds_dates(X[name])]
+    dates = [str(name) for name in X.columns if holds_dates(X[name])]
     if dates:
         drops = " ".join(f"--drop {name!r}" for name in dates)
         raise ValueError(
             f"column {listed(dates)} holds dates or times, of which no two cases need share one; turn them into what "
-            f"matters, such as an age in years, or leave them out: {drops}"
+            f"matters (--age {dates[0]!r}: years up to today; --days {dates[0]!r}: days; --as-of COLUMN or DATE: up to "
+            f"then), or leave them out: {drops}"
         )
-    return Training(X, y)
+    return Training(X, y, n_unknown)
 
 
 def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | None = None) -> DataFrame:
     """The features that a model knows, in its order, whatever else the table has."""
-    frame = _identified(frame, id_column)
+    frame = remade(_identified(frame, id_column), features)
     absent = [name for name in features if name not in frame.columns]
     if absent:
         raise ValueError(
             f"the table has no column {listed(absent)}, which the model needs; its columns are {listed(frame.columns)}"
         )
     return frame[list(features)]
-
-
-def nearly_unique(X: DataFrame) -> list[str]:
-    """Columns of texts that hardly any two cases share: names, notes, identifiers."""
-    texts = [name for name in X.columns if X[name].dtype.kind not in "biuf" and X[name].dtype.name != "category"]
-    return [str(name) for name in texts if len(X) >= 20 and X[name].nunique() > len(X) / 2]
 
 
 def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
@@ -96,23 +106,12 @@ def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
 def _check_column(frame: DataFrame, name: str, option: str) -> None:
     if name not in frame.columns:
         near = get_close_matches(name, [str(column) for column in frame.columns], n=1)
-        meant = f"did you mean {near[0]!r}?" if near else f"the columns are {listed(frame.columns)}"
+        meant = f"did you mean {near[0]!r}?" if near else f"the columns are {listed(frame.columns, 40)}"
         raise ValueError(f"{option} {name!r} is not a column of the table; {meant}")
-
-
-def _known(y: Series) -> Series:
-    n_missing = int(y.isna().sum())
-    if n_missing:
-        raise ValueError(
-            f"--target {y.name!r} has {n_missing} missing values among {len(y)}; remove these rows: nothing can be "
-            f"learned from a case whose outcome is not known"
-        )
-    return y
 
 
 def _classes(y: Series) -> Series:
     """Outcomes as classes."""
-    y = _known(y)
     n_classes = int(y.nunique())
     if n_classes < 2:
         raise ValueError(f"--target {y.name!r} is {y.iloc[0]!s} in every row; pass cases of at least two classes")
@@ -132,19 +131,9 @@ def _classes(y: Series) -> Series:
 
 def _numbers(y: Series) -> Series:
     """Outcomes as numbers."""
-    y = _known(y)
     if y.dtype.kind not in "iuf":
         raise ValueError(
             f"--target {y.name!r} holds values such as {str(y.iloc[0])!r}, which are no numbers; "
             f"leave --regression out to predict a class"
         )
     return y.astype("float64")
-
-
-def _holds_dates(column: Series) -> bool:
-    if column.dtype.kind in "Mm":
-        return True
-    if column.dtype.kind in "biufc":
-        return False
-    known = column.dropna().tolist()
-    return bool(known) and all(isinstance(value, _TIMES) or _DATE.fullmatch(str(value)) for value in known)

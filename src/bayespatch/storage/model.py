@@ -13,6 +13,7 @@ checksum tells nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -26,7 +27,7 @@ from bayespatch.check import check_choice, check_flag
 from bayespatch.container import File, Part, digest, package_version, read, write, written_json
 from bayespatch.container import read_manifest as read_any_manifest
 from bayespatch.diagnostics import Diagnostics
-from bayespatch.files import StorageError, refuse, unfinished
+from bayespatch.files import StorageError, check_path, refuse, unfinished
 from bayespatch.posterior import Posterior
 from bayespatch.predict import Review
 from bayespatch.storage.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
@@ -72,17 +73,22 @@ class LeftOut:
 class Storable:
     """Gives an estimator its method `save`."""
 
-    def save(self, path: Path, *, with_cases: bool = True, cases_path: Path | None = None) -> None:
+    def save(
+        self, path: Path, *, with_cases: bool = True, cases_path: Path | None = None, overwrite: bool = False
+    ) -> None:
         """Write the fitted model to one file, which `bayespatch.load` reads; nothing in it is ever executed.
 
         Parameters
         ----------
         path : path
-            Where to; an existing file is replaced, once the new one is complete. The suffix ``.bpatch`` is usual.
+            Where to. The suffix ``.bpatch`` is usual.
         with_cases : bool
             False leaves the values of the past cases out: the model can be loaded, but not predict.
         cases_path : path, optional
             A file of their own for the past cases; ``load(path, cases=cases_path)`` brings them together again.
+        overwrite : bool
+            Whether files that are there are replaced, once the new ones are complete; without it they are a
+            `StorageError`.
 
         Examples
         --------
@@ -96,18 +102,29 @@ class Storable:
         ...     bayespatch.load(model, cases=cases).predict([["yes", 60]])
         array(['sick'], dtype='<U4')
         """
-        save(self, path, with_cases=with_cases, cases_path=cases_path)
+        save(self, path, with_cases=with_cases, cases_path=cases_path, overwrite=overwrite)
 
 
 # Saving
 
 
-def save(estimator: Any, path: Path, *, with_cases: bool = True, cases_path: Path | None = None) -> None:
+def save(
+    estimator: Any,
+    path: Path,
+    *,
+    with_cases: bool = True,
+    cases_path: Path | None = None,
+    overwrite: bool = False,
+) -> None:
     """Write a fitted estimator to a file; see `Storable.save`."""
     if not hasattr(estimator, "posterior_"):
         raise refuse(path, "there is no model to save", "call fit first")
     try:
         check_flag("with_cases", with_cases)
+        if not check_flag("overwrite", overwrite):
+            for place in (path, cases_path):
+                if place is not None and os.path.lexists(check_path(place)):
+                    raise refuse(place, "is there already", "pass overwrite=True to replace it, or another name")
         if not with_cases and cases_path is not None:
             raise ValueError("cases_path says where the past cases go, with_cases=False that they go nowhere")
         left_out = estimator.x_ if isinstance(estimator.x_, LeftOut) else None

@@ -1,0 +1,212 @@
+"""The command that shows a table before anything is fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayespatch.cli.files import check_new, write
+from bayespatch.cli.options import Data, Delimiter, DraftOut, Force, Json, MaybeTarget, Query
+from bayespatch.cli.terminal import say, show, table_text, width, working
+from bayespatch.dictionary import Dictionary, Entry
+from bayespatch.source import read
+from bayespatch.source.columns import Found, notice
+from bayespatch.source.dates import dates_of, holds_dates
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_MOST_LEVELS = 12  # of a column that are shown and written down
+_N_BINS = 12
+
+
+def describe(
+    data: Data,
+    target: MaybeTarget = None,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    dictionary: DraftOut = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Show the columns of a table: kinds, missing values, levels, a small picture of each, and what looks odd.
+
+    With --dictionary a draft of the data dictionary is written, to be filled in and given to fit.
+
+    Examples
+    --------
+    $ bayespatch describe patients.csv
+    $ bayespatch describe patients.csv --target outcome --dictionary dictionary.csv
+    """
+    check_new(force, dictionary)
+    with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
+        frame = read(data, query, delimiter=delimiter)
+    if target is not None and target not in frame.columns:
+        raise ValueError(f"--target {target!r} is not a column of the table; the columns are {list(frame.columns)}")
+    names = [str(name) for name in frame.columns]
+    columns = [_column(frame[name]) for name in names]
+    remarks = _remarks(frame, target, columns)
+    found = {"rows": len(frame), "columns": columns, "target": target, "remarks": remarks}
+    if dictionary is not None:
+        write(_draft(frame, columns).to_csv(), dictionary)
+        say(f"a draft of the data dictionary is in {dictionary}; fill in labels and units, and pass it to fit")
+    show(found, json, _text(found))
+
+
+def _column(column: Any) -> dict[str, Any]:
+    """One column as plain data."""
+    known = column.dropna()
+    about: dict[str, Any] = {
+        "name": str(column.name),
+        "kind": _kind(column),
+        "missing": int(column.isna().sum()),
+        "distinct": int(known.nunique()),
+    }
+    if about["kind"] == "number":
+        numbers = known.to_numpy(dtype=np.float64)
+        counts, _ = np.histogram(numbers, bins=_N_BINS)
+        about |= {
+            "smallest": float(numbers.min()),
+            "median": float(np.median(numbers)),
+            "largest": float(numbers.max()),
+            "histogram": counts.tolist(),
+        }
+    elif about["kind"] == "date":
+        times = dates_of_or_none(column)
+        if times is not None:
+            about |= {"smallest": str(times.min().date()), "largest": str(times.max().date())}
+    if about["kind"] in ("text", "boolean") or about["distinct"] <= _MOST_LEVELS:
+        counted = (
+            known.astype(str).value_counts(sort=True).head(_MOST_LEVELS)
+            if about["kind"] != "number"
+            else (known.value_counts().sort_index())
+        )
+        about["levels"] = {_plain(value): int(n) for value, n in counted.items()}
+    return about
+
+
+def dates_of_or_none(column: Any) -> Any:
+    """The times of a column of dates, where they can be read."""
+    try:
+        return dates_of(column)
+    except ValueError:
+        return None
+
+
+def _kind(column: Any) -> str:
+    if column.isna().all():
+        return "empty"
+    if holds_dates(column):
+        return "date"
+    if column.dtype.kind in "iuf":
+        return "number"
+    values = set(map(type, column.dropna().tolist()))
+    return "boolean" if values == {bool} else "text"
+
+
+def _plain(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> list[str]:
+    """What a person would want to know before fitting."""
+    said = []
+    for column in columns:
+        if column["kind"] == "date":
+            name = column["name"]
+            said.append(f"{name!r} holds dates: fit needs --age {name!r}, --days {name!r} or --drop {name!r}")
+    y = frame[target] if target is not None else None
+    plain = [
+        column["name"] for column in columns if column["kind"] not in ("date", "empty") and column["name"] != target
+    ]
+    if y is not None:
+        n_unknown = int(y.isna().sum())
+        said += [f"{n_unknown} rows have no {target!r} and would be left out"] if n_unknown else []
+        known = y.notna()
+        found: Found | None = notice(frame.loc[known, plain], y[known])
+        rare = y.value_counts()
+        few = [f"{_plain(value)} ({n})" for value, n in rare.items() if n < 3]
+        if few and len(rare) <= 100 and 2 * len(rare) <= int(known.sum()):
+            said.append(f"classes with one or two cases: {', '.join(few[:8])}{' and more' if len(few) > 8 else ''}")
+    else:
+        found = notice(frame[plain], frame[plain[0]])._replace(leaks={}) if plain else None
+    if found is not None:
+        said += [
+            f"{name!r} looks like an identifier ({why}): fit asks for --id, --drop or --keep"
+            for name, why in found.identifiers.items()
+        ]
+        said += [f"hardly any two cases share a value of {name!r}" for name in found.unique]
+        said += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
+        said += [f"{name!r} says the same as {other!r}" for name, other in found.copies.items()]
+        said += [
+            f"{name!r} alone tells {target!r} for {100 * share:.4g} % of the cases: is it known only afterwards?"
+            for name, share in found.leaks.items()
+        ]
+    said += [f"{column['name']!r} has no value in any row" for column in columns if column["kind"] == "empty"]
+    return said
+
+
+def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
+    """A dictionary to be filled in: kinds, levels, the middle of the numbers as their usual range, identifiers."""
+    plain = [column["name"] for column in columns if column["kind"] not in ("date", "empty")]
+    identifiers = notice(frame[plain], frame[plain[0]]).identifiers if plain else {}
+    entries = {}
+    for column in columns:
+        name, kind = column["name"], column["kind"]
+        if kind in ("empty", "date"):
+            entries[name] = Entry(name)
+            continue
+        levels: Any = ()
+        if kind != "number" and column["distinct"] <= _MOST_LEVELS:
+            levels = tuple((value == "True" if kind == "boolean" else value, value) for value in column["levels"])
+        elif kind == "number" and column["distinct"] <= min(_MOST_LEVELS, len(frame) // 2) and name not in identifiers:
+            whole = all(float(value).is_integer() for value in column["levels"])
+            levels = tuple((int(value), value) for value in column["levels"]) if whole else ()
+        usual = None
+        if kind == "number" and not levels and name not in identifiers:
+            low, high = np.quantile(frame[name].dropna().to_numpy(dtype=np.float64), [0.025, 0.975])
+            usual = (float(f"{low:.4g}"), float(f"{high:.4g}"))
+        if any(mark in value for value, _ in levels if isinstance(value, str) for mark in ";="):
+            levels = ()  # a CSV file could not say them
+        entries[name] = Entry(
+            name,
+            kind=kind,
+            levels=levels,
+            usual=usual,
+            identifier=name in identifiers,
+        )
+    return Dictionary(entries)
+
+
+def _text(found: dict[str, Any]) -> str:
+    rows = []
+    for column in found["columns"]:
+        missing = f"{column['missing']}" if column["missing"] else ""
+        name = f"{column['name']} (target)" if column["name"] == found["target"] else column["name"]
+        rows.append([name, column["kind"], missing, str(column["distinct"]), _picture(column), _values(column)])
+    text = table_text(["column", "kind", "missing", "distinct", "picture", "values"], rows)
+    lines = [f"{found['rows']} rows, {len(found['columns'])} columns", "", text]
+    if found["remarks"]:
+        lines += ["", "Worth a look:", *(f"  {remark}" for remark in found["remarks"])]
+    return "\n".join(lines)
+
+
+def _picture(column: dict[str, Any]) -> str:
+    """A few bars: the histogram of numbers, the shares of levels."""
+    counts = column.get("histogram") if "levels" not in column else list(column["levels"].values())
+    if not counts or max(counts) == 0:
+        return ""
+    return "".join(_BARS[max(1, round(8 * n / max(counts)))] if n else _BARS[0] for n in counts)
+
+
+def _values(column: dict[str, Any]) -> str:
+    if column["kind"] == "empty":
+        return ""
+    if "levels" in column and column["distinct"] <= _MOST_LEVELS:
+        text = ", ".join(f"{value} ({n})" for value, n in column["levels"].items())
+    elif "smallest" in column:
+        ends = [column["smallest"], *([column["median"]] if "median" in column else []), column["largest"]]
+        text = " … ".join(end if isinstance(end, str) else f"{end:.6g}" for end in ends)
+    else:
+        text = ", ".join(list(column["levels"])[:4]) + ", …" if column.get("levels") else ""
+    room = max(20, width() - 70)
+    return text if len(text) <= room else f"{text[: room - 1]}…"

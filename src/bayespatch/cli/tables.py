@@ -1,0 +1,125 @@
+"""The table that a command learns from: read, looked at, and called by its dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bayespatch.cli.terminal import say, working
+from bayespatch.dictionary import Dictionary
+from bayespatch.source import Training, read, training_table
+from bayespatch.source.columns import notice
+from bayespatch.source.dates import Interval
+from bayespatch.source.frame import listed
+
+
+class Wishes(NamedTuple):
+    """What was said about a table."""
+
+    target: str
+    regression: bool = False
+    query: str | None = None
+    delimiter: str | None = None
+    id_column: str | None = None
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    age: Sequence[str] = ()
+    days: Sequence[str] = ()
+    as_of: str = "today"
+    dictionary: Path | None = None
+    labels: str | None = None
+
+
+class Learned(NamedTuple):
+    """A table to learn from, and which of its columns of numbers are names of categories."""
+
+    table: Training
+    categorical: tuple[str, ...]
+
+
+def read_training(data: str, wishes: Wishes) -> Learned:
+    """The table, with a word about columns that will not help and a question about those that may be identifiers."""
+    said = None if wishes.dictionary is None else Dictionary.read(wishes.dictionary)
+    texts = [wishes.id_column] if wishes.id_column else []
+    if said is not None:
+        texts += [name for name, entry in said.entries.items() if entry.identifier or entry.kind == "text"]
+    with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
+        frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts)
+    id_column, drop = wishes.id_column, list(wishes.drop)
+    if said is not None:
+        named = [name for name in said.names if said[name].identifier and name in frame.columns and name not in drop]
+        id_column = id_column or (named[0] if len(named) == 1 else None)
+        drop += [name for name in named if name != id_column]
+    intervals = [Interval("years", name, wishes.as_of) for name in wishes.age]
+    intervals += [Interval("days", name, wishes.as_of) for name in wishes.days]
+    table = training_table(
+        frame, wishes.target, regression=wishes.regression, id_column=id_column, drop=drop, intervals=intervals
+    )
+    table = _looked_at(table, wishes)
+    coded: tuple[str, ...] = ()
+    if said is not None:
+        X, y = said.describe(table.X, table.y)
+        table = table._replace(X=X, y=y)
+        entries = {name: said[name] for name in map(str, X.columns) if name in said}
+        coded = tuple(name for name, entry in entries.items() if entry.kind == "number" and entry.levels)
+    if wishes.labels is not None:
+        table = table._replace(y=_labelled(table.y, wishes.labels, wishes.regression))
+    return Learned(table, coded)
+
+
+def _looked_at(table: Training, wishes: Wishes) -> Training:
+    """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
+    if table.n_unknown:
+        say(f"note: {table.n_unknown} rows without {wishes.target!r} are left out; nothing can be learned from them")
+    empty = [name for name in table.X.columns if table.X[name].isna().all()]
+    if empty and len(empty) < table.X.shape[1]:
+        say(f"note: column {listed(empty)} has no value in any row and is left out")
+        table = table._replace(X=table.X.drop(columns=empty))
+    found = notice(table.X, table.y)
+    asked = {name: why for name, why in found.identifiers.items() if name not in wishes.keep}
+    if asked:
+        name, why = next(iter(asked.items()))
+        more = f" (so do {listed(list(asked)[1:])})" if len(asked) > 1 else ""
+        as_id = f"--id {name!r} to call cases by it, " if wishes.id_column is None else ""
+        raise ValueError(
+            f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to leave it out, or "
+            f"--keep {name!r} if it is a feature"
+        )
+    if found.unique:
+        say(
+            f"note: hardly any two cases share a value of {listed(found.unique)}; leave it out with --drop, or name it "
+            f"--id"
+        )
+    for name, value in found.constant.items():
+        say(f"note: column {name!r} is {value} in every row, and tells nothing; leave it out with --drop")
+    for name, other in found.copies.items():
+        say(f"note: column {name!r} says the same as {other!r}; leave one of them out with --drop")
+    for name, share in found.leaks.items():
+        how = f"{100 * share:.4g} % of the cases" if not wishes.regression else f"a correlation of {share:.4f}"
+        say(
+            f"note: column {name!r} alone tells {wishes.target!r} ({how}): is it known only afterwards? If so, leave "
+            f"it out with --drop"
+        )
+    return table
+
+
+def _labelled(y: Any, text: str, regression: bool) -> Any:
+    """Classes with the labels of --labels."""
+    if regression:
+        raise ValueError("--labels are for classes, and --regression predicts a number; leave one of them out")
+    given: dict[str, str] = {}
+    for part in text.split(","):
+        value, equals, label = part.partition("=")
+        if not equals or not value.strip() or not label.strip():
+            raise ValueError(f"--labels {text!r}: {part!r} is not VALUE=LABEL; pass such as 0=absent,1=present")
+        given[value.strip()] = label.strip()
+    classes = {str(value): value for value in y.unique().tolist()}
+    unknown = [value for value in given if value not in classes]
+    if unknown:
+        raise ValueError(f"--labels: {unknown[0]!r} is no class; the classes are {listed(sorted(classes), 20)}")
+    if len(set(given.values())) < len(given):
+        raise ValueError(f"--labels {text!r} gives two classes the same label; give each its own")
+    y = y.copy(deep=False)
+    y.attrs["labels"] = {**y.attrs.get("labels", {}), **{classes[value]: label for value, label in given.items()}}
+    return y

@@ -1,0 +1,99 @@
+"""The command that asks what the model would say if some values were others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayespatch.cli.asking import find_case
+from bayespatch.cli.files import check_new, write
+from bayespatch.cli.options import (
+    Cases,
+    Delimiter,
+    Force,
+    HideIds,
+    Identifier,
+    IdentifierColumn,
+    Json,
+    JsonRow,
+    Level,
+    MaybeData,
+    MaybeOut,
+    ModelFile,
+    Query,
+    Row,
+    Set,
+    Top,
+)
+from bayespatch.cli.terminal import as_json, say, visible, width
+
+
+def what_if(
+    model: ModelFile,
+    data: MaybeData = None,
+    set: Set = [],  # noqa: B006  # typer reads it, nobody changes it
+    row: Row = None,
+    identifier: Identifier = None,
+    json_row: JsonRow = None,
+    out: MaybeOut = None,
+    top: Top = 4,
+    level: Level = 0.9,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    id_column: IdentifierColumn = None,
+    cases: Cases = None,
+    hide_ids: HideIds = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Say what the model would predict if one or several values of a case were others.
+
+    It says what past cases with such values had, not what a treatment would do.
+
+    Examples
+    --------
+    $ bayespatch what-if model.bpatch new.csv --row 0 --set age=50
+    $ bayespatch what-if model.bpatch --id P-03 --set age=50 --set pain=none --json
+    """
+    if not set:
+        raise ValueError("nothing is changed; pass --set FEATURE=VALUE, such as --set age=50")
+    check_new(force, out)
+    case = find_case(model, data, row, identifier, json_row, query, delimiter, id_column, cases, hide_ids)
+    found = case.model.what_if(case.row, parsed_changes(case.model.schema_, set), top=top, level=level)
+    write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
+    if out is not None:
+        say(f"the answer is in {out}")
+
+
+def parsed_changes(schema: Any, texts: list[str]) -> dict[str, Any]:
+    """FEATURE=VALUE as values by feature: by label, as a number, true or false, or a text; nothing is missing."""
+    called = {column.called: column.name for column in schema.columns}
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = called.get(name.strip(), name.strip())
+        if not equals:
+            raise ValueError(f"--set {text!r} is not FEATURE=VALUE; pass such as --set age=50")
+        if name not in schema.names:
+            raise ValueError(
+                f"--set {text!r}: there is no feature {name!r}; the features are {', '.join(schema.names)}"
+            )
+        if name in found:
+            raise ValueError(f"--set names {name!r} twice; keep one")
+        found[name] = _value(schema.column(name), value.strip())
+    return found
+
+
+def _value(column: Any, text: str) -> Any:
+    if text in ("", "missing") and "missing" not in column.values:
+        return None
+    if text in column.labels or column.family == "text":
+        return text
+    if column.family == "boolean":
+        if text.lower() in ("true", "false", "yes", "no", "1", "0"):
+            return text.lower() in ("true", "yes", "1")
+        raise ValueError(f"--set {column.name}={text}: {text!r} is neither true nor false")
+    try:
+        return float(text)
+    except ValueError:
+        known = f", or one of {', '.join(column.labels)}" if column.labels else ""
+        raise ValueError(f"--set {column.name}={text}: {text!r} is no number; pass one{known}") from None

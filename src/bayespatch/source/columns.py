@@ -1,0 +1,154 @@
+"""Columns that a newcomer stumbles over: identifiers, leaks, constants, copies."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+LEAST_ROWS = 20  # fewer say nothing about a column
+NEARLY_ALL = 0.95  # distinct values, over rows
+_NAMED_LIKE_ONE = re.compile(
+    r"(^|[^a-z])(ids?|identifier|mrn|uuid|guid|ssn|key|index|no|nr|num|number|record|row)([^a-z]|$)|patient|case|unnamed",
+    re.IGNORECASE,
+)
+_LEAK = 0.995  # of the cases that a column alone predicts rightly
+_MOST_CLASSES = 20  # more different numbers are no classes
+_USUAL = 0.95  # where the most frequent class alone is right so often, nothing is a leak
+
+
+class Found(NamedTuple):
+    """What was noticed about the columns of a table.
+
+    Attributes
+    ----------
+    identifiers : dict of str to str
+        Column -> why it looks like one.
+    unique : list of str
+        Columns of texts that hardly any two cases share.
+    leaks : dict of str to float
+        Column -> share of the cases whose outcome it alone predicts.
+    constant : dict of str to str
+        Column -> its only value.
+    copies : dict of str to str
+        Column -> the earlier column that says the same.
+    """
+
+    identifiers: dict[str, str]
+    unique: list[str]
+    leaks: dict[str, float]
+    constant: dict[str, str]
+    copies: dict[str, str]
+
+
+def notice(X: DataFrame, y: Series) -> Found:
+    """Look at the features of a table beside the outcomes.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> X = pandas.DataFrame({"no": range(40), "sex": ["f", "m"] * 20, "site": ["A"] * 40, "gender": [0, 1] * 20})
+    >>> found = notice(X, pandas.Series(["well", "sick"] * 20))
+    >>> list(found.identifiers), found.constant, found.copies, sorted(found.leaks)
+    (['no'], {'site': 'A'}, {'gender': 'sex'}, ['gender', 'sex'])
+    """
+    names = [str(name) for name in X.columns]
+    identifiers = {name: why for name in names if (why := _identifier(X[name]))}
+    constant = {}
+    for name in names:
+        known = X[name].dropna()
+        if known.nunique() <= 1:
+            constant[name] = "missing" if known.empty else str(known.iloc[0])
+    unique = [name for name in _texts(X) if len(X) >= LEAST_ROWS and X[name].nunique() > len(X) / 2]
+    rest = [name for name in names if name not in constant]
+    leaks = {}
+    for name in rest:
+        if name not in identifiers and name not in unique and (share := _alone(X[name], y)) is not None:
+            leaks[name] = share
+    return Found(identifiers, [name for name in unique if name not in identifiers], leaks, constant, _copies(X[rest]))
+
+
+def _texts(X: DataFrame) -> list[str]:
+    return [str(name) for name in X.columns if X[name].dtype.kind not in "biuf" and X[name].dtype.name != "category"]
+
+
+def _identifier(column: Series) -> str | None:
+    """Why a column looks like an identifier."""
+    known = column.dropna()
+    if len(known) < LEAST_ROWS or known.nunique() < NEARLY_ALL * len(known):
+        return None
+    named = _NAMED_LIKE_ONE.search(str(column.name)) is not None
+    if column.dtype.kind in "iuf":
+        numbers = known.to_numpy(dtype=np.float64)
+        if not np.all(numbers == np.floor(numbers)):
+            return None
+        if named:
+            return "whole numbers, nearly all of them different, and a name like that of one"
+        steps = np.diff(numbers)
+        if known.nunique() == len(known) and (np.all(steps == 1) or np.all(steps > 0)):
+            return "whole numbers that rise from row to row"
+        return None
+    return "hardly any two cases share a value, and a name like that of one" if named else None
+
+
+def _alone(column: Series, y: Series) -> float | None:
+    """The share of the cases whose outcome the column alone tells, where that is suspicious."""
+    known = column.notna().to_numpy()
+    if known.sum() < LEAST_ROWS:
+        return None
+    x, truth = column[known], y[known]
+    if truth.dtype.kind == "f" and (truth.nunique() > _MOST_CLASSES or (truth != truth.round()).any()):
+        # A number is to be predicted.
+        if column.dtype.kind not in "iuf" or x.nunique() < 3 or truth.nunique() < 3:
+            return None
+        same = abs(float(np.corrcoef(x.to_numpy(np.float64), truth.to_numpy(np.float64))[0, 1]))
+        return same if same > 0.999 else None
+    _, codes = np.unique(truth.astype(str).to_numpy(), return_inverse=True)
+    if np.bincount(codes).max() > _USUAL * len(codes):
+        return None
+    if column.dtype.kind in "iuf" and x.nunique() > 10:
+        share = _by_thresholds(x.to_numpy(np.float64), codes)
+    else:
+        _, levels = np.unique(x.astype(str).to_numpy(), return_inverse=True)
+        if 4 * (levels.max() + 1) > len(levels):
+            return None  # so few cases for each value say nothing
+        table = np.zeros((levels.max() + 1, codes.max() + 1))
+        np.add.at(table, (levels, codes), 1.0)
+        share = float(table.max(axis=1).sum() / len(codes))
+    return share if share >= _LEAK else None
+
+
+def _by_thresholds(x: np.ndarray, codes: np.ndarray) -> float:
+    """How often cutting the numbers once for each further class tells the class: by the best single cut for two."""
+    order = np.argsort(x, kind="stable")
+    ordered, values = codes[order], x[order]
+    n_classes = int(codes.max()) + 1
+    if n_classes == 2:
+        ones = np.concatenate([[0], np.cumsum(ordered)])
+        place = np.arange(len(ordered) + 1)
+        allowed = np.concatenate([[True], values[1:] > values[:-1], [True]])
+        right = (place - ones) + (ones[-1] - ones)
+        best = np.maximum(right, len(ordered) - right)[allowed].max()
+        return float(best / len(ordered))
+    runs = 1 + int((ordered[1:] != ordered[:-1]).sum())
+    return 1.0 if runs == n_classes else 0.0
+
+
+def _copies(X: DataFrame) -> dict[str, str]:
+    """Columns that say the same as an earlier one: equal, or other names for the same values."""
+    seen: dict[bytes, str] = {}
+    found = {}
+    for name in X.columns:
+        column = X[name]
+        # The order in which values first appear: equal for columns that are the same but for their names.
+        codes = column.astype(object).where(column.notna(), None).factorize()[0]
+        key = codes.astype(np.int32).tobytes()
+        if key in seen:
+            found[str(name)] = seen[key]
+        elif column.nunique() < NEARLY_ALL * len(column) or column.dtype.kind == "f":
+            seen[key] = str(name)
+    return found

@@ -1,0 +1,152 @@
+"""Dates as what matters about them: the years or days between two of them.
+
+An interval is a column of its own that says in its name how it came about, such as ``years from born to admitted``, so
+that a model which has learned it can make it again from the dates of new cases.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from bayespatch.source.frame import import_pandas, listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+Unit = Literal["years", "days"]
+TODAY = "today"
+DAYS_A_YEAR = 365.2425
+_TIMES = (datetime.date, datetime.time, datetime.timedelta)
+_ISO = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})([T ]\d{1,2}:\d{2}.*)?")
+_OTHER = re.compile(r"(\d{1,2})([-./])(\d{1,2})[-./](\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
+_NAME = re.compile(r"(years|days) from (.+) to (.+)")
+
+
+class Interval(NamedTuple):
+    """The time between two dates of a case.
+
+    Attributes
+    ----------
+    unit : {"years", "days"}
+    start : str
+        A column of dates.
+    end : str
+        Another one, a date such as 2024-12-31, or "today".
+
+    Examples
+    --------
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"born": ["1960-05-01", None], "admitted": ["2020-05-01", "2020-06-01"]})
+    >>> interval = Interval("years", "born", "admitted")
+    >>> interval.name, interval.values(frame).round(1).tolist()
+    ('years from born to admitted', [60.0, nan])
+    """
+
+    unit: Unit
+    start: str
+    end: str
+
+    @property
+    def name(self) -> str:
+        """What the new column is called."""
+        return f"{self.unit} from {self.start} to {self.end}"
+
+    @classmethod
+    def named(cls, name: str) -> Interval | None:
+        """The interval of this name, if it is the name of one."""
+        found = _NAME.fullmatch(name)
+        return None if found is None else cls("years" if found[1] == "years" else "days", found[2], found[3])
+
+    def columns(self, frame: DataFrame) -> list[str]:
+        """The columns of dates that it needs and the table does not have."""
+        ends = [] if self._fixed_end() is not None else [self.end]
+        return [name for name in [self.start, *ends] if name not in frame.columns]
+
+    def values(self, frame: DataFrame) -> Series:
+        """The numbers, one for each row; NaN where a date is missing."""
+        fixed = self._fixed_end()
+        end: Any = dates_of(frame[self.end]) if fixed is None else fixed
+        days = (end - dates_of(frame[self.start])).dt.total_seconds() / 86400.0
+        # As exactly as anybody says it: a birthday is no measurement.
+        return (days / DAYS_A_YEAR).round(1) if self.unit == "years" else days.round(0)
+
+    def _fixed_end(self) -> Any:
+        if self.end == TODAY:
+            return import_pandas().Timestamp.today().normalize()
+        return import_pandas().Timestamp(self.end) if _ISO.fullmatch(self.end) else None
+
+
+def holds_dates(column: Series) -> bool:
+    """Whether all known values are dates or times."""
+    if column.dtype.kind in "Mm":
+        return True
+    if column.dtype.kind in "biufc":
+        return False
+    known = column.dropna().tolist()
+    return bool(known) and all(
+        isinstance(value, _TIMES) or _ISO.fullmatch(str(value)) or _OTHER.fullmatch(str(value)) for value in known
+    )
+
+
+def dates_of(column: Series) -> Series:
+    """A column of texts or dates as times; which of two numbers is the day, the column itself must say.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> dates_of(pandas.Series(["31.12.2023", "1.2.2024"])).dt.month.tolist()
+    [12, 2]
+    """
+    pandas = import_pandas()
+    if column.dtype.kind == "M":
+        return column.dt.tz_localize(None) if getattr(column.dtype, "tz", None) is not None else column
+    known = column.dropna()
+    if not holds_dates(column):
+        example = f", such as {str(known.iloc[0])!r}" if len(known) else ""
+        raise ValueError(f"column {str(column.name)!r} holds no dates{example}; name a column of dates")
+    texts = [str(value) for value in known]
+    found = [_OTHER.fullmatch(text) for text in texts]
+    if not any(found):
+        return pandas.to_datetime(column.where(column.isna(), column.astype(str)), format="ISO8601")
+    parts = [match for match in found if match is not None]
+    if len(parts) < len(texts):
+        raise ValueError(
+            f"column {str(column.name)!r} has dates of several kinds, such as {texts[0]!r} and "
+            f"{parts[0].string!r}; write all of them as 2024-12-31"
+        )
+    first, second = max(int(match[1]) for match in parts), max(int(match[3]) for match in parts)
+    day_first = "." in {match[2] for match in parts} or first > 12
+    if not day_first and second <= 12:
+        raise ValueError(
+            f"column {str(column.name)!r}: {texts[0]!r} may be read day first or month first; write dates as 2024-12-31"
+        )
+    return pandas.to_datetime(column, dayfirst=day_first, format="mixed")
+
+
+def with_intervals(frame: DataFrame, intervals: Sequence[Interval]) -> DataFrame:
+    """The table with columns for the intervals, and without the dates that they were made of."""
+    used: set[str] = set()
+    new = frame.copy(deep=False)
+    for interval in intervals:
+        absent = interval.columns(frame)
+        if absent:
+            raise ValueError(
+                f"there is no column {listed(absent)}, from which {interval.name!r} is to be made; the columns are "
+                f"{listed(frame.columns, 40)}"
+            )
+        new[interval.name] = interval.values(frame)
+        used |= {name for name in (interval.start, interval.end) if name in frame.columns}
+    return new.drop(columns=sorted(used))
+
+
+def remade(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The table with those of the named columns that it lacks and that can be made from its dates."""
+    new = frame
+    for name in names:
+        interval = None if name in frame.columns else Interval.named(name)
+        if interval is not None and not interval.columns(frame):
+            new = new.assign(**{name: interval.values(frame)})
+    return new

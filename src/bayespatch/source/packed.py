@@ -1,0 +1,96 @@
+"""Tables in a wrapping: compressed text, and sheets of Excel."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from bayespatch.memory import available_memory, shown_bytes
+from bayespatch.source.frame import check_names, import_pandas, refuse
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
+_TIMES = 3  # the memory that a table takes while it is read, over the size of its text, at the least
+_MOST_EXCEL = 1_000_000_000  # bytes that a workbook may have when it is unpacked
+
+
+def unpacked(source: str, data: bytes) -> bytes:
+    """The bytes inside of a gzip file; one that would not fit into the memory is refused before it does not."""
+    available = available_memory()
+    most = 2**40 if available is None else available // _TIMES
+    found, size, rest = [], 0, data
+    try:
+        while rest:
+            stream = zlib.decompressobj(wbits=31)
+            part = stream.decompress(rest, most + 1 - size)
+            size += len(part)
+            if size > most:
+                raise refuse(
+                    source, f"holds more than {shown_bytes(most)} when it is unpacked; pass fewer rows or columns"
+                )
+            if not stream.eof:
+                raise refuse(source, "is compressed and ends too early; take another copy of the file")
+            found.append(part)
+            rest = stream.unused_data
+    except zlib.error as error:
+        raise refuse(source, f"cannot be unpacked ({error}); take another copy of the file") from error
+    return b"".join(found)
+
+
+def read_excel(source: str, data: bytes) -> DataFrame:
+    """The first sheet of a workbook (.xlsx) whose first row has the names of the columns."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = set(archive.namelist())
+            size = sum(part.file_size for part in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise refuse(source, f"cannot be unpacked ({error}); take another copy of the file") from error
+    if "xl/workbook.xml" not in names:
+        raise refuse(source, "is a zip archive; unpack it and pass the table inside")
+    if size > _MOST_EXCEL:
+        raise refuse(source, f"holds {shown_bytes(size)} when it is unpacked; save the sheet as CSV and pass that")
+    try:
+        import openpyxl  # type: ignore[import-untyped, unused-ignore]
+    except ImportError as error:
+        raise ImportError('Excel workbooks need openpyxl: pip install "bayespatch[excel]"') from error
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
+    except Exception as error:  # openpyxl has errors of many kinds, and all mean the same here
+        raise refuse(source, f"cannot be read as a workbook ({error}); save the sheet as CSV and pass that") from error
+    rows = [row for row in rows if any(value is not None for value in row)]
+    if not rows:
+        raise refuse(source, "the first sheet is empty; put the table there")
+    width = max(place + 1 for row in rows for place, value in enumerate(row) if value is not None)
+    header = ["" if name is None else str(name).strip() for name in (rows[0] + [None] * width)[:width]]
+    check_names(source, header)
+    if len(rows) < 2:
+        raise refuse(source, "there is a row of column names and nothing below; pass at least two cases")
+    columns = {name: [_value(row[j] if j < len(row) else None) for row in rows[1:]] for j, name in enumerate(header)}
+    frame: DataFrame = import_pandas().DataFrame({name: _typed(values) for name, values in columns.items()})
+    return frame
+
+
+def _value(value: Any) -> Any:
+    from bayespatch.source.delimited import MISSING
+
+    if isinstance(value, str):
+        text = value.strip()
+        return None if text in MISSING else text
+    return value
+
+
+def _typed(values: list[Any]) -> Any:
+    """Cells of one kind as they are; where texts stand among numbers, all are texts."""
+    known = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in known) and not all(isinstance(value, str) for value in known):
+        return [None if value is None else _text(value) for value in values]
+    return values
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

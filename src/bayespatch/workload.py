@@ -1,0 +1,202 @@
+"""How long a fit will take, and how much memory, said before it begins.
+
+The work of every phase is counted: values that are compared, rows that are coded, terms of the second opinion. What one
+of them costs was measured (`benchmarks/front_desk.py`), and is scaled by how quickly this machine does a small piece of
+the same work now.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespatch.engine.base import Sizes
+from bayespatch.memory import bytes_needed, shown_bytes
+from bayespatch.model import Model
+from bayespatch.parents import Plan
+from bayespatch.posterior import Settings
+from bayespatch.sample import load_engine
+
+# Seconds of one thread on the machine of the measurements, where `probe` took PROBE_SECONDS
+PROBE_SECONDS = 1.7e-4
+CODING = 6.0e-7  # for each value of the table, and coding
+SCORE = 6.3e-10  # of the leave-one-out score and its gradient, for each pair of values that are compared
+STEP, STEP_PAIR, STEP_VALUE = 1e-3, 5e-9, 3e-10  # of the importances: each, for each pair of cases, and of values
+SWEEP, SWEEP_VALUE = 1e-3, 1.05e-9  # each, and for each pair of values that are compared
+REVIEW_PAIR, REVIEW_VALUE = 3.0e-6, 2.5e-7  # for each pair of a past case and a parent, and of their values
+MEDOIDS = 1.5e-4  # for each parent and feature
+OPINION, OPINION_VALUE = 1.5, 6e-6  # once, and for each value of the table,
+OPINION_CLASSES = 5e-5  # ... and beyond two classes for each of 20,000 rows' values and each pair of classes
+
+EVALUATIONS = 50  # of a search for the mode, beside two for each importance
+STEPS_PER_DRAW = 6.5  # of the importances, on average: as many as the diagnostics ask for
+MOST_REVIEWED = 5000
+MOST_SCORED = 2**25  # values that tuning compares, at most; then with so many parents:
+PARENTS_SCORED = 1000
+
+
+class Work(NamedTuple):
+    """What a fit will take.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        By phase.
+    n_bytes : float
+        Memory, beside the program and the table itself.
+    """
+
+    seconds: dict[str, float]
+    n_bytes: float
+
+    @property
+    def total(self) -> float:
+        """Seconds in all."""
+        return sum(self.seconds.values())
+
+    def sentence(self) -> str:
+        """For a person.
+
+        Examples
+        --------
+        >>> Work({"tuning": 20.0, "sampling": 75.0}, 3.2e8).sentence()
+        'This will take about 1 min 35 s and 320 MB of memory; the most for sampling.'
+        """
+        longest = max(self.seconds, key=lambda phase: self.seconds[phase])
+        return (
+            f"This will take about {shown_seconds(self.total)} and {shown_bytes(float(f'{self.n_bytes:.2g}'))} of "
+            f"memory; the most for {longest}."
+        )
+
+
+def shown_seconds(seconds: float) -> str:
+    """A time in words.
+
+    >>> shown_seconds(0.4), shown_seconds(95), shown_seconds(4000)
+    ('1 s', '1 min 35 s', '1 h 7 min')
+    """
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def probe(n_repeats: int = 5) -> float:
+    """Seconds that a small piece of the work takes on this machine now: the quickest of some repeats."""
+    from bayespatch.importances import LeaveOneOut  # loads Numba
+
+    rng = np.random.default_rng(0)
+    x = rng.integers(4, size=(200, 10)).astype(np.float64)
+    y = rng.integers(2, size=200)
+    from bayespatch.model import Data
+
+    data = Data(x, y, x, y, np.full(10, 4.0), 2, np.zeros(10), np.arange(200))
+    density = LeaveOneOut(data, Model(), np.array([0.5, 0.5]))
+    position = np.zeros(11)
+    density(position)
+    found = []
+    for _ in range(n_repeats):
+        began = time.perf_counter()
+        density(position)
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+def estimate_work(
+    *,
+    n_rows: int,
+    n_features: int,
+    n_classes: int,
+    plan: Plan,
+    chosen: bool,
+    n_codings: int,
+    predictive: bool,
+    second_opinion: bool,
+    chains: int,
+    sweeps: int,
+    draws: int,
+    n_threads: int,
+    speed: float | None = None,
+) -> Work:
+    """What a fit of a table of such a size will take.
+
+    Parameters
+    ----------
+    n_rows, n_features, n_classes : int
+        Of the table.
+    plan : Plan
+        How many parents and cases there are, and on how many cases tuning rests.
+    chosen : bool
+        Whether ways of choosing the parents will be compared.
+    n_codings : int
+        How many codings will be tried.
+    predictive, second_opinion : bool
+        Whether importances come from prediction, and whether there is a second opinion.
+    chains, sweeps, draws, n_threads : int
+        Of the sampler; sweeps are those of one chain.
+    speed : float, optional
+        How many times slower than the machine of the measurements this one is; None measures it.
+
+    Examples
+    --------
+    >>> work = estimate_work(n_rows=300, n_features=13, n_classes=2, plan=Plan(300, 300, 300), chosen=False,
+    ...                      n_codings=2, predictive=True, second_opinion=True, chains=4, sweeps=120, draws=100,
+    ...                      n_threads=2, speed=1.0)
+    >>> bool(0.5 < work.total < 20)
+    True
+    """
+    slower = probe() / PROBE_SECONDS if speed is None else speed
+    n_parents = plan.n_parents or n_rows
+    pairs = plan.n_judged * (min(n_parents, PARENTS_SCORED) if chosen else n_parents)
+    if pairs * n_features > MOST_SCORED:
+        pairs = min(plan.n_judged * min(n_parents, PARENTS_SCORED), MOST_SCORED // n_features)
+    side_by_side = max(1, min(n_threads, chains))
+    seconds = {"reading": CODING * n_codings * n_rows * n_features}
+    if predictive:
+        search = (EVALUATIONS + 2 * (n_features + 1)) * pairs * n_features * SCORE
+        seconds["tuning"] = n_codings * search / min(n_threads, n_codings)
+        if chosen:
+            seconds["choosing parents"] = 3 * search / min(n_threads, 3) + MEDOIDS * n_parents * n_features
+        steps = chains * (2 * (sweeps - draws) + STEPS_PER_DRAW * draws)
+        each = STEP + pairs * (STEP_PAIR + STEP_VALUE * n_features)
+        seconds["importances"] = steps * each / side_by_side
+    values = plan.n_cases * n_parents * n_features
+    seconds["sampling"] = chains * sweeps * (SWEEP + values * SWEEP_VALUE) / side_by_side
+    reviewed = min(n_rows, MOST_REVIEWED)
+    seconds["leave-one-out"] = reviewed * n_parents * (REVIEW_PAIR + REVIEW_VALUE * n_features) / n_threads
+    if second_opinion:
+        seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features
+        if n_classes > 2:  # a block of the second derivatives for each pair of classes
+            seconds["second opinion"] += OPINION_CLASSES * min(n_rows, 20_000) * n_features * n_classes**2
+    compared = pairs * n_features
+    return Work(
+        {phase: slower * time for phase, time in seconds.items()},
+        _bytes(n_rows, n_features, n_classes, plan, compared, n_codings, second_opinion, chains, draws, n_threads),
+    )
+
+
+def _bytes(
+    n_rows: int,
+    n_features: int,
+    n_classes: int,
+    plan: Plan,
+    compared: int,
+    n_codings: int,
+    second_opinion: bool,
+    chains: int,
+    draws: int,
+    n_threads: int,
+) -> float:
+    """The larger of what the phases hold, beside what stays."""
+    sizes = Sizes(plan.n_cases, plan.n_parents or n_rows, n_features, n_classes)
+    settings = Settings("cpu", chains=chains, draws=draws, warmup=0, thin=1, seed=0)
+    run = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=n_threads)
+    # Codes and values of the chosen coding, beside what codings leave behind as they are tried
+    table = 34 * n_rows * n_features
+    tuning = compared * max(n_codings, 3) + 30 * compared / n_features
+    opinion = 8 * n_rows * (10 * n_features + 10 * n_classes) if second_opinion else 0
+    return float(30e6 + table + max(tuning, 3 * compared + run.total, run.draws + run.sums + opinion))

@@ -1,0 +1,34 @@
+from bayespatch.dictionary import Dictionary
+from tests.cli.program import call, complaint, document
+from tests.cli.test_learning import dirty
+
+
+def test_a_table_is_shown_before_anything_is_fitted(tmp_path):
+    result = call("describe", dirty(tmp_path), "--target", "sick")
+    assert result.exit_code == 0, result.stderr
+    assert "40 rows, 9 columns" in result.stdout
+    assert "sick (target)" in result.stdout
+    for remark in (
+        "'born' holds dates",
+        "3 rows have no 'sick'",
+        "'no' looks like an identifier",
+        "'site' is A in every row",
+        "'copy' says the same as 'cp'",
+        "'late' alone tells 'sick'",
+        "'empty' has no value",
+    ):
+        assert remark in result.stdout
+
+
+def test_the_same_for_programs_and_a_draft_of_the_dictionary(tmp_path):
+    draft = tmp_path / "draft.csv"
+    found = document("describe", dirty(tmp_path), "--dictionary", draft, "--json")
+    assert found["rows"] == 40
+    by_name = {column["name"]: column for column in found["columns"]}
+    assert by_name["cp"]["levels"] == {"1": 10, "2": 10, "3": 10, "4": 10}
+    assert (by_name["sick"]["missing"], by_name["born"]["kind"], by_name["empty"]["kind"]) == (3, "date", "empty")
+    said = Dictionary.read(draft)
+    assert said["no"].identifier
+    assert said["cp"].labels == {1: "1", 2: "2", 3: "3", 4: "4"}
+    assert "is there already; pass --force" in complaint("describe", tmp_path / "dirty.csv", "--dictionary", draft)
+    assert "--target 'x' is not a column" in complaint("describe", tmp_path / "dirty.csv", "--target", "x")

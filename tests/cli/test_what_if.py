@@ -1,0 +1,20 @@
+from tests.cli.program import call, complaint, document
+
+
+def test_other_values_of_a_new_case_and_of_a_past_case(clinic):
+    words = ["what-if", clinic / "model.bpatch"]
+    found = document(*words, clinic / "new.csv", "--row", 0, "--set", "âge=80", "--json")
+    assert found["changes"]["âge"][1] == "80"
+    assert sum(found["shift"].values()) < 1e-9
+    text = call(*words, "--id", "P-003", "--set", "âge=80", "--set", "douleur thoracique=aucune").stdout
+    assert "What if: " in text
+    assert "âge from" in text
+
+
+def test_what_makes_no_sense_gets_one_sentence(clinic):
+    words = ["what-if", clinic / "model.bpatch", clinic / "new.csv", "--row", 0]
+    assert "nothing is changed" in complaint(*words)
+    assert "'âge' is not FEATURE=VALUE" in complaint(*words, "--set", "âge")
+    assert "there is no feature 'poids'" in complaint(*words, "--set", "poids=80")
+    assert "'old' is no number" in complaint(*words, "--set", "âge=old")
+    assert "names 'âge' twice" in complaint(*words, "--set", "âge=3", "--set", "âge=4")

@@ -1,0 +1,26 @@
+import csv
+import io
+
+from tests.cli.program import call, document
+
+
+def test_a_worklist_has_what_deserves_attention_first(clinic):
+    words = ["predict", clinic / "model.bpatch", clinic / "new.csv", "--id", "patient no.", "--worklist"]
+    found = document(*words, "--json")["worklist"]
+    assert len(found) == 5
+    reasons = [len(line["reasons"]) for line in found]
+    assert reasons == sorted(reasons, reverse=True)
+    one = found[0]
+    assert one["interval"][0] <= one["probability"] <= one["interval"][1]
+    assert set(one["opinions"]) == {"precedents", "additive"}
+    assert one["nearest"]["id"].startswith("P-")
+    rows = list(csv.DictReader(io.StringIO(call(*words).stdout)))
+    assert [row["patient no."] for row in rows] == [line["id"] for line in found]
+    assert {"low", "high", "by_past_cases", "by_risk_factors", "nearest_exemplar", "attention", "warnings"} <= set(
+        rows[0]
+    )
+
+
+def test_it_has_intervals_already(clinic):
+    words = ["predict", clinic / "model.bpatch", clinic / "new.csv", "--worklist"]
+    assert call(*words, "--intervals").exit_code == 2
