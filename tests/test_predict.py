@@ -381,7 +381,7 @@ def test_more_draws_make_the_error_smaller(posterior):
 
 def test_the_calibration_says_how_exact_votes_must_be():
     posterior, data = fitted(), new_cases()
-    flat, steep = (predict_cases(posterior, data, error=0.02, calibration=Calibration(s, (0.5, 0.5))) for s in (0.5, 4))
+    flat, steep = (predict_cases(posterior, data, error=0.01, calibration=Calibration(s, (0.5, 0.5))) for s in (0.5, 4))
     assert steep.n_draws.sum() > 1.5 * flat.n_draws.sum()
 
 

@@ -41,7 +41,7 @@ from bayespatch.model import Data, Model
 from bayespatch.posterior import PredictiveDraws
 
 COMMON_MEAN, COMMON_SD, APART_SD = -0.7, 1.0, 0.5  # of the logit of an effect
-LOG_SLOPE_MEAN, LOG_SLOPE_SD = 0.0, 1.0
+LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
 MIN_STEPS, MAX_STEPS = 2, 12  # of the sampler of q, for each draw that is kept
 MAX_PAIRS = 2**25  # numbers that are compared: cases x parents x features
 MAX_PARENTS = 1000  # of them, where there are too many

@@ -4,7 +4,6 @@ length is in ``tests/statistical``."""
 import numpy as np
 import pytest
 
-from bayespatch.engine.cpu import CpuEngine
 from bayespatch.engine.cuda import CudaEngine
 from bayespatch.engine.cuda import importance as cuda_importance
 from bayespatch.engine.cuda import launch as cuda_launch
@@ -14,8 +13,18 @@ from bayespatch.engine.cuda.sums import compare_nodes, compare_settings
 from bayespatch.engine.streams import SUM, subkey
 from bayespatch.model import KINDS, Hyperparameters, Model
 from tests.engine.card_at_hand import blank_settings
+from tests.engine.contract import GIVEN, a_thawed_chain_goes_on, statistics_are_those_of_the_model
 from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
+
+
+@pytest.mark.parametrize(  # all checks for all models are in ``tests/statistical``
+    ("kind", "check"), [("I", a_thawed_chain_goes_on), ("II", statistics_are_those_of_the_model), ("III", GIVEN[0])]
+)
+def test_the_contract_is_kept(kind, check, monkeypatch):
+    monkeypatch.setattr(cuda_layout, "GROUP", 1)
+    monkeypatch.setattr(cuda_importance, "BLOCK", 1)
+    check(CudaEngine, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -32,57 +41,8 @@ def test_updates_with_more_parents_and_features_than_threads(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_thawed_chain_goes_on_as_the_frozen_one(kind, monkeypatch):
-    monkeypatch.setattr(cuda_layout, "GROUP", 1)
-    monkeypatch.setattr(cuda_importance, "BLOCK", 1)
-    engine = CudaEngine(random_data(3, 3, 5, 2), Model(kind, "exact", Hyperparameters(alpha=0.5)))
-    state = engine.start(11, 2)
-    engine.sweep(state, adapt=True)
-    frozen = engine.freeze(state)
-    assert frozen["neighbors.n"].any()
-    other = engine.thaw({name: array.copy() for name, array in frozen.items()}, 11, 2)
-    engine.sweep(state, adapt=True)
-    engine.sweep(other, adapt=True)
-    for one, two in zip(engine.observe(state), engine.observe(other), strict=True):
-        np.testing.assert_array_equal(one, two)
-    again = engine.freeze(other)
-    for name, array in engine.freeze(state).items():
-        np.testing.assert_array_equal(array, again[name])
-    with pytest.raises(ValueError, match="not a list of parents"):
-        engine.thaw({**frozen, "neighbors.parent": frozen["neighbors.parent"] + 5}, 11, 2)
-    with pytest.raises(ValueError, match="the state is of chain 2"):
-        engine.thaw(frozen, 11, 3)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_summed_of_a_draw_is_the_same_on_the_cpu(kind):
-    data, model = random_data(3, 3, 5, 2), Model(kind, "exact", Hyperparameters(alpha=0.5))
-    card, cpu = CudaEngine(data, model), CpuEngine(data, model)
-    there = card.start(11, 2)
-    for k in range(2):
-        card.update_cases(there, np.uint64(k))
-    here = cpu.thaw(card.freeze(there), 11, 2)
-    sums = [[np.zeros(shape, np.float32) for shape in [(3, 5)] * 3 + [(3, 5, 2), (3, 2)]] for _ in range(2)]
-    for engine, state, (z, kappa, share, w, explained) in ((card, there, sums[0]), (cpu, here, sums[1])):
-        engine.add_statistics(state, z, w, kappa, share, explained)
-    for one, two in zip(*sums, strict=True):
-        assert one.any()
-        np.testing.assert_array_equal(one, two)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_predictions_tell_all_of_the_neighbors(kind):
     check_predictions(kind, 2)
-
-
-def test_importance_can_be_set():
-    data, hyper = PROBLEMS["crowd"]()
-    engine = CudaEngine(data, Model("I", "exact", hyper))
-    state = engine.start(0, 0)
-    q_tilde = np.random.default_rng(0).random((3, 2))
-    engine.set_importance(state, np.array([0.25, 0.5]), q_tilde)
-    np.testing.assert_allclose(engine.observe(state).q_tilde, q_tilde, rtol=1e-12)
-    np.testing.assert_allclose(state.importance.double[0], q_tilde, rtol=1e-12)
 
 
 def test_blocks_of_any_size_draw_the_same(monkeypatch):

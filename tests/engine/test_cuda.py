@@ -37,3 +37,20 @@ def test_grids_and_powers_of_two():
     assert cuda_launch.grid_over(1000, 128) == (8, 128)
     assert [cuda_launch.power_of_two(n) for n in (1, 2, 3, 9)] == [1, 2, 4, 16]
     assert cuda_launch.power_of_two(1000, 256) == 256
+
+
+def test_kernels_are_launched_the_ordinary_way_where_numba_cuda_is_built_otherwise(monkeypatch):
+    launched = []
+
+    class Kernel:
+        def specialize(self, *args):
+            return self
+
+        def __getitem__(self, where):
+            return lambda *args: launched.append((where, args))
+
+    monkeypatch.setattr(cuda_launch, "DESCRIBES", False)
+    launcher, kernel = cuda_launch.Launcher(), Kernel()
+    for value in (1, 2):
+        launcher(kernel, (4, 32), "stream", value, "array")
+    assert launched == [((4, 32, "stream"), (1, "array")), ((4, 32, "stream"), (2, "array"))]

@@ -3,6 +3,7 @@ import pytest
 
 from bayespatch import model as bp
 from bayespatch.engine.cpu import layout
+from bayespatch.engine.cpu import sums as summing
 from bayespatch.engine.votes import C2, CASE_MISSING, PARENT_MISSING, WINDOW
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.problems import random_data
@@ -90,10 +91,13 @@ def test_scratch_memory_has_room(kind):
     work, sums = layout.blank_work(c, t), layout.blank_sums(c, t, capacity=6)
     assert (work.slot == -1).all()
     assert work.parent.shape == work.kappa.shape == (9,)  # all parents may be neighbors
-    np.testing.assert_allclose(sums.reciprocal[:, :12], 1 / (t.feature[C2, :12] + c.lam * np.arange(7)[:, None]))
     if kind == "I":
-        assert sums.prefix_count.shape[0] == 7
-        assert len(sums.weight) >= 14
+        assert len(sums.on) == len(sums.agreeing) == 6
+        for n in range(7):  # the rule for n neighbors gives 1 / (c2 + lam t) for t = 0..n
+            rule = slice(sums.begin[n], sums.begin[n] + summing.n_nodes(sums.begin, n))
+            for number in range(n + 1):
+                found = (sums.weight[rule] * sums.place[rule] ** number).sum(axis=0)
+                np.testing.assert_allclose(found[:12], 1 / (t.feature[C2, :12] + c.lam * number), rtol=1e-11)
     else:
         assert sums.likelihood.size == 2**c.max_summed
         assert sums.likelihood.shape == sums.products.shape[1:] == (sums.rows.shape[1], sums.columns.shape[1])

@@ -6,6 +6,7 @@ from scipy.special import expit
 from bayespatch.engine import votes
 from bayespatch.engine.cpu import importance as cpu_importance
 from bayespatch.engine.cpu import layout
+from bayespatch.engine.cpu import sums as summing
 from bayespatch.engine.streams import open_stream, uniform
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.engine.cases_at_hand import cases_at_hand, settings_of_w
@@ -53,12 +54,12 @@ def log_ratio(at_hand, new, sums, j, key):
     i, n, neighbors = at_hand.i, at_hand.n, at_hand.state.neighbors
     if c.kind == 1:
         ratios = np.empty(P)
-        sums.log_ratios_by_counts(
+        summing.log_ratios_by_nodes(
             c, t.x, t.x_parents, t.feature, at_hand.engine.importance, new, neighbors.parent[i],
-            sums.reciprocal, sums.factors, sums.polynomials, ratios, i, n,
+            sums.place, sums.weight, sums.begin, sums.on, sums.agreeing, sums.nodes, ratios, i, n,
         )  # fmt: skip
         return ratios[j]
-    return sums.log_ratio_by_settings(
+    return summing.log_ratio_by_settings(
         c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, at_hand.engine.importance, new, neighbors.parent[i],
         neighbors.bits[i], neighbors.kappa[i], sums.steps, sums.columns, sums.rows, sums.products, sums.likelihood,
         sums.rng, i, j, n, key,
@@ -70,12 +71,12 @@ def redraw(at_hand, sums, bits, j, key):
     i, n, neighbors = at_hand.i, at_hand.n, at_hand.state.neighbors
     if c.kind == 1:
         open_stream(sums.rng, key)
-        sums.redraw_by_counts(
+        summing.redraw_by_nodes(
             c, t.x, t.x_parents, t.feature, at_hand.engine.importance, neighbors.parent[i], bits,
-            sums.reciprocal, sums.prefix_count, sums.prefix_copied, sums.weight, sums.rng, i, j, n,
+            sums.by_feature, sums.begin, *sums.chosen, sums.rng, i, j, n,
         )  # fmt: skip
         return
-    sums.redraw_by_settings(
+    summing.redraw_by_settings(
         c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, at_hand.engine.importance, neighbors.parent[i], bits,
         neighbors.kappa[i], sums.steps, sums.columns, sums.rows, sums.products, sums.likelihood, sums.rng, i, j, n,
         key,

@@ -41,7 +41,7 @@ def test_two_opinions_that_differ_are_worth_a_sentence():
     points = [{"feature": "age", "points": -0.1}, {"feature": "pain", "points": 0.8}]
     why["opinions"] = {**both, "weight": 0.5, "disagreement": 0.3, "points": points, "base": None}
     assert "differ by 30 points" in words.opinions(why)
-    assert "pain (+0.8), age (-0.1)" in words.strongest_points(why)
+    assert "pain (+0.8), age in years (-0.1)" in words.strongest_points(why)
     why["opinions"] |= {"disagreement": 0.05, "points": None}
     assert "differ" not in words.opinions(why)
     assert words.strongest_points(why) is None

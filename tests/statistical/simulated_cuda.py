@@ -7,11 +7,21 @@ from bayespatch import model as bp
 from bayespatch.engine.cpu.summary import Tally
 from bayespatch.engine.cuda import CudaEngine
 from bayespatch.engine.cuda import engine as cuda_engine
+from bayespatch.engine.cuda import importance as cuda_importance
 from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.engine.cuda import update as cuda_update
 from bayespatch.model import KINDS, Hyperparameters, Model
+from tests.engine.contract import CHAINS, GIVEN
 from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
+
+
+@pytest.mark.parametrize("check", [*CHAINS, *GIVEN])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_contract_is_kept(kind, check, monkeypatch):
+    monkeypatch.setattr(cuda_layout, "GROUP", 1)
+    monkeypatch.setattr(cuda_importance, "BLOCK", 1)
+    check(CudaEngine, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)

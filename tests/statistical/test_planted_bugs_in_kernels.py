@@ -171,9 +171,11 @@ BUGS = {
         "log -= n_used * (betaln(", "log -= 0.0 * n_used * (betaln(", Check("small_shapes", "I")
     ),
     "Model I: one vote too many below the line": Bug(
-        "np.arange(capacity + 1)[:, None]", "np.arange(1, capacity + 2)[:, None]", Check("binary", "I")
+        "total[j] += weight[j] * (", "total[j] += weight[j] * place[j] * (", Check("binary", "I")
     ),
-    "Model I: the copied value is never found": Bug("copying = u >= here", "copying = True", Check("one_case", "I")),
+    "Model I: the copied value is never found": Bug(
+        "< a or s == source:", "< a:", "tests/engine/test_summing.py::test_w_is_redrawn_from_its_conditional"
+    ),
     "Model II: the sum over w forgets the label": Bug(
         "if c.kind == 2 and y[i] >= 0:",
         "if c.kind == 2 and y[i] < -1:",

@@ -32,8 +32,11 @@ def test_a_calibration_that_is_none_is_refused(stored):
 
 
 def test_a_calibration_is_read():
-    found = believe._calibration({"slope": 2.0, "base": [0.5, 0.5], "anchor": [0.6, 0.4]}, 2)
-    assert found == Calibration(2.0, (0.5, 0.5), (0.6, 0.4))
+    stored = {"slope": 2.0, "base": [0.5, 0.5], "anchor": [0.6, 0.4], "slope_error": 0.01, "inflation": 1.2}
+    assert believe._calibration(stored, 2) == Calibration(2.0, (0.5, 0.5), (0.6, 0.4), 0.01, 1.2)
+    for wrong in ({"slope_error": -0.1}, {"inflation": 0.9}, {"slope_error": float("nan")}, {"base": [1.5, -0.5]}):
+        with pytest.raises(ValueError, match="calibration"):
+            believe._calibration({**stored, **wrong}, 2)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ class CpuEngine(Engine):
         self.proposed = layout.blank_importance(self.tables)
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
         self.sums: list[layout.Sums] = []
+        self.summed_capacity = 0  # length of the lists for which there are sums
         self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # beside the caller's own thread
 
     @classmethod
@@ -129,8 +130,9 @@ class CpuEngine(Engine):
     def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
         """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
         capacity = state.neighbors.parent.shape[1]
-        if not self.sums or self.sums[0].reciprocal.shape[0] <= capacity:
+        if capacity > self.summed_capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
+            self.summed_capacity = capacity
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
         n_features = self.data.x.shape[1]
         used = summary.count_cases(state.neighbors, self.data.x_parents.shape[0])

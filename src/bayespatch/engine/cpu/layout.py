@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bayespatch.engine.base import Neighbors
 from bayespatch.engine.cpu.sums import size_of_table
+from bayespatch.engine.quadrature import HANDFUL, make_nodes
 from bayespatch.engine.votes import CASE_MISSING, N_CANDIDATES, PARENT_MISSING, Constants
 from bayespatch.model import KINDS, Data, Model
 
@@ -51,17 +52,19 @@ class Sums(NamedTuple):
     """Scratch memory of one thread for summing w out; C is the capacity of the neighbor lists."""
 
     rng: NDArray[np.uint64]  # (2,)
-    reciprocal: NDArray[np.float64]  # (C+1, F) 1 / (c2_j + lam t)
-    factors: NDArray[np.float64]  # (3, 2F) Model I: q~, 1 - q~ and q~ where it agrees, old and new
-    polynomials: NDArray[np.float64]  # (2, C+1, 2F) Model I: count and copied, by degree
-    prefix_count: NDArray[np.float64]  # (C+1, C+2) Model I: polynomials of the first entries, one feature
-    prefix_copied: NDArray[np.float64]  # (C+1, C+2)
+    place: NDArray[np.float64]  # (nodes, 2F) Model I: s of every rule (``quadrature.py``), of all features, twice
+    weight: NDArray[np.float64]  # (nodes, 2F) Model I: W
+    by_feature: NDArray[np.float64]  # (2, F, nodes) Model I: s and W, the nodes of a feature side by side
+    begin: NDArray[np.int64]  # (C+1,) Model I: where the rule for so many neighbors begins
+    on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, old and new
+    agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
+    nodes: NDArray[np.float64]  # (3, 2F) Model I: G and C of a node, and the sum over nodes
+    chosen: NDArray[np.float64]  # (3, 2 nodes + C) Model I: G and C of the nodes of a feature, and weights
     steps: NDArray[np.float64]  # (2, max_summed+2, F+1) Models II and III: what each entry adds to each factor
     columns: NDArray[np.float64]  # (2, L) the settings as a table of K x L = 2^max_summed
     rows: NDArray[np.float64]  # (2, K)
     products: NDArray[np.float64]  # (2, K, L)
     likelihood: NDArray[np.float64]  # (K, L)
-    weight: NDArray[np.float64]  # (2 (C+1),) Model I
 
 
 def constants_of(data: Data, model: Model) -> Constants:
@@ -174,21 +177,25 @@ def blank_work(c: Constants, t: Tables) -> Work:
 
 def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
     width = t.x.shape[1]
-    n_counts = capacity + 1 if c.kind == 1 else 1
     n_rows, n_columns = size_of_table(c.max_summed if c.kind != 1 else 0)
+    rules = make_nodes(t.feature[1], c.lam, capacity if c.kind == 1 else 0)
+    place, weight = (np.tile(each.reshape(-1, width), 2) for each in (rules.place, rules.weight))
+    rule = rules.rule.astype(np.int64)
     return Sums(
         rng=np.zeros(2, np.uint64),
-        reciprocal=1.0 / (t.feature[1] + c.lam * np.arange(capacity + 1)[:, None]),
-        factors=np.zeros((3, 2 * width)),
-        polynomials=np.zeros((2, n_counts, 2 * width)),
-        prefix_count=np.zeros((n_counts, n_counts + 1)),
-        prefix_copied=np.zeros((n_counts, n_counts + 1)),
+        place=place,
+        weight=weight,
+        by_feature=np.stack([place[:, :width].T, weight[:, :width].T]),
+        begin=HANDFUL * (rule * (rule + 1) // 2),
+        on=np.zeros((len(rule) - 1, 2 * width)),
+        agreeing=np.zeros((len(rule) - 1, 2 * width)),
+        nodes=np.zeros((3, 2 * width)),
+        chosen=np.zeros((3, 2 * len(place) + capacity)),
         steps=np.zeros((2, c.max_summed + 2, width + 1)),
         columns=np.zeros((2, n_columns)),
         rows=np.zeros((2, n_rows)),
         products=np.zeros((2, n_rows, n_columns)),
         likelihood=np.zeros((n_rows, n_columns)),
-        weight=np.zeros(2 * n_counts),
     )
 
 

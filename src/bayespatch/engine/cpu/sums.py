@@ -1,9 +1,10 @@
 """One feature of one case with its w summed out: p(x_ij | z_i, q~), and w_i:j drawn afresh.
 
-In Model I all neighbors vote with weight 1 and the sum over w_i:j runs over how many are on. In Models II and III they
-differ in weight, and the sum runs over the 2^n settings of at most `max_summed` neighbors, from a random place on where
-there are more; the others stay as they are and count through their prior. In Model II a w changes kappa, hence every
-feature and the label of the case.
+In Model I all neighbors vote with weight 1, and the sum over w_i:j is one over the nodes of ``quadrature.py``. In
+Models II and III they differ in weight, and the sum runs over the 2^n settings of at most `max_summed` neighbors, from
+a random place on where there are more; the others stay as they are and count through their prior. (On a GPU
+`max_summed` is smaller, so that the settings of a case fit into the registers of one thread.) In Model II a w changes
+kappa, hence every feature and the label of the case.
 
 `parent` (C,), `bits` (C, words) and `kappa` (C,) are the entries of one case, of which n are used.
 """
@@ -15,6 +16,7 @@ import math
 import numpy as np
 
 from bayespatch.engine.compiling import compiled, inlined, vectorised_inline
+from bayespatch.engine.quadrature import HANDFUL, with_entry
 from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import (
     C2,
@@ -25,7 +27,6 @@ from bayespatch.engine.votes import (
     ON,
     ONE,
     PARENT_MISSING,
-    VOTE_OFF,
     VOTE_ON,
     WINDOW,
     agrees,
@@ -39,108 +40,106 @@ from bayespatch.engine.votes import (
 COLUMN_BITS = 5  # the first of the summed entries: their settings stand side by side, for vector instructions
 
 
+@inlined
+def load_rows(x, x_parents, feature, importance, parent, on, agreeing, first, i, n):
+    """Model I: q~ of all features of the entries as votes, and the same where they agree, into columns first, ..."""
+    for s in range(n):
+        b = parent[s]
+        for j in range(x.shape[1]):
+            vote = importance[VOTE_ON, b, j]
+            on[s, first + j] = vote
+            agreeing[s, first + j] = vote if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+
+
+@vectorised_inline
+def add_node(c, on, agreeing, place, weight, base, copied, total, n):
+    """Model I: add W (c1 G + lam C) of one node to the sums of all columns, which lie side by side (`with_entry`)."""
+    for j in range(base.shape[0]):
+        base[j] = 1.0
+        copied[j] = 0.0
+    for s in range(n):
+        on_s, agreeing_s = on[s], agreeing[s]
+        for j in range(base.shape[0]):
+            f = 1.0 + on_s[j] * (place[j] - 1.0)
+            copied[j] = copied[j] * f + base[j] * agreeing_s[j]
+            base[j] *= f
+    for j in range(base.shape[0]):
+        total[j] += weight[j] * (c.c1 * base[j] + c.lam * place[j] * copied[j])
+
+
 @compiled
-def log_ratios_by_counts(c, x, x_parents, feature, old, new, parent, reciprocal, factors, polynomials, log_ratio, i, n):
+def log_ratios_by_nodes(
+    c, x, x_parents, feature, old, new, parent, place, weight, begin, on, agreeing, products, log_ratio, i, n
+):
     """Model I: log_ratio[j] = log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~), for all features at once.
 
-    A/T = (c1 + lam sum of agreeing w) / (c2 + lam sum of all w) is linear above the line and depends on the number t of
-    w that are on below it. So two polynomials in t are enough: ``count[t]``, the probability that t are on, and
-    ``copied[t]``, the same times the number of agreeing ones among them. Features lie side by side, the old q~ in
-    columns 0..F-1 and the new in F..2F-1, for vector instructions.
+    Features lie side by side, the old q~ in columns 0..F-1 and the new in F..2F-1, for vector instructions: a thread of
+    a GPU keeps its feature and needs no memory (``cuda/sums.py``).
     """
     width = x.shape[1]
-    on, off, on_agreeing = factors[0], factors[1], factors[2]
-    count, copied = polynomials[0], polynomials[1]
-    count[0] = 1.0
-    copied[0] = 0.0
-    for r in range(n):
-        b = parent[r]
-        for j in range(width):
-            same = abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j]
-            on[j] = old[VOTE_ON, b, j]
-            on[width + j] = new[VOTE_ON, b, j]
-            off[j] = old[VOTE_OFF, b, j]
-            off[width + j] = new[VOTE_OFF, b, j]
-            on_agreeing[j] = on[j] if same else 0.0
-            on_agreeing[width + j] = on[width + j] if same else 0.0
-        count[r + 1] = 0.0
-        copied[r + 1] = 0.0
-        for t in range(r + 1, 0, -1):
-            add_entry(count[t], count[t - 1], copied[t], copied[t - 1], on, off, on_agreeing)
-        for j in range(2 * width):
-            count[0, j] *= off[j]
-    on[:] = 0.0
-    for t in range(n + 1):
-        for j in range(width):
-            on[j] += reciprocal[t, j] * (c.c1 * count[t, j] + c.lam * copied[t, j])
-            on[width + j] += reciprocal[t, j] * (c.c1 * count[t, width + j] + c.lam * copied[t, width + j])
+    load_rows(x, x_parents, feature, old, parent, on, agreeing, 0, i, n)
+    load_rows(x, x_parents, feature, new, parent, on, agreeing, width, i, n)
+    products[2] = 0.0
+    for node in range(begin[n], begin[n] + n_nodes(begin, n)):
+        add_node(c, on, agreeing, place[node], weight[node], products[0], products[1], products[2], n)
     for j in range(log_ratio.shape[0]):
-        log_ratio[j] = 0.0 if x[i, j] == CASE_MISSING else math.log(on[width + j] / on[j])
+        log_ratio[j] = 0.0 if x[i, j] == CASE_MISSING else math.log(products[2, width + j] / products[2, j])
+
+
+@compiled
+def redraw_by_nodes(
+    c, x, x_parents, feature, importance, parent, bits, by_feature, begin, base, copied, chosen, rng, i, j, n
+):
+    """Model I: w_i:j given z and q~. Choose the node, whether x_ij comes from the base rate or was copied from an
+    agreeing neighbor, and from which; the w are independent given these, and the copied one is on.
+    """
+    s_node, source = 1.0, -1
+    if x[i, j] != CASE_MISSING:
+        first, size = begin[n], n_nodes(begin, n)
+        place, weight = by_feature[0, j, first : first + size], by_feature[1, j, first : first + size]
+        weigh_nodes(x, x_parents, feature, importance, parent, place, base, copied, i, j, n)
+        total = 0.0
+        for r in range(size):
+            chosen[2 * r] = weight[r] * c.c1 * base[r]
+            chosen[2 * r + 1] = weight[r] * c.lam * place[r] * copied[r]
+            total += chosen[2 * r] + chosen[2 * r + 1]
+        drawn = pick(chosen, 2 * size, uniform(rng) * total)
+        s_node = place[drawn // 2]
+        if drawn % 2 == 1:
+            total = 0.0
+            for s in range(n):
+                a = importance[VOTE_ON, parent[s], j] if agrees(x, x_parents, feature, i, parent[s], j) else 0.0
+                chosen[s] = a / (1.0 + a * (s_node - 1.0))
+                total += chosen[s]
+            source = pick(chosen, n, uniform(rng) * total)
+    for s in range(n):
+        b = parent[s]
+        a = importance[ON, b, j] * (1.0 if x_parents[b, j] == PARENT_MISSING else s_node)
+        switch_off(bits, s, j)
+        if uniform(rng) * (importance[OFF, b, j] + a) < a or s == source:
+            switch_on(bits, s, j)
 
 
 @inlined
-def add_entry(count, count_below, copied, copied_below, on, off, on_agreeing):
-    """One more neighbor: both polynomials at degree t from those at t and t-1."""
-    for j in range(on.shape[0]):
-        copied[j] = copied[j] * off[j] + copied_below[j] * on[j] + count_below[j] * on_agreeing[j]
-        count[j] = count[j] * off[j] + count_below[j] * on[j]
+def weigh_nodes(x, x_parents, feature, importance, parent, place, base, copied, i, j, n):
+    """G and C/s of all nodes of one feature, side by side (`with_entry`)."""
+    for r in range(place.shape[0]):
+        base[r] = 1.0
+        copied[r] = 0.0
+    for s in range(n):
+        on = importance[VOTE_ON, parent[s], j]
+        agreeing = on if agrees(x, x_parents, feature, i, parent[s], j) else 0.0
+        for r in range(place.shape[0]):
+            base[r], copied[r] = with_entry(base[r], copied[r], place[r] - 1.0, on, agreeing)
 
 
-@compiled
-def redraw_by_counts(
-    c, x, x_parents, feature, importance, parent, bits, reciprocal, prefix_count, prefix_copied, weight, rng, i, j, n
-):
-    """Model I: w_i:j given z and q~. `prefix_*[r, t]` are the polynomials of the first r entries.
-
-    Choose t and whether x_ij comes from the base rate or was copied from an agreeing neighbor, then walk back over the
-    entries; the copied one is on.
-    """
-    counted = x[i, j] != CASE_MISSING
-    prefix_count[0, 0] = 1.0
-    prefix_copied[0, 0] = 0.0
-    for r in range(n):
-        b = parent[r]
-        on = importance[VOTE_ON, b, j]
-        off = importance[VOTE_OFF, b, j]
-        on_agreeing = on if agrees(x, x_parents, feature, i, b, j) else 0.0
-        prefix_count[r, r + 1] = 0.0
-        prefix_copied[r, r + 1] = 0.0
-        prefix_count[r + 1, 0] = prefix_count[r, 0] * off
-        prefix_copied[r + 1, 0] = 0.0
-        for t in range(1, r + 2):
-            prefix_count[r + 1, t] = prefix_count[r, t] * off + prefix_count[r, t - 1] * on
-            prefix_copied[r + 1, t] = prefix_copied[r, t] * off + prefix_copied[r, t - 1] * on
-            prefix_copied[r + 1, t] += prefix_count[r, t - 1] * on_agreeing
-    total = 0.0
-    for t in range(n + 1):
-        factor = reciprocal[t, j] if counted else 1.0
-        weight[2 * t] = factor * prefix_count[n, t] * (c.c1 if counted else 1.0)
-        weight[2 * t + 1] = factor * prefix_copied[n, t] * (c.lam if counted else 0.0)
-        total += weight[2 * t] + weight[2 * t + 1]
-    drawn = pick(weight, 2 * (n + 1), uniform(rng) * total)
-    t = drawn // 2
-    copying = drawn % 2 == 1
-    for r in range(n - 1, -1, -1):
-        b = parent[r]
-        switch_off(bits, r, j)
-        if x_parents[b, j] == PARENT_MISSING:
-            if uniform(rng) < importance[ON, b, j]:
-                switch_on(bits, r, j)
-            continue
-        if t == 0:
-            continue
-        on = importance[ON, b, j]
-        if not copying:
-            if uniform(rng) * prefix_count[r + 1, t] < on * prefix_count[r, t - 1]:
-                switch_on(bits, r, j)
-                t -= 1
-            continue
-        u = uniform(rng) * prefix_copied[r + 1, t]
-        here = prefix_count[r, t - 1] * on if agrees(x, x_parents, feature, i, b, j) else 0.0
-        if u < here + prefix_copied[r, t - 1] * on:
-            switch_on(bits, r, j)
-            t -= 1
-            copying = u >= here
+@inlined
+def n_nodes(begin, n):
+    """Of the rule for n neighbors: rule k begins at HANDFUL k (k + 1) / 2, and has HANDFUL (k + 1) nodes."""
+    k = 0
+    while HANDFUL * (k * (k + 1) // 2) < begin[n]:
+        k += 1
+    return HANDFUL * (k + 1)
 
 
 @compiled
@@ -364,16 +363,17 @@ def compare_importance(c, tables, old, new, neighbors, sums, key, log_ratio, fea
     """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, factors, polynomials, _, _, steps, columns, rows, products, likelihood, _ = sums
+    rng, place, weight, _, begin, on, agreeing, nodes, _, steps, columns, rows, products, likelihood = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
             log_ratio[i] = 0.0
             continue
         if c.kind == 1:
-            log_ratios_by_counts(
-                c, x, x_parents, feature, old, new, parent[i], reciprocal, factors, polynomials, log_ratio[i], i, n
-            )
+            log_ratios_by_nodes(
+                c, x, x_parents, feature, old, new, parent[i], place, weight, begin, on, agreeing, nodes,
+                log_ratio[i], i, n,
+            )  # fmt: skip
             continue
         for r in range(log_ratio.shape[1]):
             j = feature_0 + r
@@ -388,7 +388,7 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
     """w_i:j of the given features afresh, for cases first..last-1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, reciprocal, _, _, prefix_count, prefix_copied, steps, columns, rows, products, likelihood, weight = sums
+    rng, _, _, by_feature, begin, _, _, _, chosen, steps, columns, rows, products, likelihood = sums
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -397,9 +397,9 @@ def redraw_features(c, tables, importance, neighbors, sums, key, features, first
             case_key = key_of(key_of(key, j), i)
             if c.kind == 1:
                 open_stream(rng, case_key)
-                redraw_by_counts(
-                    c, x, x_parents, feature, importance, parent[i], bits[i],
-                    reciprocal, prefix_count, prefix_copied, weight, rng, i, j, n,
+                redraw_by_nodes(
+                    c, x, x_parents, feature, importance, parent[i], bits[i], by_feature, begin, chosen[0], chosen[1],
+                    chosen[2], rng, i, j, n,
                 )  # fmt: skip
             else:
                 redraw_by_settings(
