@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-statistical test-casebase test-browser test-hostile test-lowest lint format bench study docs package-check clean
+.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lint format bench study docs package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,9 +23,13 @@ $(STAMP): pyproject.toml
 demo: venv ## Fit the bundled heart data, show one patient's patchwork, write a page about the patient and the model
 	$(BIN)/bayespatch demo --out build/demo --force
 
+serve: venv ## Serve the consulting page with the bundled heart data on http://127.0.0.1:8000
+	$(BIN)/bayespatch serve
+
 JOBS ?= 2
 test: venv ## Run the tests, but for the slow statistical ones (JOBS: in so many processes)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests --ignore=tests/statistical --ignore=tests/browser
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
+	@command -v "$${CHROMIUM:-chromium}" > /dev/null || echo "Left out: tests/browser, as there is no Chromium here (make test-browser)"
 
 STATISTICAL ?= tests/statistical
 test-statistical: venv ## Run the slow truth checks: exactness, Geweke, calibration, planted bugs (STATISTICAL: some of them)
@@ -42,12 +46,17 @@ test-browser: venv ## Look at the pages in Chromium (AXE: path of axe.min.js; CH
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	$(BIN)/python -m pytest -rs tests/browser
 
+EXAMPLES ?= 1000
+test-contract: venv ## Hold the REST interface against its OpenAPI description (EXAMPLES: generated requests a route)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[contract]'
+	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/contract
+
 test-lowest: ## Run the tests with the oldest versions of everything that pyproject.toml allows (Python 3.11)
 	$(PYTHON) -m venv --clear build/lowest
 	$(PYTHON) tests/packaging/lowest.py > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check \
 	    --constraint build/lowest/constraints.txt '.[test]'
-	build/lowest/bin/python -m pytest tests --ignore=tests/statistical --ignore=tests/browser
+	build/lowest/bin/python -m pytest tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
 
 lint: venv ## Check style (ruff) and types (mypy)
 	$(BIN)/ruff check .

@@ -14,7 +14,8 @@ from bayespatch import PatchworkClassifier, PatchworkRegressor
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 RUN = ["README.md", "docs/guide.md", "docs/explanations.md"]  # from their first line on
-SHOWN = ["docs/casebase.md"]  # needs the tables of a clinic; docs/make_casebase.py writes its walk-through from a run
+# These need the tables of a clinic, or a server; tests/web does what docs/serve.md shows.
+SHOWN = ["docs/casebase.md", "docs/serve.md"]
 CONTINUE = ["docs/chains.md", "docs/privacy.md"]  # with a fitted clf at hand
 SHORT = {"chains": 2, "draws": 8, "warmup": 8}
 

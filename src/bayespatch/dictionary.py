@@ -33,7 +33,7 @@ Value = str | bool | int | float | None
 KINDS: tuple[Kind, ...] = ("number", "text", "boolean", "any")
 MOST_TEXT = 10_000  # characters; a longer text is a document and not a value
 _LARGEST = 1e25  # the largest number that can be coded
-_PARTS = ("label", "kind", "unit", "levels", "usual", "possible", "identifier", "sensitive")
+_PARTS = ("label", "kind", "unit", "levels", "usual", "possible", "coarse", "identifier", "sensitive")
 _YES, _NO = ("yes", "true", "1", "x"), ("", "no", "false", "0")
 
 
@@ -58,6 +58,8 @@ class Entry:
         A number outside of it is accepted with a warning.
     possible : pair of numbers, or None
         A number outside of it is refused.
+    coarse : float or None
+        Numbers are shown to people who need not see them exactly as ranges of this width.
     identifier : bool
         Whether it names the patient: it is then no feature.
     sensitive : bool
@@ -71,6 +73,7 @@ class Entry:
     levels: tuple[tuple[Value, str], ...] = ()
     usual: tuple[float, float] | None = None
     possible: tuple[float, float] | None = None
+    coarse: float | None = None
     identifier: bool = False
     sensitive: bool = False
 
@@ -131,6 +134,41 @@ class Entry:
             f"{_number_text(low)} to {_number_text(high)}"
         )
 
+    def text(self, value: Value) -> str:
+        """A value as a person reads it.
+
+        Examples
+        --------
+        >>> Entry("age", "number", unit="years").text(61), Entry("smokes", "boolean").text(True)
+        ('61 years', 'yes')
+        """
+        if value is None:
+            return "not known"
+        if self.levels:
+            return self.labels[value]
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, str):
+            return value
+        return f"{_number_text(value)} {self.unit}".rstrip()
+
+    def coarse_text(self, value: Value) -> str:
+        """A value as someone reads it who need not know it exactly.
+
+        Examples
+        --------
+        >>> Entry("age", "number", coarse=10.0).coarse_text(61)
+        '60 to 70'
+        >>> Entry("town", "text", sensitive=True).coarse_text("Ulm")
+        'withheld'
+        """
+        if self.sensitive:
+            return "withheld"
+        if self.coarse is None or value is None or isinstance(value, bool | str):
+            return self.text(value)
+        low = math.floor(value / self.coarse) * self.coarse
+        return f"{_number_text(low)} to {_number_text(low + self.coarse)} {self.unit}".rstrip()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         return {
@@ -140,6 +178,7 @@ class Entry:
             "levels": [list(level) for level in self.levels],
             "usual": None if self.usual is None else list(self.usual),
             "possible": None if self.possible is None else list(self.possible),
+            "coarse": self.coarse,
             "identifier": self.identifier,
             "sensitive": self.sensitive,
         }
@@ -462,6 +501,8 @@ def _complaints(entry: Entry) -> list[str]:
             said.append(f"only a number has a range, and the kind is {entry.kind}; leave {name} out")
         if span is not None and not span[0] <= span[1]:
             said.append(f"{name} is not a range from low to high; correct it")
+    if entry.coarse is not None and (entry.kind not in ("number", "any") or entry.levels or not entry.coarse > 0):
+        said.append("coarse is the width of the ranges in which a number is shown; pass one above 0, or leave it out")
     return said
 
 
@@ -487,6 +528,7 @@ def _entry(name: str, said: Any) -> Entry:
         label=_text(name, "label", said.get("label")),
         unit=_text(name, "unit", said.get("unit")),
         levels=levels,
+        coarse=_width(name, said.get("coarse")),
         identifier=_flag(name, "identifier", said.get("identifier")),
         sensitive=_flag(name, "sensitive", said.get("sensitive")),
         **spans,
@@ -517,6 +559,18 @@ def _span(name: str, part: str, said: Any) -> tuple[float, float] | None:
     except (TypeError, ValueError):
         pass
     raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(said)} is no range; pass [low, high]")
+
+
+def _width(name: str, said: Any) -> float | None:
+    if said is None or said == "":
+        return None
+    try:
+        width = float(said)
+    except (TypeError, ValueError):
+        width = math.nan
+    if not math.isfinite(width):
+        raise DictionaryError(f"data dictionary, column {name!r}: coarse {_shown(said)} is no width; pass a number")
+    return width
 
 
 def _text(name: str, part: str, said: Any) -> str:

@@ -31,6 +31,7 @@ def pages(tmp_path_factory):
         "precedents": {one: 0.61, other: 0.39},
         "additive": {one: 0.27, other: 0.73},
         "weight": 0.4,
+        "base": {one: 0.54, other: 0.46},
         "disagreement": 0.34,
         "points": [{"feature": f["name"], "points": k - 1.5} for k, f in enumerate(both["features"])],
     }

@@ -60,6 +60,7 @@ def test_one_patient_from_a_terminal(clinic, tmp_path):
     assert "forget" in call("casebase", "log", base).stdout
     assert "active" in call("casebase", "models", base).stdout
     assert "no version before 1" in complaint("casebase", "roll-back", base)
+    assert "/join/" in call("casebase", "invite", base, "Sam", "--role", "steward").stdout
 
 
 def test_backup_verify_restore_and_a_log_that_was_changed(clinic, tmp_path):

@@ -34,7 +34,7 @@ def hostile(tmp_path_factory):
             for k in range(24)]  # fmt: skip
     lines = [["+id", age, pain, "outcome"], *rows]
     (folder / "t.csv").write_text("\n".join(",".join(map(str, line)) for line in lines) + "\n", encoding="utf-8")
-    words = ["--target", "outcome", "--id", "+id", *SHORT, "--out", folder / "m.bpatch"]
+    words = ["--target", "outcome", "--id", "+id", "--keep", age, *SHORT, "--out", folder / "m.bpatch"]
     result = call("fit", folder / "t.csv", *words)
     assert result.exit_code == 0, result.stderr
     assert not ACTS.search(result.stdout + result.stderr)

@@ -28,6 +28,8 @@ SHIPPED = (
     "report/templates/style.css",
     "casebase/migrations/env.py",
     "casebase/migrations/versions/v0001_case_base.py",
+    "web/templates/consult.html",
+    "web/static/web.js",
 )
 IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_house.py", "examples/heart.py")
 
@@ -88,9 +90,17 @@ EXTRAS = {
         "    assert base.consult({'age': 58, 'pain': 'rest'}, by='someone').predicted == 'sick'",
         ("matplotlib", "typer", "pyarrow"),
     ),
+    "web": (
+        "from bayespatch.web import Settings, create_app\n"
+        "with bayespatch.CaseBase.demo() as base:\n"
+        "    app = create_app(Settings(str(base._database.path), sign_in=False))\n"
+        "    assert app.state.service.health()['status'] == 'ok'\n"
+        "    app.state.service.close()",
+        ("matplotlib", "typer", "pyarrow"),
+    ),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
 }
-NOT_TRIED = ("cuda", "test", "docs", "dev")  # for a GPU, and for developers
+NOT_TRIED = ("cuda", "test", "browser", "contract", "docs", "dev")  # for a GPU, and for developers
 CORE_IS_WITHOUT = ("pandas", "matplotlib", "typer", "rich", "arviz_base")
 
 

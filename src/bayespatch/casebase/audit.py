@@ -23,7 +23,8 @@ from bayespatch.casebase.tables import audit, chain
 
 ACTIONS = (
     *("define", "import", "add", "consult", "decide", "outcome", "retain", "refit", "promote", "roll back", "forget"),
-    *("erase", "read", "search", "drift", "backup", "restore", "export"),
+    *("erase", "read", "search", "ask", "drift", "backup", "restore", "export"),
+    *("invite", "accept", "role", "disable", "enable", "sign in", "sign out", "refuse", "token", "revoke"),
 )
 
 
@@ -156,13 +157,22 @@ def verify(connection: Connection, expected: str | None = None) -> Verification:
 
 
 def entries(
-    connection: Connection, *, case_id: int | None, by: str | None, action: str | None, after: int, limit: int
+    connection: Connection,
+    *,
+    case_id: int | None,
+    by: str | None,
+    action: str | None,
+    after: int,
+    before: int | None,
+    limit: int,
 ) -> Iterator[Entry]:
     """Rows of the log, the newest first, or from row `after` on, the oldest first."""
     wanted = select(audit)
     for column, value in ((audit.c.case_id, case_id), (audit.c.by, by), (audit.c.action, action)):
         if value is not None:
             wanted = wanted.where(column == value)
+    if before is not None:
+        wanted = wanted.where(audit.c.number < before)
     if after:
         wanted = wanted.where(audit.c.number > after).order_by(audit.c.number)
     else:

@@ -78,7 +78,7 @@ def _copy_out(database: Database, target: Path) -> None:
     copy = Database(str(target))
     try:
         copy.open()
-        with database.reading() as old, copy.copying() as new:
+        with database.reading() as old, copy.unaudited() as new:
             new.execute(delete(chain))
             _copy(old, new)
             new.execute(delete(settings).where(settings.c.key == "erase"))

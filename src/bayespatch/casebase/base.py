@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,19 +13,21 @@ from typing import Any
 
 from bayespatch.casebase import backup as backups
 from bayespatch.casebase import cases as case_rows
-from bayespatch.casebase import consultations, export, models
+from bayespatch.casebase import consultations, export, models, repeats
 from bayespatch.casebase import drift as drifts
 from bayespatch.casebase import forget as forgetting
 from bayespatch.casebase import refit as refitting
 from bayespatch.casebase.audit import Entry, Verification, check_by, entries, verify
 from bayespatch.casebase.cases import Case, Condition, Definition, Page
-from bayespatch.casebase.consultations import Consultation, Decision
+from bayespatch.casebase.consultations import Consultation, Decision, Worklist
 from bayespatch.casebase.database import TIMEOUT, Database
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.errors import CaseBaseError, NotFoundError, UnavailableError
 from bayespatch.casebase.forget import Forgotten
 from bayespatch.casebase.models import Model
+from bayespatch.casebase.people import People
 from bayespatch.casebase.refit import Refit
 from bayespatch.dictionary import Dictionary, Value
+from bayespatch.estimator.explaining import ERROR
 from bayespatch.source import read
 
 SYSTEM = "bayespatch"  # who does what no person has asked for
@@ -47,6 +50,8 @@ class CaseBase:
         What the features are; None until cases were imported or defined.
     target : str or None
         The column that is predicted.
+    people : People
+        Who may do what, where a program serves the base to several people.
 
     Examples
     --------
@@ -64,6 +69,8 @@ class CaseBase:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._model: tuple[str, Any] | None = None  # SHA-256 and the model itself
+        self._loading = threading.Lock()
+        self.people = People(database)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     # Opening and closing
@@ -433,6 +440,9 @@ class CaseBase:
         external_id: str | None = None,
         top: int = 4,
         level: float = 0.9,
+        error: float = ERROR,
+        reliance: bool = True,
+        key: str | None = None,
     ) -> Consultation:
         """Ask the active model about a case, and keep what it showed.
 
@@ -446,8 +456,10 @@ class CaseBase:
             An open case that comes again; its values become these. Without it, a new case is made.
         external_id : str, optional
             What others call the case; an open case of this name comes again.
-        top, level
+        top, level, error, reliance
             As in `PatchworkClassifier.explain`.
+        key : str, optional
+            Under which the same question is asked once: repeated by the same person, it returns what was kept.
 
         Returns
         -------
@@ -468,19 +480,182 @@ class CaseBase:
             with self._database.reading() as connection:
                 known = case_rows.defined(connection)
                 plain = known.features.check_row(values)
+                once = None if key is None else repeats.Once("consult", key, by, [plain, case, external_id])
+                if once is not None and (earlier := repeats.earlier(connection, once)) is not None:
+                    return consultations.find(connection, earlier)
                 consultations.visited(connection, case, external_id)
                 model, clf = self._active(connection)
-            shown = consultations.explain(clf, plain, known, top, level)
+            shown = consultations.explain(clf, plain, known, top=top, level=level, error=error, reliance=reliance)
             try:
                 with self._database.writing(by) as transaction:
+                    if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+                        transaction.record("read", consultations.find(transaction.connection, earlier).case_id)
+                        return consultations.find(transaction.connection, earlier)
                     now = models.active(transaction.connection)
                     if now is None or now.sha256 != model.sha256:
                         raise _ModelChanged
                     number = consultations.visited(transaction.connection, case, external_id)
-                    return consultations.store(transaction, number, external_id, plain, shown, model.version)
+                    seen = consultations.store(transaction, number, external_id, plain, shown, model.version)
+                    if once is not None:
+                        repeats.keep(transaction, once, seen.id)
+                    return seen
             except _ModelChanged:
                 continue
-        raise CaseBaseError("the active model changes faster than it can be asked; try again")
+        raise UnavailableError("the active model changes faster than it can be asked; try again")
+
+    def ask(
+        self,
+        values: Mapping[str, Any],
+        *,
+        by: str,
+        top: int = 4,
+        level: float = 0.9,
+        error: float = ERROR,
+        reliance: bool = True,
+    ) -> tuple[int, dict[str, Any]]:
+        """Ask the active model without keeping anything but an audit row: who was shown which past cases.
+
+        Parameters
+        ----------
+        values, by, top, level, error, reliance
+            As in `consult`.
+
+        Returns
+        -------
+        version : int
+            Of the model.
+        explanation : dict
+            `Explanation.to_dict()`.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     version, why = base.ask({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     version, why["prediction"]["class"], base.search(state="open", by="Dr. Roe").total
+        (1, 'sick', 0)
+        """
+        check_by(by)
+        for _ in range(_TRIES):
+            with self._database.reading() as connection:
+                known = case_rows.defined(connection)
+                plain = known.features.check_row(values)
+                model, clf = self._active(connection)
+            shown = consultations.explain(clf, plain, known, top=top, level=level, error=error, reliance=reliance)
+            with self._database.writing(by) as transaction:
+                now = models.active(transaction.connection)
+                changed = now is None or now.sha256 != model.sha256
+                transaction.record("ask", version=model.version, shown=[] if changed else _named(shown))
+            if not changed:
+                return model.version, shown
+        raise UnavailableError("the active model changes faster than it can be asked; try again")
+
+    def record_ask(self, answer: tuple[int, dict[str, Any]], *, by: str) -> None:
+        """Note that what `ask` has returned was shown once more.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.record_ask(base.ask({"age": 58, "pain": "rest"}, by="Dr. Roe"), by="Dr. Roe")
+        ...     [entry.details.get("again") for entry in base.audit(action="ask")]
+        [True, None]
+        """
+        version, shown = answer
+        with self._database.writing(by) as transaction:
+            transaction.record("ask", version=version, shown=_named(shown), again=True)
+
+    def explain_past(self, case: int, *, by: str, error: float = ERROR) -> dict[str, Any] | None:
+        """What the active model says of one of its past cases by all others, as if it were new.
+
+        Returns
+        -------
+        dict or None
+            `Explanation.to_dict()`; None where the model has not learned from this case.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.explain_past(3, by="Dr. Roe")["prediction"]["class"]
+        'well'
+        """
+        with self._database.reading() as connection:
+            row = case_rows.find_live(connection, case)
+            known = case_rows.defined(connection)
+            model, clf = self._active(connection)
+        if str(case) not in clf.ids_ or not clf.may_be_shown(clf.ids_.index(str(case))):
+            return None
+        shown: dict[str, Any] = clf.explain_past(clf.ids_.index(str(case)), known=False, error=error).to_dict()
+        unusual = known.features.warnings(row.values)
+        shown["case"]["warnings"] += unusual
+        shown["case"]["warning_kinds"] += ["dictionary"] * len(unusual)
+        with self._database.writing(by) as transaction:
+            now = models.active(transaction.connection)
+            if now is None or now.sha256 != model.sha256:
+                raise UnavailableError("the model was changed meanwhile; try again")
+            transaction.record("read", row.id, shown=_named(shown))
+        return shown
+
+    def worklist(self, *, by: str, waiting_for: str | None = None, offset: int = 0, limit: int = 50) -> Worklist:
+        """The last consultation of each open case, the newest first, with what was decided.
+
+        Parameters
+        ----------
+        by : str
+            Who looks.
+        waiting_for : {"decision", "outcome", "retention"}, optional
+            Only those.
+        offset, limit : int
+            Which page.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     _ = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     [item.waiting_for for item in base.worklist(by="Dr. Roe").items]
+        ['decision']
+        """
+        with self._database.writing(by) as transaction:
+            found = consultations.worklist(transaction.connection, waiting_for, offset, limit)
+            transaction.record("search", worklist=waiting_for or "all", shown=[item.case_id for item in found.items])
+        return found
+
+    def consultation(self, consultation: int, *, by: str) -> tuple[Consultation, Decision | None, Case]:
+        """A consultation by its number, as it was shown, with what was decided, and its case.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     base.consultation(seen.id, by="Dr. Roe")[0] == seen
+        True
+        """
+        with self._database.writing(by) as transaction:
+            found = consultations.find(transaction.connection, consultation)
+            decision = consultations.decision_of(transaction.connection, found.id)
+            case = case_rows.as_case(case_rows.find(transaction.connection, found.case_id))
+            transaction.record("read", found.case_id, consultation=found.id)
+        return found, decision, case
+
+    def neighbor_of(self, case: int, *, by: str, most: int = 10) -> list[tuple[int, float]]:
+        """The past cases that have a past case as a neighbor in the active model, and with which probability.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     found = base.neighbor_of(3, by="Dr. Roe", most=2)
+        ...     len(found), found[0][1] >= found[1][1]
+        (2, True)
+        """
+        with self._database.writing(by) as transaction:
+            _, clf = self._active(transaction.connection)
+            found = models.neighbor_of(clf, case, most)
+            transaction.record("read", case, shown=[one for one, _ in found])
+        return found
 
     def model(self) -> Any:
         """The active model itself, a fitted `PatchworkClassifier`.
@@ -499,15 +674,18 @@ class CaseBase:
         """The active version, read once."""
         model = models.active(connection)
         if model is None or model.sha256 is None:
-            raise CaseBaseError("there is no active model; refit on the past cases, and promote what comes out")
-        if self._model is None or self._model[0] != model.sha256:
-            clf = models.read_model(connection, model.version, model.sha256, self._database.folder)
-            self._model = model.sha256, clf
-        return model, self._model[1]
+            raise UnavailableError("there is no active model; refit on the past cases, and promote what comes out")
+        with self._loading:  # one model for all threads
+            if self._model is None or self._model[0] != model.sha256:
+                clf = models.read_model(connection, model.version, model.sha256, self._database.folder)
+                self._model = model.sha256, clf
+            return model, self._model[1]
 
     # Revise: the person decides
 
-    def decide(self, consultation: int, decided: Any, *, by: str, reason: str = "", code: str = "") -> Decision:
+    def decide(
+        self, consultation: int, decided: Any, *, by: str, reason: str = "", code: str = "", key: str | None = None
+    ) -> Decision:
         """Write down what was decided after a consultation; to override the model needs a reason or a code.
 
         Examples
@@ -518,12 +696,22 @@ class CaseBase:
         ...     base.decide(seen.id, "well", by="Dr. Roe", reason="the pain is from a broken rib").agrees
         False
         """
+        once = None if key is None else repeats.Once("decide", key, by, [consultation, decided, reason, code])
         with self._database.writing(by) as transaction:
-            return consultations.decide(transaction, consultation, decided, reason, code)
+            if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+                decision = consultations.decision_of(transaction.connection, earlier)
+                if decision is None:
+                    raise NotFoundError(f"consultation {earlier} is not there any more")
+                transaction.record("read", consultations.find(transaction.connection, earlier).case_id)
+                return decision
+            decision = consultations.decide(transaction, consultation, decided, reason, code)
+            if once is not None:
+                repeats.keep(transaction, once, consultation)
+            return decision
 
     # Retain: the outcome is known
 
-    def outcome(self, case: int | str, outcome: Any, *, by: str) -> Case:
+    def outcome(self, case: int | str, outcome: Any, *, by: str, key: str | None = None) -> Case:
         """Write down what became of a case; a second outcome is refused.
 
         Examples
@@ -534,8 +722,15 @@ class CaseBase:
         ...     base.outcome(seen.case_id, "sick", by="registry").state
         'open'
         """
+        once = None if key is None else repeats.Once("outcome", key, by, [case, outcome])
         with self._database.writing(by) as transaction:
-            return case_rows.record_outcome(transaction, case, outcome)
+            if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+                transaction.record("read", earlier)
+                return case_rows.as_case(case_rows.find(transaction.connection, earlier))
+            found = case_rows.record_outcome(transaction, case, outcome)
+            if once is not None:
+                repeats.keep(transaction, once, found.id)
+            return found
 
     def retain(self, which: Iterable[int | str] | None = None, *, by: str) -> list[int]:
         """Make open cases past ones, which the next refit learns from: those named, or all whose outcome is known.
@@ -613,7 +808,7 @@ class CaseBase:
         ...     base.promote(1, by="steward")
         Traceback (most recent call last):
         ...
-        bayespatch.casebase.errors.CaseBaseError: model version 1 is the active one already
+        bayespatch.casebase.errors.ConflictError: model version 1 is the active one already
         """
         with self._database.writing(by) as transaction:
             return models.promote(transaction, version)
@@ -628,7 +823,7 @@ class CaseBase:
         ...     base.roll_back(by="steward")
         Traceback (most recent call last):
         ...
-        bayespatch.casebase.errors.CaseBaseError: no version before 1 was ever active; promote one by its number
+        bayespatch.casebase.errors.ConflictError: no version before 1 was ever active; promote one by its number
         """
         with self._database.writing(by) as transaction:
             return models.roll_back(transaction)
@@ -686,9 +881,12 @@ class CaseBase:
         by: str | None = None,
         action: str | None = None,
         after: int = 0,
+        before: int | None = None,
         limit: int = 100,
     ) -> list[Entry]:
         """The log: the newest rows first, or the oldest first from the row `after` on; of a case, a person, an action.
+
+        `before` is the number of a row: only those before it.
 
         Examples
         --------
@@ -698,7 +896,9 @@ class CaseBase:
         ['promote', 'refit', 'add', 'define']
         """
         with self._database.reading() as connection:
-            return list(entries(connection, case_id=case, by=by, action=action, after=after, limit=limit))
+            return list(
+                entries(connection, case_id=case, by=by, action=action, after=after, before=before, limit=limit)
+            )
 
     def verify_audit(self, head: str | None = None) -> Verification:
         """Hold the log and the models against their hashes; `head` is an end of the log that was noted earlier.
@@ -787,6 +987,12 @@ class CaseBase:
             said = name.partition("://")[0] if "://" in name else os.path.basename(name)
             transaction.record("export", to=said, cases=n, state=state, sensitive=sensitive)
         return n
+
+
+def _named(shown: Mapping[str, Any]) -> list[int]:
+    """The past cases whose values stand in an explanation."""
+    parts = [*shown["exemplars"], *shown["neighbors"], *shown["contradicting"]]
+    return sorted({int(part["id"]) for part in parts})
 
 
 def _dictionary(given: Dictionary | Mapping[str, Any] | str | os.PathLike[str]) -> Dictionary:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, inspect, literal_column, select, text, update
 
 from bayespatch.casebase.audit import Transaction
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError, UnavailableError
 from bayespatch.casebase.tables import cases, models, settings
 from bayespatch.dictionary import Dictionary, Entry, Value
 
@@ -101,7 +101,7 @@ def defined(connection: Connection) -> Definition:
     """What the cases of a base are; an error where nobody has said so yet."""
     found = definition(connection)
     if found is None:
-        raise CaseBaseError(
+        raise UnavailableError(
             "the case base does not know its columns yet; import past cases, or define them with a data dictionary"
         )
     return found
@@ -239,7 +239,7 @@ def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> N
         query = select(cases.c.external_id, cases.c.id).where(cases.c.external_id.in_(part)).limit(1)
         taken = connection.execute(query).first()
         if taken is not None:
-            raise CaseBaseError(
+            raise ConflictError(
                 f"external id {taken.external_id!r} is case {taken.id} already; leave it out, or give it another id"
             )
 
@@ -253,10 +253,10 @@ def find(connection: Connection, case: int | str) -> Any:
         raise CaseBaseError(f"case={case!r} is neither the number of a case nor its external id; pass one of them")
     condition = cases.c.id == case if isinstance(case, int) else cases.c.external_id == case
     if isinstance(case, int) and abs(case) >= 2**63:
-        raise CaseBaseError(f"there is no case {case}; search for it")
+        raise NotFoundError(f"there is no case {case}; search for it")
     row = connection.execute(select(cases).where(condition)).first()
     if row is None:
-        raise CaseBaseError(f"there is no case {case!r}; search for it")
+        raise NotFoundError(f"there is no case {case!r}; search for it")
     return row
 
 
@@ -264,7 +264,7 @@ def find_live(connection: Connection, case: int | str) -> Any:
     """`find`, for a case that was not forgotten."""
     row = find(connection, case)
     if row.state == WITHDRAWN:
-        raise CaseBaseError(f"case {row.id} was forgotten; nothing but its number is left")
+        raise ConflictError(f"case {row.id} was forgotten; nothing but its number is left")
     return row
 
 
@@ -278,7 +278,7 @@ def record_outcome(transaction: Transaction, case: int | str, outcome: Any) -> C
     """Write down what became of an open case; a second outcome is refused."""
     row = find_live(transaction.connection, case)
     if row.outcome is not None:
-        raise CaseBaseError(f"case {row.id} has an outcome already, recorded by {row.outcome_by} at {row.outcome_at}")
+        raise ConflictError(f"case {row.id} has an outcome already, recorded by {row.outcome_by} at {row.outcome_at}")
     plain = defined(transaction.connection).outcome(outcome)
     new = {"outcome": json.dumps(plain), "outcome_at": transaction.at, "outcome_by": transaction.by}
     transaction.execute(update(cases).where(cases.c.id == row.id).values(**new))
@@ -295,9 +295,9 @@ def retain(transaction: Transaction, which: Iterable[int | str] | None) -> list[
         rows = [find_live(transaction.connection, case) for case in which]
         for row in rows:
             if row.state == PAST:
-                raise CaseBaseError(f"case {row.id} is a past case already")
+                raise ConflictError(f"case {row.id} is a past case already")
             if row.outcome is None:
-                raise CaseBaseError(f"case {row.id} has no outcome yet; record it first, then retain the case")
+                raise ConflictError(f"case {row.id} has no outcome yet; record it first, then retain the case")
         ids = sorted({row.id for row in rows})
     for start in range(0, len(ids), 500):
         part = ids[start : start + 500]

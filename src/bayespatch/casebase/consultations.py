@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.cases import Definition
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.tables import cases, consultations, decisions
 from bayespatch.dictionary import Value
 
 MOST_REASON = 10_000  # characters
+WAITING = ("decision", "outcome", "retention")  # what an open case waits for
 
 
 class Consultation(NamedTuple):
@@ -53,10 +55,39 @@ class Decision(NamedTuple):
         return self._asdict()
 
 
-def explain(clf: Any, values: dict[str, Value], known: Definition, top: int, level: float) -> dict[str, Any]:
-    """What the model shows about a case, and what is unusual about its values."""
+class WorkItem(NamedTuple):
+    """An open case: its last consultation, and what it waits for."""
+
+    id: int  # of the consultation
+    case_id: int
+    external_id: str | None
+    at: str
+    by: str
+    predicted: str
+    probabilities: dict[str, float]
+    adequate: bool
+    decided: str | None
+    agrees: bool | None
+    outcome: Value
+    waiting_for: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return self._asdict()
+
+
+class Worklist(NamedTuple):
+    """Some of the open cases, and how many there are in all."""
+
+    items: tuple[WorkItem, ...]
+    total: int
+    offset: int
+
+
+def explain(clf: Any, values: dict[str, Value], known: Definition, **wishes: Any) -> dict[str, Any]:
+    """What the model shows about a case (`wishes` as in `explain`), and what is unusual about its values."""
     # A past case with the same values is somebody else: this one is open.
-    shown: dict[str, Any] = clf.explain(values, top=top, level=level, exclude_self=False).to_dict()
+    shown: dict[str, Any] = clf.explain(values, exclude_self=False, **wishes).to_dict()
     unusual = known.features.warnings(values)
     shown["case"]["warnings"] += unusual
     shown["case"]["warning_kinds"] += ["dictionary"] * len(unusual)
@@ -96,9 +127,9 @@ def visited(connection: Connection, case: int | str | None, external_id: str | N
     else:
         row = case_rows.find_live(connection, case)
         if external_id is not None and external_id != row.external_id:
-            raise CaseBaseError(f"case {row.id} has another external id than {external_id!r}; leave one of the two out")
+            raise ConflictError(f"case {row.id} has another external id than {external_id!r}; leave one of the two out")
     if row.state == case_rows.PAST:
-        raise CaseBaseError(
+        raise ConflictError(
             f"case {row.id} is a past case, and would be its own precedent; enter a new episode under another id"
         )
     return int(row.id)
@@ -110,7 +141,7 @@ def find(connection: Connection, consultation: int) -> Consultation:
     if isinstance(consultation, int) and not isinstance(consultation, bool) and 0 < consultation < 2**63:
         row = connection.execute(select(consultations).where(consultations.c.id == consultation)).first()
     if row is None:
-        raise CaseBaseError(f"there is no consultation {consultation!r}; the log names those that there are")
+        raise NotFoundError(f"there is no consultation {consultation!r}; the log names those that there are")
     return Consultation(**row._mapping)
 
 
@@ -123,12 +154,59 @@ def of_case(connection: Connection, case_id: int) -> list[tuple[Consultation, De
     return [(Consultation(**row._mapping), found.get(row.id)) for row in rows]
 
 
+def decision_of(connection: Connection, consultation: int) -> Decision | None:
+    """What was decided after a consultation."""
+    row = connection.execute(select(decisions).where(decisions.c.consultation_id == consultation)).first()
+    return None if row is None else Decision(**row._mapping)
+
+
+def worklist(connection: Connection, waiting_for: str | None, offset: int, limit: int) -> Worklist:
+    """The last consultation of each open case, the newest first."""
+    if waiting_for not in (None, *WAITING):
+        raise CaseBaseError(f"waiting_for={waiting_for!r} is not known; choose one of {', '.join(WAITING)}")
+    last = select(func.max(consultations.c.id)).group_by(consultations.c.case_id)
+    source = consultations.join(cases, cases.c.id == consultations.c.case_id).outerjoin(
+        decisions, decisions.c.consultation_id == consultations.c.id
+    )
+    wanted = [cases.c.state == case_rows.OPEN, consultations.c.id.in_(last)]
+    if waiting_for == "decision":
+        wanted += [decisions.c.consultation_id.is_(None), cases.c.outcome.is_(None)]
+    elif waiting_for == "outcome":
+        wanted += [decisions.c.consultation_id.is_not(None), cases.c.outcome.is_(None)]
+    elif waiting_for == "retention":
+        wanted.append(cases.c.outcome.is_not(None))
+    total = connection.execute(select(func.count()).select_from(source).where(*wanted)).scalar_one()
+    prediction = consultations.c.explanation["prediction"]
+    columns = (
+        consultations.c.id,
+        consultations.c.case_id,
+        cases.c.external_id,
+        consultations.c.at,
+        consultations.c.by,
+        prediction["class"].label("predicted"),
+        prediction["probabilities"].label("probabilities"),
+        consultations.c.explanation["precedent"]["adequate"].label("adequate"),
+        decisions.c.decided,
+        decisions.c.agrees,
+        cases.c.outcome,
+    )
+    query = select(*columns).select_from(source).where(*wanted).order_by(consultations.c.id.desc())
+    rows = connection.execute(query.offset(offset).limit(limit))
+    items = []
+    for row in rows:
+        found = dict(row._mapping)
+        found["outcome"] = None if row.outcome is None else json.loads(row.outcome)
+        waits = "retention" if row.outcome is not None else "decision" if row.decided is None else "outcome"
+        items.append(WorkItem(**found, waiting_for=waits))
+    return Worklist(tuple(items), total, offset)
+
+
 def decide(transaction: Transaction, consultation: int, decided: Any, reason: str, code: str) -> Decision:
     """Keep what a person decided; to override the model needs a reason or a code."""
     found = find(transaction.connection, consultation)
     earlier = transaction.execute(select(decisions).where(decisions.c.consultation_id == found.id)).first()
     if earlier is not None:
-        raise CaseBaseError(
+        raise ConflictError(
             f"consultation {found.id} was decided already, by {earlier.by} at {earlier.at}; consult again to revise it"
         )
     known = case_rows.defined(transaction.connection)

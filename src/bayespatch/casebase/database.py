@@ -24,7 +24,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from bayespatch.casebase.audit import Transaction, check_by
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.errors import CaseBaseError, UnavailableError
 from bayespatch.casebase.tables import VERSION, chain
 
 TIMEOUT = 30.0  # seconds for which a writer waits for another one
@@ -110,8 +110,8 @@ class Database:
             transaction.finish()
 
     @contextmanager
-    def copying(self) -> Iterator[Connection]:
-        """A transaction that fills a new base with the rows of another one, its audit among them."""
+    def unaudited(self) -> Iterator[Connection]:
+        """A transaction that leaves no audit row: a copy, which brings its own, or when a session was last used."""
         with (
             self._errors(),
             self.engine.connect().execution_options(writes=True) as connection,
@@ -135,9 +135,9 @@ class Database:
         try:
             yield
         except (DBAPIError, sqlite3.Error) as error:
-            raise CaseBaseError(self._said(error)) from error
+            raise UnavailableError(self._said(error)) from error
         except SQLAlchemyError as error:
-            raise CaseBaseError(f"{self.name}: the database refuses ({_first_line(error)})") from error
+            raise UnavailableError(f"{self.name}: the database refuses ({_first_line(error)})") from error
 
     def _said(self, error: Exception) -> str:
         original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from bayespatch.casebase.audit import Transaction
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.tables import model_parts, models, training
 from bayespatch.storage import load
 
@@ -73,7 +74,7 @@ def find(connection: Connection, version: int) -> Model:
     if isinstance(version, int) and not isinstance(version, bool) and 0 < version < 2**31:
         row = connection.execute(select(models).where(models.c.version == version)).first()
     if row is None:
-        raise CaseBaseError(f"there is no model version {version!r}; list them: bayespatch casebase models")
+        raise NotFoundError(f"there is no model version {version!r}; list them: bayespatch casebase models")
     return Model(**row._mapping)
 
 
@@ -174,6 +175,24 @@ def problems(connection: Connection) -> list[str]:
     return found
 
 
+def neighbor_of(clf: Any, case: int, most: int) -> list[tuple[int, float]]:
+    """The past cases that have a past case as a neighbor, those most likely first; only those that may be shown."""
+    if str(case) not in clf.ids_:
+        return []
+    place = np.flatnonzero(clf.parents_ == clf.ids_.index(str(case)))
+    if not len(place):
+        return []
+    probability = clf.posterior_.z_mean[:, place[0]]
+    found: list[tuple[int, float]] = []
+    for i in np.argsort(-probability, kind="stable").tolist():
+        row = int(clf.cases_[i])
+        if len(found) == most or probability[i] <= 0.0:
+            break
+        if clf.may_be_shown(row):
+            found.append((int(clf.ids_[row]), float(probability[i])))
+    return found
+
+
 # Versions
 
 
@@ -206,9 +225,9 @@ def promote(transaction: Transaction, version: int, action: str = "promote") -> 
     """Make a version the active one."""
     model = find(transaction.connection, version)
     if model.state == REMOVED:
-        raise CaseBaseError(f"model version {version} was removed, too few of its past cases are left; refit instead")
+        raise ConflictError(f"model version {version} was removed, too few of its past cases are left; refit instead")
     if model.state == ACTIVE:
-        raise CaseBaseError(f"model version {version} is the active one already")
+        raise ConflictError(f"model version {version} is the active one already")
     before = active(transaction.connection)
     transaction.execute(update(models).where(models.c.state == ACTIVE).values(state=RETIRED))
     new = {"state": ACTIVE, "promoted_at": transaction.at, "promoted_by": transaction.by}
@@ -221,14 +240,14 @@ def roll_back(transaction: Transaction) -> Model:
     """Promote the newest version that is older than the active one and was active before."""
     now = active(transaction.connection)
     if now is None:
-        raise CaseBaseError("there is no active model to roll back from; promote one")
+        raise ConflictError("there is no active model to roll back from; promote one")
     older = [
         model.version
         for model in listed(transaction.connection)
         if model.version < now.version and model.promoted_at is not None and model.state == RETIRED
     ]
     if not older:
-        raise CaseBaseError(f"no version before {now.version} was ever active; promote one by its number")
+        raise ConflictError(f"no version before {now.version} was ever active; promote one by its number")
     return promote(transaction, max(older), "roll back")
 
 

@@ -28,7 +28,7 @@ from bayespatch.casebase.audit import check_by
 from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.comparison import leave_one_out, metrics
 from bayespatch.casebase.database import Database, json_text
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.tables import cases
 from bayespatch.casebase.without import without_case
 from bayespatch.estimator import PatchworkClassifier
@@ -111,7 +111,7 @@ def _alone(folder: Path) -> Iterator[None]:
         with FileLock(folder / "refit.lock", timeout=0):
             yield
     except Timeout as error:
-        raise CaseBaseError("another refit is running; wait for it, or cancel it") from error
+        raise ConflictError("another refit is running; wait for it, or cancel it") from error
 
 
 def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models.Model:

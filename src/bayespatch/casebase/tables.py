@@ -155,7 +155,38 @@ tokens = Table(
     metadata,
     Column("hash", Text, primary_key=True),
     Column("user", Text, ForeignKey("users.name"), nullable=False),
-    Column("scope", Text, nullable=False),
+    Column("label", Text, nullable=False),  # what it is for
+    Column("scope", Text, nullable=False),  # a role: the most that it may do
     Column("made_at", Text, nullable=False),
     Column("expires_at", Text, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("user", Text, ForeignKey("users.name"), nullable=False),
+    Column("made_at", Text, nullable=False),
+    Column("seen_at", Text, nullable=False),
+)
+
+# Links that make a person, or give one a new password, once.
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("user", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("made_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+)
+
+# Requests that were done once under a key; no value can be read from them.
+repeats = Table(
+    "repeats",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("request", Text, nullable=False),
+    Column("result", Id, nullable=False),
+    Column("at", Text, nullable=False),
 )

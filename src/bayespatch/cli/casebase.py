@@ -37,6 +37,14 @@ class State(StrEnum):
     withdrawn = "withdrawn"
 
 
+class Role(StrEnum):
+    """What a person may do on the consulting page."""
+
+    viewer = "viewer"
+    clinician = "clinician"
+    steward = "steward"
+
+
 class Period(StrEnum):
     """Over what drift is summed up."""
 
@@ -108,6 +116,8 @@ WithoutSensitive = Annotated[
     bool, typer.Option("--without-sensitive", help="Leave out columns that the dictionary calls sensitive.")
 ]
 Every = Annotated[Period, typer.Option("--every", help="The period of a row.")]
+PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]
+RoleOption = Annotated[Role, typer.Option("--role", help="What the person may do.")]
 LogCase = Annotated[int | None, typer.Option("--case", metavar="NUMBER", help="Only about this case.")]
 LogBy = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only what this person did.")]
 LogAction = Annotated[str | None, typer.Option("--action", metavar="TEXT", help="Only this action.")]
@@ -490,9 +500,29 @@ def drift(base: Base, every: Every = Period.month, by: By = None, folder: Folder
     show({"periods": found}, json, table_text(headings, rows) if rows else "no consultations yet")
 
 
+def invite(
+    base: Base,
+    name: PersonName,
+    role: RoleOption = Role.clinician,
+    by: By = None,
+    folder: Folder = None,
+    json: Json = False,
+) -> None:
+    """Make a link by which a person chooses a password for the consulting page; it can be used once, for 72 hours.
+
+    Examples
+    --------
+    $ bayespatch casebase invite clinic.db 'Dr. Roe'
+    $ bayespatch casebase invite clinic.db 'Sam Steward' --role steward
+    """
+    with _opened(base, folder) as opened:
+        secret = opened.people.invite(name, role.value, by=_by(by))
+    show({"path": f"/join/{secret}"}, json, f"after the address of the consulting page: /join/{secret}")
+
+
 COMMANDS = (
     *(init, import_, consult, decide, outcome, retain, refit, models, promote, roll_back, forget),
-    *(search, log, verify, backup, restore, export, drift),
+    *(search, log, verify, backup, restore, export, drift, invite),
 )
 
 

@@ -8,6 +8,7 @@ from bayespatch.cli.asking import explain, predict
 from bayespatch.cli.counterfactual import counterfactual
 from bayespatch.cli.describe import describe
 from bayespatch.cli.learning import compare, fit
+from bayespatch.cli.serve import serve
 from bayespatch.cli.showing import demo, info, report, study
 from bayespatch.cli.what_if import what_if
 from bayespatch.container import package_version
@@ -17,7 +18,7 @@ ABOUT = (
     "Try 'bayespatch demo' first."
 )
 
-COMMANDS = (demo, describe, fit, predict, explain, what_if, counterfactual, report, info, compare, study)
+COMMANDS = (demo, describe, fit, predict, explain, what_if, counterfactual, report, info, compare, serve, study)
 
 GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}
 

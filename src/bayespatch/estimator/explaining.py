@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +40,9 @@ from bayespatch.tune import Tuning
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
 _LOOKED_AT = 5  # changes that are looked at closely, where the search is undecided between two classes
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
+
+# Posterior -> what the past cases were made of, and the past cases in the user's words
+_told: WeakKeyDictionary[Posterior, tuple[tuple[Any, ...], Past]] = WeakKeyDictionary()
 
 
 class Explaining(ABC):
@@ -80,6 +84,7 @@ class Explaining(ABC):
         level: float = 0.9,
         quantile: float = QUANTILE,
         exclude_self: bool = True,
+        reliance: bool = True,
         error: float = ERROR,
     ) -> Explanation:
         """The patchwork of one case: which past cases vote on it, through what, and how far to trust the prediction.
@@ -99,6 +104,8 @@ class Explaining(ABC):
         exclude_self : bool
             Whether a case that is a past case (all values equal, and its name where it has one) is left out of its own
             neighbors; the explanation says so.
+        reliance : bool
+            Whether to find out what would be predicted without each neighbor and crowd; False takes half the time.
         error : float
             Monte Carlo standard error of the probability that is good enough.
 
@@ -117,6 +124,7 @@ class Explaining(ABC):
         check_is_fitted(self)
         table = read_row(row, self.schema_)
         wishes = self._wishes(top, level, quantile, error)
+        wishes["reliance"] = check_flag("reliance", reliance)
         return next(
             self._explanations(table, None if y is None else [y], wishes, check_flag("exclude_self", exclude_self))
         )
@@ -507,7 +515,18 @@ class Explaining(ABC):
         return {**wishes, "n_threads": self._n_threads(), "engine": self._predicting()}
 
     def _told_past(self, parents: NDArray[np.int64]) -> Past:
-        """The past cases in the user's words."""
+        """The past cases in the user's words, made once for each fitted model: what is learned from them is kept."""
+        made_of = (
+            *(self.schema_, self.x_, self.values_, self.y_, self.ids_, self.cases_, self.parents_, parents),
+            *(self.review_, self.calibration_, self.pool_, self.opinion_, self.class_names_, self.target_),
+        )
+        before, past = _told.get(self.posterior_, ((), None))
+        if past is None or len(before) != len(made_of) or any(a is not b for a, b in zip(before, made_of, strict=True)):
+            past = self._new_past(parents)
+            _told[self.posterior_] = made_of, past
+        return past
+
+    def _new_past(self, parents: NDArray[np.int64]) -> Past:
         # How usual a case is, is judged by the cases that the model has learned from: parents may have been chosen for
         # being unlike the rest, and count only where there is nobody else.
         learned = np.isin(self.review_.rows, self.cases_)

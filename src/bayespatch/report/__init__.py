@@ -13,6 +13,26 @@ Examples
 ['case.html', 'model.html']
 """
 
-from bayespatch.report.pages import case_body, case_page, case_report, model_page, model_report, script, style
+from bayespatch.report.pages import (
+    case_body,
+    case_page,
+    case_report,
+    model_body,
+    model_page,
+    model_report,
+    script,
+    style,
+    templates,
+)
 
-__all__ = ["case_body", "case_page", "case_report", "model_page", "model_report", "script", "style"]
+__all__ = [
+    "case_body",
+    "case_page",
+    "case_report",
+    "model_body",
+    "model_page",
+    "model_report",
+    "script",
+    "style",
+    "templates",
+]

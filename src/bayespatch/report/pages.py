@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import os
 from base64 import b64encode
 from collections.abc import Mapping
-from datetime import date
+from functools import cache
 from importlib.resources import files
 from os import PathLike
 from typing import Any
@@ -69,18 +70,30 @@ def case_page(explanation: Explanation | Data, counterfactual: Data | None = Non
     return _page("case.html", why=_data(explanation), counterfactual=counterfactual)
 
 
-def case_body(explanation: Explanation | Data) -> str:
+def case_body(explanation: Explanation | Data, *, case_link: str = "", date: str = "") -> str:
     """What stands on the page about a case, without the page around it: for a page of one's own.
 
     It has no style attributes and no scripts; `style` and `script` are what goes with it.
+
+    Parameters
+    ----------
+    explanation : Explanation or dict
+    case_link : str
+        Beginning of an address to which the number of a past case is added: past cases are then links.
+    date : str
+        When it was said; today by default.
     """
-    return str(_templates().get_template("case_body.html").render(why=_data(explanation), today=_today()))
+    return _body("case_body.html", why=_data(explanation), case_link=case_link, today=date or _today())
+
+
+def model_body(overview: Overview | Data, *, case_link: str = "", intended_use: str = "") -> str:
+    """What stands on the page about a model, without the page around it; as `case_body`."""
+    return _body("model_body.html", model=_overview(overview), case_link=case_link, intended_use=intended_use)
 
 
 def model_page(overview: Overview | Data, *, intended_use: str = "") -> str:
     """The page about a model, as HTML."""
-    model = overview.to_dict() if isinstance(overview, Overview) else overview
-    return _page("model.html", model=model, intended_use=intended_use)
+    return _page("model.html", model=_overview(overview), intended_use=intended_use)
 
 
 def style() -> str:
@@ -97,6 +110,14 @@ def _data(explanation: Explanation | Data) -> Data:
     return explanation.to_dict() if isinstance(explanation, Explanation) else explanation
 
 
+def _overview(overview: Overview | Data) -> Data:
+    return overview.to_dict() if isinstance(overview, Overview) else overview
+
+
+def _body(template: str, **content: Any) -> str:
+    return str(templates().get_template(template).render(**{"today": _today(), **content}))
+
+
 def _page(template: str, **content: Any) -> str:
     """A page with its style and script inside; the browser runs this script and no other."""
     from markupsafe import Markup
@@ -104,7 +125,7 @@ def _page(template: str, **content: Any) -> str:
     parts = {"style": style(), "script": script()}
     hashes = {f"{name}_hash": Markup(_hash(text)) for name, text in parts.items()}
     texts = {name: Markup(text) for name, text in parts.items()}
-    return str(_templates().get_template(template).render(today=_today(), **hashes, **texts, **content))
+    return str(templates().get_template(template).render(today=_today(), case_link="", **hashes, **texts, **content))
 
 
 def _hash(text: str) -> str:
@@ -117,7 +138,7 @@ def _read(name: str) -> str:
 
 
 def _today() -> str:
-    return date.today().isoformat()
+    return datetime.date.today().isoformat()
 
 
 def _write(path: Path, page: str) -> None:
@@ -126,7 +147,9 @@ def _write(path: Path, page: str) -> None:
         file.write(page.encode("utf-8"))
 
 
-def _templates() -> Any:
+@cache
+def templates() -> Any:
+    """The templates, with the words and the filters that they use."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:

@@ -1,7 +1,9 @@
 "use strict";
+// Makes a part of a page that shows a patchwork easier to read.
+function arrange(root) {
 // Orders the rows of the patchwork; without this script they stand in the order of the table.
-document.querySelectorAll(".sorting").forEach((bar) => {
-  const body = document.querySelector(".patchwork tbody");
+root.querySelectorAll(".sorting").forEach((bar) => {
+  const body = root.querySelector(".patchwork tbody");
   const buttons = bar.querySelectorAll("button");
   bar.hidden = false;
   buttons.forEach((button) => button.addEventListener("click", () => {
@@ -12,7 +14,7 @@ document.querySelectorAll(".sorting").forEach((bar) => {
   }));
 });
 // Shows a column of the patchwork while the pointer is over it, or while its exemplar is open.
-document.querySelectorAll(".patchwork").forEach((table) => {
+root.querySelectorAll(".patchwork").forEach((table) => {
   const show = (k) => table.querySelectorAll("tr").forEach((row) =>
     [...row.cells].forEach((cell, j) => cell.classList.toggle("looked-at", j === k)));
   table.addEventListener("mouseover", (event) => {
@@ -20,6 +22,8 @@ document.querySelectorAll(".patchwork").forEach((table) => {
     show(cell && cell.cellIndex > 3 ? cell.cellIndex : -1);
   });
   table.addEventListener("mouseleave", () => show(-1));
-  document.querySelectorAll(".exemplars details").forEach((part, k) =>
+  root.querySelectorAll(".exemplars details").forEach((part, k) =>
     part.addEventListener("toggle", () => show(part.open ? k + 4 : -1)));
 });
+}
+arrange(document);

@@ -115,9 +115,32 @@ def upgrade() -> None:
         "tokens",
         sa.Column("hash", sa.Text, primary_key=True),
         sa.Column("user", sa.Text, sa.ForeignKey("users.name"), nullable=False),
+        sa.Column("label", sa.Text, nullable=False),
         sa.Column("scope", sa.Text, nullable=False),
         sa.Column("made_at", sa.Text, nullable=False),
         sa.Column("expires_at", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "sessions",
+        sa.Column("hash", sa.Text, primary_key=True),
+        sa.Column("user", sa.Text, sa.ForeignKey("users.name"), nullable=False),
+        sa.Column("made_at", sa.Text, nullable=False),
+        sa.Column("seen_at", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "invitations",
+        sa.Column("hash", sa.Text, primary_key=True),
+        sa.Column("user", sa.Text, nullable=False),
+        sa.Column("role", sa.Text, nullable=False),
+        sa.Column("made_at", sa.Text, nullable=False),
+        sa.Column("expires_at", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "repeats",
+        sa.Column("hash", sa.Text, primary_key=True),
+        sa.Column("request", sa.Text, nullable=False),
+        sa.Column("result", _ID, nullable=False),
+        sa.Column("at", sa.Text, nullable=False),
     )
     if op.get_bind().dialect.name == "postgresql":
         for table, columns in _PERSONAL.items():
@@ -128,7 +151,18 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Remove the tables, with everything in them."""
     for table in (
-        *("tokens", "users", "decisions", "consultations", "training", "model_parts", "models"),
+        *(
+            "repeats",
+            "invitations",
+            "sessions",
+            "tokens",
+            "users",
+            "decisions",
+            "consultations",
+            "training",
+            "model_parts",
+            "models",
+        ),
         *("cases", "audit", "chain", "settings"),
     ):
         op.drop_table(table)

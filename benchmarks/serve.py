@@ -1,0 +1,182 @@
+"""The served case base under load: consultations at a steady rate, at three times that rate, and killed meanwhile.
+
+``python benchmarks/serve.py`` starts ``bayespatch serve`` on a case base with the heart data and sends consultations
+(with a Monte Carlo error of one point, each of another patient) at given moments, whether or not earlier ones were
+answered. Latency counts from the moment at which a request was to be sent.
+
+* steady: `--rate` a second for `--seconds`; 99 of 100 below 500 ms, no error, flat memory
+* flood: three times that rate; what cannot be done is refused with 503 and Retry-After; then steady again
+* kill: the server is killed with SIGKILL under load; every consultation that was acknowledged is in the case base
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from bayespatch.casebase import CaseBase
+from bayespatch.datasets import load_heart
+from bayespatch.web import demo
+
+RUN = [sys.executable, "-c", "from bayespatch.cli import main; main()", "serve"]
+
+
+class Server:
+    """A server in a process of its own, and a token for it."""
+
+    def __init__(self, url: str, token: str, *options: str) -> None:
+        self.url, self.token = url, token
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            self.port = found.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        command = [*RUN, "--casebase", url, "--port", str(self.port), "--rate", "1000000", *options]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        for _ in range(600):
+            try:
+                if httpx.get(f"{self.address}/health", timeout=2).status_code == 200:
+                    break
+            except httpx.HTTPError:
+                time.sleep(0.1)
+        httpx.post(f"{self.address}/api/v1/answers", json={"values": patient(0)}, headers=self.headers, timeout=120)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request carries."""
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def gauges(self) -> dict[str, float]:
+        """Memory in MiB and seconds of the processor so far; with several workers, of one of them."""
+        lines = httpx.get(f"{self.address}/metrics", headers=self.headers).text.splitlines()
+        found = dict(line.split() for line in lines if line.startswith(("bayespatch_resident", "bayespatch_cpu")))
+        return {
+            "mib": round(float(found["bayespatch_resident_bytes"]) / 2**20, 1),
+            "cpu": float(found["bayespatch_cpu_seconds"]),
+        }
+
+    def stop(self) -> None:
+        """End it as an operator would."""
+        self.process.terminate()
+        self.process.wait(30)
+
+
+def patient(number: int) -> dict[str, Any]:
+    """Somebody like those of the heart data: each value somebody's."""
+    X, _ = load_heart()
+    rng = random.Random(number)
+    row = {name: X[name].iloc[rng.randrange(len(X))] for name in X.columns}
+    return {name: None if value != value else float(value) for name, value in row.items()}
+
+
+async def load(server: Server, rate: float, seconds: float, first: int, reliance: bool) -> dict[str, Any]:
+    """Consultations at a steady rate; how they were answered."""
+    n = int(rate * seconds)
+    bodies = [json.dumps({"values": patient(first + i), "reliance": reliance}) for i in range(n)]
+    statuses: Counter[str] = Counter()
+    times: list[float] = []
+    polite, ids = 0, []
+    headers = {**server.headers, "Content-Type": "application/json"}
+    async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=400)) as client:
+        begin = time.perf_counter()
+
+        async def one(i: int) -> None:
+            nonlocal polite
+            due = begin + i / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            try:
+                answer = await client.post(f"{server.address}/api/v1/consultations", content=bodies[i], headers=headers)
+            except httpx.HTTPError as error:
+                statuses[type(error).__name__] += 1
+                return
+            statuses[str(answer.status_code)] += 1
+            if answer.status_code == 201:
+                times.append(time.perf_counter() - due)
+                ids.append(answer.json()["id"])
+            elif answer.status_code == 503 and "retry-after" in answer.headers:
+                polite += 1
+
+        await asyncio.gather(*(one(i) for i in range(n)))
+    quantiles = {f"p{q}": round(float(np.percentile(times, q)), 3) for q in (50, 95, 99, 100)} if times else {}
+    return {"sent": n, "answers": dict(statuses), "refused_politely": polite, "seconds": quantiles, "ids": ids}
+
+
+async def kill(server: Server, rate: float, first: int, reliance: bool) -> set[int]:
+    """Load, and SIGKILL after some seconds; returns the consultations that were acknowledged."""
+    running = asyncio.create_task(load(server, rate, 8.0, first, reliance))
+    await asyncio.sleep(4.0)
+    server.process.send_signal(signal.SIGKILL)
+    return set((await running)["ids"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--without-reliance", action="store_true", help="leave out what depends on each crowd")
+    parser.add_argument("--casebase", help="a case base that an earlier run has made, or where it is to be made")
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        url = wanted.casebase or str(Path(folder) / "heart.db")
+        new = not Path(url).exists()
+        with CaseBase.open(url) as base:
+            if new:
+                print("learning", file=sys.stderr)
+                demo.fill(base, "benchmark")
+                base.people.accept(base.people.invite("load", "clinician", by="benchmark"), "no password")
+            token = base.people.new_token("load", label="load", scope="clinician", days=1, by="benchmark")
+        options = ("--workers", str(wanted.workers), "--threads", str(wanted.threads))
+        reliance = not wanted.without_reliance
+        found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0], **vars(wanted)}
+        server = Server(url, token, *options)
+        asyncio.run(load(server, wanted.rate, 5, 0, reliance))
+        before = server.gauges()
+        found["mib_at_start"] = before["mib"]
+        for name, rate, seconds in (
+            ("steady", wanted.rate, wanted.seconds),
+            ("flood", 3 * wanted.rate, min(30.0, wanted.seconds)),
+            ("afterwards", wanted.rate, min(20.0, wanted.seconds)),
+        ):
+            said = asyncio.run(load(server, rate, seconds, 1000 + int(rate), reliance))
+            n = len(said.pop("ids"))
+            after = server.gauges()
+            said |= {"mib": after["mib"], "cpu_per_answer": round((after["cpu"] - before["cpu"]) / max(1, n), 4)}
+            before = after
+            found[name] = said
+            print(name, json.dumps(said), file=sys.stderr)
+        server.stop()
+        lost, acknowledged = 0, 0
+        for k in range(wanted.kills):
+            server = Server(url, token, *options)
+            ids = asyncio.run(kill(server, wanted.rate, 50_000 + 1000 * k, reliance))
+            server.process.wait()
+            with CaseBase.open(url) as base:
+                kept = {entry.number for entry in base.audit(action="consult", limit=10**6)}
+                for number in list(ids)[:20]:
+                    base.consultation(number, by="benchmark")
+                assert base.verify_audit().intact
+            acknowledged += len(ids)
+            lost += len(ids - kept)
+        found["kill"] = {"kills": wanted.kills, "acknowledged": acknowledged, "lost": lost}
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

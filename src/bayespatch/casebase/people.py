@@ -1,0 +1,276 @@
+"""Who may do what: people with a role, their sessions and tokens, and links that make a person once.
+
+Passwords come here as hashes. Of sessions, tokens and links only a SHA-256 is kept: these are random and long, so that
+a hash without salt cannot be searched. Everything but the time at which a session was last used leaves an audit row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from bayespatch.casebase.audit import Transaction, check_by, now
+from bayespatch.casebase.database import Database
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
+from bayespatch.casebase.tables import invitations, sessions, tokens, users
+
+VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each may do what those before it may
+IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # after which a session ends
+LINK = timedelta(hours=72)  # for which a link can be used
+_SEEN = timedelta(minutes=1)  # how exactly the last use of a session is known
+_SYSTEM = "bayespatch"
+
+
+class Person(NamedTuple):
+    """Someone who may do something; `password_hash` is None until the link was used."""
+
+    name: str
+    role: str
+    password_hash: str | None
+    made_at: str
+    disabled_at: str | None
+
+    def may(self, role: str) -> bool:
+        """Whether the role is enough."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+class Token(NamedTuple):
+    """What is known of an API token: everything but the token."""
+
+    id: str
+    user: str
+    label: str
+    scope: str
+    made_at: str
+    expires_at: str
+
+
+class People:
+    """The people of a case base.
+
+    Examples
+    --------
+    >>> from bayespatch import CaseBase
+    >>> with CaseBase.demo() as base:
+    ...     link = base.people.invite("Dr. Roe", "clinician", by="steward")
+    ...     person = base.people.accept(link, "hash of a password")
+    ...     session = base.people.sign_in("Dr. Roe")
+    ...     base.people.of_session(session).may("clinician"), base.people.of_session("forged")
+    (True, None)
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # People
+
+    def listed(self) -> list[Person]:
+        """Everyone, by name."""
+        with self._database.reading() as connection:
+            return [Person(**row._mapping) for row in connection.execute(select(users).order_by(users.c.name))]
+
+    def find(self, name: str) -> Person | None:
+        """A person by name."""
+        with self._database.reading() as connection:
+            return _find(connection, name)
+
+    def invite(self, name: str, role: str, *, by: str) -> str:
+        """Make a link, once usable, by which a new person, or one that is there, chooses a password."""
+        check_by(name)
+        if name == _SYSTEM or name != name.strip():
+            raise CaseBaseError(f"{name!r} cannot be the name of a person; choose another one")
+        _check_role(role)
+        secret = secrets.token_urlsafe(32)
+        with self._database.writing(by) as transaction:
+            there = _find(transaction.connection, name)
+            if there is not None and there.role != role:
+                raise ConflictError(f"{name!r} is there already, as {there.role}; change the role instead")
+            transaction.execute(delete(invitations).where(invitations.c.user == name))
+            row = {"hash": _hash(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
+            transaction.execute(insert(invitations).values(**row))
+            transaction.record("invite", person=name, role=role, known=there is not None)
+        return secret
+
+    def invited(self, secret: str) -> str | None:
+        """For whom a link is; None where it is of no use, or no more."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
+        return None if row is None or row.expires_at < now() else str(row.user)
+
+    def accept(self, secret: str, password_hash: str) -> Person:
+        """Use a link: the person is there, with this password and no earlier session."""
+        with self._database.writing(_SYSTEM) as transaction:
+            row = transaction.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
+            if row is None or row.expires_at < now():
+                raise NotFoundError("this link was used already, or is too old; ask a steward for a new one")
+            transaction.execute(delete(invitations).where(invitations.c.user == row.user))
+            if _find(transaction.connection, row.user) is None:
+                new = {"name": row.user, "role": row.role, "password_hash": password_hash, "made_at": now()}
+                transaction.execute(insert(users).values(**new))
+            else:
+                changed = update(users).where(users.c.name == row.user)
+                transaction.execute(changed.values(password_hash=password_hash, disabled_at=None))
+            transaction.execute(delete(sessions).where(sessions.c.user == row.user))
+            transaction.record("accept", person=row.user)
+            found = _find(transaction.connection, row.user)
+        assert found is not None
+        return found
+
+    def rehash(self, name: str, password_hash: str) -> None:
+        """Keep a password under newer settings of its hash."""
+        with self._database.unaudited() as connection:
+            connection.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
+
+    def set_role(self, name: str, role: str, *, by: str) -> None:
+        """Give a person another role."""
+        _check_role(role)
+        with self._database.writing(by) as transaction:
+            self._there(transaction, name)
+            if role != STEWARD:
+                self._leave_a_steward(transaction, name)
+            transaction.execute(update(users).where(users.c.name == name).values(role=role))
+            transaction.record("role", person=name, role=role)
+
+    def disable(self, name: str, *, by: str) -> None:
+        """Shut a person out, at once: sessions and tokens end."""
+        with self._database.writing(by) as transaction:
+            self._there(transaction, name)
+            self._leave_a_steward(transaction, name)
+            transaction.execute(update(users).where(users.c.name == name).values(disabled_at=now()))
+            transaction.execute(delete(sessions).where(sessions.c.user == name))
+            transaction.execute(delete(tokens).where(tokens.c.user == name))
+            transaction.record("disable", person=name)
+
+    def enable(self, name: str, *, by: str) -> None:
+        """Let a person in again."""
+        with self._database.writing(by) as transaction:
+            self._there(transaction, name)
+            transaction.execute(update(users).where(users.c.name == name).values(disabled_at=None))
+            transaction.record("enable", person=name)
+
+    @staticmethod
+    def _there(transaction: Transaction, name: str) -> Person:
+        found = _find(transaction.connection, name)
+        if found is None:
+            raise NotFoundError(f"there is nobody called {name!r}; invite them first")
+        return found
+
+    @staticmethod
+    def _leave_a_steward(transaction: Transaction, name: str) -> None:
+        others = select(func.count()).select_from(users)
+        others = others.where(users.c.role == STEWARD, users.c.disabled_at.is_(None), users.c.name != name)
+        if not transaction.execute(others).scalar():
+            raise ConflictError(f"{name!r} is the only steward; make somebody else a steward first")
+
+    # Sessions
+
+    def sign_in(self, name: str) -> str:
+        """Begin a session; returns its secret."""
+        secret = secrets.token_urlsafe(32)
+        with self._database.writing(name) as transaction:
+            self._there(transaction, name)
+            transaction.execute(delete(sessions).where(sessions.c.made_at < _ago(ABSOLUTE)))
+            at = now()
+            transaction.execute(insert(sessions).values(hash=_hash(secret), user=name, made_at=at, seen_at=at))
+            transaction.record("sign in", person=name)
+        return secret
+
+    def refuse(self) -> None:
+        """Note that someone was not let in; what was typed may be anything, a password too, and is not kept."""
+        with self._database.writing(_SYSTEM) as transaction:
+            transaction.record("refuse")
+
+    def of_session(self, secret: str) -> Person | None:
+        """Whose session it is; None where there is none, or it has ended."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(sessions).where(sessions.c.hash == _hash(secret))).first()
+            person = None if row is None else _find(connection, row.user)
+        if row is None or person is None or person.disabled_at is not None:
+            return None
+        if row.seen_at < _ago(IDLE) or row.made_at < _ago(ABSOLUTE):
+            return None
+        if row.seen_at < _ago(_SEEN):
+            with self._database.unaudited() as connection:
+                connection.execute(update(sessions).where(sessions.c.hash == row.hash).values(seen_at=now()))
+        return person
+
+    def sign_out(self, secret: str) -> None:
+        """End a session."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(sessions).where(sessions.c.hash == _hash(secret))).first()
+        if row is None:
+            return
+        with self._database.writing(row.user) as transaction:
+            transaction.execute(delete(sessions).where(sessions.c.hash == row.hash))
+            transaction.record("sign out", person=row.user)
+
+    # Tokens
+
+    def new_token(self, name: str, *, label: str, scope: str, days: int, by: str) -> str:
+        """Make an API token for a person; the text that is returned is shown once and not kept."""
+        _check_role(scope)
+        if not label.strip() or len(label) > 200 or not label.isprintable():
+            raise CaseBaseError("a token needs a label of at most 200 characters that says what it is for")
+        if not 1 <= days <= 366:
+            raise CaseBaseError(f"days={days!r} is not from 1 to 366; tokens do not live longer")
+        secret = f"bayespatch_{secrets.token_urlsafe(32)}"
+        with self._database.writing(by) as transaction:
+            person = self._there(transaction, name)
+            if not person.may(scope):
+                raise CaseBaseError(f"a {person.role} cannot have a token that may do what a {scope} may")
+            row = {"hash": _hash(secret), "user": name, "label": label, "scope": scope, "made_at": now()}
+            transaction.execute(insert(tokens).values(**row, expires_at=_in(timedelta(days=days))))
+            transaction.record("token", person=name, label=label, scope=scope, days=days)
+        return secret
+
+    def of_token(self, secret: str) -> Person | None:
+        """Whose token it is, with the lesser of the person's role and the token's scope; None: nobody's."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(tokens).where(tokens.c.hash == _hash(secret))).first()
+            person = None if row is None else _find(connection, row.user)
+        if row is None or person is None or person.disabled_at is not None or row.expires_at < now():
+            return None
+        return person._replace(role=min(person.role, row.scope, key=ROLES.index))
+
+    def tokens(self, name: str | None = None) -> list[Token]:
+        """The tokens of a person, or all."""
+        wanted = select(tokens).order_by(tokens.c.made_at)
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted if name is None else wanted.where(tokens.c.user == name)).all()
+        return [Token(row.hash[:16], row.user, row.label, row.scope, row.made_at, row.expires_at) for row in rows]
+
+    def revoke(self, token: str, *, by: str, of: str | None = None) -> None:
+        """End a token, by its id; `of`: only if it is this person's."""
+        with self._database.writing(by) as transaction:
+            found: Any = [row for row in transaction.execute(select(tokens)) if row.hash[:16] == token]
+            if len(found) != 1 or (of is not None and found[0].user != of):
+                raise NotFoundError("there is no such token")
+            transaction.execute(delete(tokens).where(tokens.c.hash == found[0].hash))
+            transaction.record("revoke", person=found[0].user, label=found[0].label)
+
+
+def _find(connection: Connection, name: str) -> Person | None:
+    row = connection.execute(select(users).where(users.c.name == name)).first()
+    return None if row is None else Person(**row._mapping)
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise CaseBaseError(f"role={role!r} is not known; choose one of {', '.join(ROLES)}")
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _in(time: timedelta) -> str:
+    return (datetime.now(UTC) + time).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _ago(time: timedelta) -> str:
+    return _in(-time)

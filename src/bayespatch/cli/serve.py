@@ -1,0 +1,150 @@
+"""The command that serves the consulting page and the REST interface."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated
+
+from bayespatch.cli.terminal import say, working
+
+try:
+    import typer
+except ImportError as error:
+    raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
+
+_WHERE, _WHO, _LIMITS = "Where it listens", "Who may come", "Limits"
+Base = Annotated[
+    str | None,
+    typer.Option("--casebase", metavar="URL", help="The case base; without it, the bundled heart data is shown."),
+]
+Host = Annotated[str, typer.Option("--host", help="The address.", rich_help_panel=_WHERE)]
+Port = Annotated[int, typer.Option("--port", help="The port.", min=1, max=65535, rich_help_panel=_WHERE)]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--name", metavar="HOST", help="A name by which it is called; repeatable.", rich_help_panel=_WHERE),
+]
+Certificate = Annotated[
+    Path | None, typer.Option("--certificate", metavar="FILE", help="TLS certificate (PEM).", rich_help_panel=_WHERE)
+]
+PrivateKey = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="Its private key (PEM).", rich_help_panel=_WHERE)
+]
+Proxy = Annotated[
+    str,
+    typer.Option(
+        "--proxy",
+        metavar="ADDRESSES",
+        help="Reverse proxies whose X-Forwarded headers are believed, with commas.",
+        rich_help_panel=_WHO,
+    ),
+]
+Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
+IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Stands on the model's page.")]
+Workers = Annotated[int, typer.Option("--workers", help="Processes.", min=1, rich_help_panel=_LIMITS)]
+Threads = Annotated[
+    int, typer.Option("--threads", help="Questions answered at once by a process.", min=1, rich_help_panel=_LIMITS)
+]
+Waiting = Annotated[
+    int, typer.Option("--waiting", help="Questions that may wait; more get 503.", min=0, rich_help_panel=_LIMITS)
+]
+Seconds = Annotated[float, typer.Option("--seconds", help="For one question.", min=1, rich_help_panel=_LIMITS)]
+Error = Annotated[
+    float,
+    typer.Option("--error", help="Monte Carlo error of probabilities.", min=0.001, max=0.05, rich_help_panel=_LIMITS),
+]
+Rate = Annotated[
+    int, typer.Option("--rate", help="Requests per minute of a person or token.", min=1, rich_help_panel=_LIMITS)
+]
+
+
+def serve(
+    casebase: Base = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    name: Names = None,
+    certificate: Certificate = None,
+    key: PrivateKey = None,
+    proxy: Proxy = "",
+    workers: Workers = 1,
+    threads: Threads = 2,
+    waiting: Waiting = 16,
+    seconds: Seconds = 20.0,
+    error: Error = 0.01,
+    rate: Rate = 600,
+    intended_use: IntendedUse = "",
+    folder: Folder = None,
+) -> None:
+    """Serve the consulting page and the REST interface: the bundled heart data on this machine, or a case base.
+
+    With a case base people sign in; the first start prints a link that makes the first steward.
+
+    Examples
+    --------
+    $ bayespatch serve
+    $ bayespatch serve --casebase clinic.db
+    $ bayespatch serve --casebase postgresql://clinic@db/clinic --host 0.0.0.0 --proxy 10.0.0.2 --name clinic.example
+    """
+    from bayespatch.web import Settings
+    from bayespatch.web.app import serve as run
+
+    with _case_base(casebase, folder) as (url, example):
+        settings = Settings(
+            url,
+            sign_in=casebase is not None,
+            host=host,
+            port=port,
+            hosts=tuple(name or ()),
+            certificate="" if certificate is None else str(certificate),
+            key="" if key is None else str(key),
+            proxies=proxy,
+            workers=workers,
+            threads=threads,
+            waiting=waiting,
+            seconds=seconds,
+            error=error,
+            rate=rate,
+            intended_use=intended_use,
+            folder="" if folder is None else str(folder),
+            example=example,
+        )
+        if casebase is not None:
+            _first_steward(settings.casebase, settings.folder, settings.address)
+        say(f"Open {settings.address} in a browser; Ctrl-C ends it.")
+        logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
+        with suppress(KeyboardInterrupt):
+            run(settings)
+        say("stopped; every request that was begun is answered")
+
+
+@contextmanager
+def _case_base(url: str | None, folder: Path | None) -> Iterator[tuple[str, int]]:
+    """The case base to serve, and a consultation to begin with."""
+    from bayespatch.casebase import CaseBase
+    from bayespatch.web import demo
+
+    if url is not None:
+        with CaseBase.open(url, create=False, folder=folder):
+            pass  # a wrong URL ends here, in one sentence
+        yield url, 0
+        return
+    with tempfile.TemporaryDirectory(prefix="bayespatch-") as place:
+        path = str(Path(place) / "heart.db")
+        with CaseBase.open(path) as base, working("Learning from 302 past patients of the bundled heart data"):
+            example = demo.fill(base, "local")
+        yield path, example
+
+
+def _first_steward(url: str, folder: str, address: str) -> None:
+    """Where nobody can sign in yet, a link that makes the first steward."""
+    from bayespatch.casebase import CaseBase
+    from bayespatch.casebase.people import STEWARD
+
+    with CaseBase.open(url, create=False, folder=folder or None) as base:
+        if not base.people.listed():
+            secret = base.people.invite("steward", STEWARD, by="bayespatch serve")
+            say(f"Nobody can sign in yet. This link makes the first steward, once: {address}/join/{secret}")

@@ -1,0 +1,19 @@
+"""The consulting page and the REST interface: a case base, served to people and programs.
+
+`app` puts the parts together; `pages` and `api` answer; `access` says who asks, `guard` what is refused before anyone
+looks at it; `service` holds the case base, the one loaded model and the `queue` in front of it.
+"""
+
+try:
+    import argon2 as argon2
+    import fastapi as fastapi
+    import jinja2 as jinja2
+    import python_multipart as python_multipart
+    import uvicorn as uvicorn
+except ImportError as error:
+    raise ImportError('the consulting page needs FastAPI and uvicorn: pip install "bayespatch[web]"') from error
+
+from bayespatch.web.app import create_app
+from bayespatch.web.settings import Settings
+
+__all__ = ["Settings", "create_app"]

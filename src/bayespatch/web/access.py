@@ -1,0 +1,198 @@
+"""Who asks, whether they may, and whether it was they who sent the form."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from bayespatch.casebase.people import ROLES, Person
+from bayespatch.web import rendering
+from bayespatch.web.refusals import Refusal, refusal_of
+from bayespatch.web.service import LOCAL, Service
+
+COOKIE, SECURE_COOKIE = "bayespatch_session", "__Host-bayespatch_session"
+MOST_FIELDS = 3000  # of a form
+
+
+class Ask:
+    """A request of a person, and what a page needs to answer it."""
+
+    def __init__(self, request: Request, service: Service, person: Person | None, session: str) -> None:
+        self.request, self.service, self.session = request, service, session
+        self._person = person
+        self.csrf = service.csrf(session)
+        self.form: FormData = FormData()
+
+    @property
+    def person(self) -> Person:
+        """Who asks."""
+        if self._person is None:
+            raise Refusal(401, "Please sign in.")
+        return self._person
+
+    @property
+    def by(self) -> str:
+        """The name of who asks."""
+        return self.person.name
+
+    @property
+    def base(self) -> Any:
+        """The case base."""
+        return self.service.base
+
+    async def do(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """`Service.do`."""
+        return await self.service.do(work, *args, **kwargs)
+
+    def number(self, name: str = "id") -> int:
+        """A number in the address."""
+        return int(self.request.path_params[name])
+
+    def text(self, name: str, most: int = 10_000) -> str:
+        """A text of the form."""
+        said = self.form.get(name, "")
+        if not isinstance(said, str) or len(said) > most or "\0" in said:
+            raise Refusal(422, f"The field {name!r} is not a text of at most {most} characters.")
+        return said.strip()
+
+    def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
+        """A page."""
+        return HTMLResponse(self.render(template, **content), status)
+
+    def render(self, template: str, **content: Any) -> str:
+        """A page, or a part of one."""
+        frame = {
+            "person": self._person,
+            "sign_in": self.service.settings.sign_in,
+            "csrf": self.csrf,
+            "here": self.request.url.path,
+            "roles": ROLES,
+        }
+        return rendering.render(template, **frame, **content)
+
+    def go(self, path: str) -> RedirectResponse:
+        """Elsewhere on this site, after something was done."""
+        return RedirectResponse(path, 303)
+
+
+Endpoint = Callable[[Ask], Awaitable[Response]]
+
+
+def is_secure(request: Request) -> bool:
+    """Whether the browser came by TLS."""
+    return request.url.scheme == "https"
+
+
+def session_of(request: Request) -> str:
+    """The secret of the session that a browser brings; may be empty or of no use."""
+    return request.cookies.get(SECURE_COOKIE if is_secure(request) else COOKIE, "")[:200]
+
+
+def give_session(request: Request, response: Response, secret: str) -> None:
+    """Put a session into the browser: out of reach of scripts, and not sent along by other sites."""
+    secure = is_secure(request)
+    response.set_cookie(
+        SECURE_COOKIE if secure else COOKIE, secret, secure=secure, httponly=True, samesite="lax", path="/"
+    )
+
+
+def take_session(request: Request, response: Response) -> None:
+    """Take a session out of the browser."""
+    secure = is_secure(request)
+    response.delete_cookie(SECURE_COOKIE if secure else COOKIE, secure=secure, httponly=True, samesite="lax", path="/")
+
+
+async def person_of(service: Service, request: Request) -> tuple[Person | None, str]:
+    """Whose session a browser brings, and its secret."""
+    if not service.settings.sign_in:
+        return LOCAL, ""
+    secret = session_of(request)
+    found = await service.do(service.base.people.of_session, secret) if secret else None
+    return found, secret if found is not None else ""
+
+
+def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) -> Route:
+    """A page that people of at least this role may see; None: everybody."""
+
+    async def answer(request: Request) -> Response:
+        service: Service = request.app.state.service
+        request.state.route = path
+        person, session = await person_of(service, request)
+        ask = Ask(request, service, person, session)
+        request.state.who = person.name if person is not None else "-"
+        request.state.refuse = _refusing(ask)
+        if role is not None:
+            if person is None:
+                if request.method == "GET":
+                    return ask.go(f"/sign-in?next={rendering.quoted(request.url.path)}")
+                raise Refusal(401, "The session has ended; sign in, and do it again.")
+            wait = service.rate.wait(person.name)
+            if wait:
+                raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
+            if not person.may(role):
+                raise Refusal(403, f"This is for a {role}; you are a {person.role}.")
+        if request.method == "POST":
+            ask.form = await read_form(request)
+            if role is not None and not hmac.compare_digest(str(ask.form.get("csrf", "")).encode(), ask.csrf.encode()):
+                raise Refusal(403, "This form is too old, or came from elsewhere; load the page again.")
+        try:
+            return await endpoint(ask)
+        except Exception as error:
+            found = refusal_of(error)
+            if found is None:
+                raise
+            raise found from error
+
+    return Route(path, answer, methods=methods.split(), name=f"{methods} {path}")
+
+
+async def read_form(request: Request) -> FormData:
+    """The fields of a form; a file is none."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        raise Refusal(415, "This is not what a form sends.")
+    try:
+        return await request.form(max_files=0, max_fields=MOST_FIELDS)
+    except Refusal:
+        raise
+    except Exception as error:  # whatever a parser says about what is no form
+        if type(error).__name__ in ("MultiPartException", "HTTPException", "FormParserError", "MultipartParseError"):
+            raise Refusal(400, "This form cannot be read.") from error
+        raise
+
+
+def _refusing(ask: Ask) -> Callable[[Refusal], Response]:
+    def page(refusal: Refusal) -> Response:
+        text = ask.render("refusal.html", refusal=refusal)
+        return HTMLResponse(text, refusal.status, refusal.headers)
+
+    return page
+
+
+def local_path(path: str) -> str:
+    """A path on this site, whatever was asked for.
+
+    Examples
+    --------
+    >>> local_path("/cases/7"), local_path("//evil.example"), local_path("https://evil.example")
+    ('/cases/7', '/', '/')
+    """
+    if not path.startswith("/") or path.startswith(("//", "/\\")) or any(c in path for c in "\\\r\n\t\0"):
+        return "/"
+    return path
+
+
+def address_of(request: Request) -> str:
+    """From where a request comes; behind a proxy that is believed, what it says."""
+    return request.client.host if request.client is not None else "-"
+
+
+def only(values: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """Some entries of a mapping."""
+    return {name: values[name] for name in names if name in values}

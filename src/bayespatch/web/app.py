@@ -1,0 +1,144 @@
+"""The application: pages, REST interface, files, health and metrics, with the guard around them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from bayespatch.casebase.people import CLINICIAN
+from bayespatch.container import package_version
+from bayespatch.web import access, api, rendering
+from bayespatch.web.guard import Guard
+from bayespatch.web.pages import cases, consult, model, people, worklist
+from bayespatch.web.refusals import Refusal
+from bayespatch.web.service import Service
+from bayespatch.web.settings import Settings
+
+ENVIRONMENT = "BAYESPATCH_SERVE"  # the settings, for processes that uvicorn starts
+GRACE = 10  # seconds for which open requests may go on when the server is stopped
+
+
+def create_app(settings: Settings) -> Starlette:
+    """The application over one case base.
+
+    Examples
+    --------
+    >>> from bayespatch import CaseBase
+    >>> with CaseBase.demo() as base:
+    ...     app = create_app(Settings(base._database.path.as_posix(), sign_in=False))
+    ...     app.state.service.health()
+    ...     app.state.service.close()
+    {'status': 'ok', 'model': 1}
+    """
+    service = Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = Starlette(
+        routes=routes(service),
+        middleware=[Middleware(Guard, settings=settings, metrics=service.metrics)],
+        exception_handlers={Refusal: _raise, HTTPException: _raise},
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    return app
+
+
+def routes(service: Service) -> list[BaseRoute]:
+    """All routes; tests/web holds them against a table."""
+    return [
+        Route("/", home, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
+        Route("/static/{hash}/{name}", static, methods=["GET"]),
+        *consult.ROUTES,
+        *cases.ROUTES,
+        *worklist.ROUTES,
+        *model.ROUTES,
+        *people.ROUTES,
+        Mount(api.PREFIX, api.create(service)),
+    ]
+
+
+async def _raise(_: Request, error: Exception) -> Response:
+    """The guard answers what is refused."""
+    raise error
+
+
+async def home(request: Request) -> Response:
+    """To the page that one works with."""
+    request.state.route = "/"
+    person, _ = await access.person_of(request.app.state.service, request)
+    return RedirectResponse("/cases" if person is not None and not person.may(CLINICIAN) else "/consult", 303)
+
+
+async def health(request: Request) -> Response:
+    """Whether it can answer: for a load balancer, without signing in."""
+    request.state.route = "/health"
+    service: Service = request.app.state.service
+    said = await service.do(service.health)
+    return JSONResponse({**said, "version": package_version()}, 200 if said["status"] == "ok" else 503)
+
+
+async def metrics(request: Request) -> Response:
+    """For Prometheus; with sign-in, for those who bring a token."""
+    request.state.route = "/metrics"
+    service: Service = request.app.state.service
+    await api.bearer(service, request)
+    return PlainTextResponse(service.metrics.text(service.gauges()), media_type="text/plain; version=0.0.4")
+
+
+async def static(request: Request) -> Response:
+    """Style and scripts."""
+    request.state.route = "/static"
+    found = rendering.static_files().get(request.path_params["name"])
+    if found is None or request.url.path != rendering.static_address(request.path_params["name"]):
+        raise Refusal(404, "There is no such file.")
+    return Response(found[0], media_type=found[1], headers={"Cache-Control": "public, max-age=31536000, immutable"})
+
+
+def from_environment() -> Starlette:
+    """The application, in a process that uvicorn has started."""
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    warnings.simplefilter("ignore")
+    return create_app(Settings.from_json(os.environ[ENVIRONMENT]))
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal ends it: open requests are answered, then everything is given back."""
+    warnings.simplefilter("ignore")  # they name values; an explanation has them as warnings of its own
+    options: dict[str, Any] = {
+        "host": settings.host,
+        "port": settings.port,
+        "ssl_certfile": settings.certificate or None,
+        "ssl_keyfile": settings.key or None,
+        "proxy_headers": bool(settings.proxies),
+        "forwarded_allow_ips": settings.proxies or None,
+        "access_log": False,
+        "log_level": "warning",
+        "server_header": False,
+        "timeout_graceful_shutdown": GRACE,
+        "timeout_keep_alive": 30,
+        "limit_concurrency": 500,
+        "h11_max_incomplete_event_size": 32_768,
+    }
+    if settings.workers == 1:
+        uvicorn.run(create_app(settings), **options)
+    else:
+        os.environ[ENVIRONMENT] = settings.to_json()
+        uvicorn.run("bayespatch.web.app:from_environment", factory=True, workers=settings.workers, **options)

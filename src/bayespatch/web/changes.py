@@ -1,0 +1,71 @@
+"""Two versions of a patient side by side: what was changed, what that changes, and through which opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bayespatch.dictionary import Dictionary, Value
+from bayespatch.explain import words
+
+Data = Mapping[str, Any]
+
+
+def compare(
+    dictionary: Dictionary, before: Mapping[str, Value], after: Mapping[str, Value], first: Data, now: Data
+) -> dict[str, Any]:
+    """What differs between two versions of a patient and the explanations (`Explanation.to_dict`) of both.
+
+    Returns
+    -------
+    dict
+        "values": label, before and after of each value that differs; "answers": the headlines; "classes": probability
+        of each class before and after, and the shift; "opinions": the same of each opinion for the class that all
+        shifts refer to, with the points that it moved the answer by; "exemplars": which stay, leave and come;
+        "warnings": those that are new; "precedent": before and after.
+    """
+    name = now["reliance_class"]
+    one, other = first["prediction"]["probabilities"], now["prediction"]["probabilities"]
+    return {
+        "class": name,
+        "values": [
+            {"label": entry.label or column, "before": entry.text(before[column]), "after": entry.text(after[column])}
+            for column, entry in dictionary.entries.items()
+            if before[column] != after[column]
+        ],
+        "answers": [words.headline(first), words.headline(now)],
+        "classes": [
+            {"name": label, "before": one[label], "after": p, "shift": p - one[label]} for label, p in other.items()
+        ],
+        "opinions": _opinions(first["opinions"], now["opinions"], name),
+        "exemplars": _exemplars(first["exemplars"], now["exemplars"]),
+        "warnings": [text for text in now["case"]["warnings"] if text not in first["case"]["warnings"]],
+        "precedent": [first["precedent"], now["precedent"]],
+        "error": now["prediction"]["error"],
+    }
+
+
+def _opinions(before: Data | None, after: Data | None, name: str) -> list[dict[str, Any]]:
+    """Each opinion before and after; as the pool is a weighted mean, its points add up to the shift of the answer."""
+    if before is None or after is None:
+        return []
+    parts = (("Similar past cases", "precedents", 1.0 - after["weight"]), ("Risk factors", "additive", after["weight"]))
+    return [
+        {
+            "name": title,
+            "before": before[key][name],
+            "after": after[key][name],
+            "shift": after[key][name] - before[key][name],
+            "moved": share * (after[key][name] - before[key][name]),
+        }
+        for title, key, share in parts
+    ]
+
+
+def _exemplars(before: Any, after: Any) -> dict[str, list[str]]:
+    one, other = [part["id"] for part in before], [part["id"] for part in after]
+    return {
+        "stay": [id for id in one if id in other],
+        "leave": [id for id in one if id not in other],
+        "come": [id for id in other if id not in one],
+    }

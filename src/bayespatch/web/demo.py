@@ -1,0 +1,54 @@
+"""A clinic to look at: the bundled heart data, one patient of which has just come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayespatch.casebase import CaseBase
+from bayespatch.casebase.refit import learn
+from bayespatch.datasets import load_heart
+
+PATIENT = 20  # who has just come: a row of the heart data
+QUICK = {"draws": 250, "warmup": 250, "random_state": 0}
+NUMBERS: dict[str, dict[str, Any]] = {
+    "age": {"label": "age", "unit": "years", "usual": [29, 77], "possible": [0, 120], "coarse": 10},
+    "trestbps": {"label": "resting blood pressure", "unit": "mm Hg", "usual": [94, 200], "possible": [40, 300]},
+    "chol": {"label": "serum cholesterol", "unit": "mg/dl", "usual": [126, 564], "possible": [50, 1000]},
+    "thalach": {"label": "highest heart rate", "unit": "/min", "usual": [71, 202], "possible": [30, 250]},
+    "oldpeak": {"label": "ST depression", "unit": "mm", "usual": [0, 6.2], "possible": [0, 10]},
+    "ca": {"label": "major vessels colored", "usual": [0, 3], "possible": [0, 4]},
+}
+LABELS = {
+    "sex": "sex",
+    "cp": "chest pain",
+    "fbs": "fasting sugar > 120 mg/dl",
+    "restecg": "resting ECG",
+    "exang": "angina on exercise",
+    "slope": "slope of ST on exercise",
+    "thal": "thallium scan",
+    "num": "heart disease",
+}
+
+
+def dictionary() -> dict[str, Any]:
+    """The data dictionary of the heart data.
+
+    Examples
+    --------
+    >>> dictionary()["sex"]["levels"]
+    {0: 'female', 1: 'male'}
+    """
+    X, y = load_heart()
+    levels = {**X.attrs["labels"], "num": y.attrs["labels"]}
+    coded = {name: {"kind": "number", "label": LABELS[name], "levels": levels[name]} for name in LABELS}
+    return {name: coded[name] if name in coded else {"kind": "number", **NUMBERS[name]} for name in [*X.columns, "num"]}
+
+
+def fill(base: CaseBase, by: str, parameters: dict[str, Any] | None = None) -> int:
+    """Past cases, a model of them, and a first consultation, whose number is returned."""
+    X, y = load_heart()
+    table = X.astype(object).where(X.notna(), None).assign(num=y.astype(object))
+    base.import_cases(table.drop(index=X.index[PATIENT]), by=by, target="num", dictionary=dictionary())
+    base.promote(learn(base._database, by, QUICK if parameters is None else parameters).version, by=by)
+    values = {name: None if value is None else float(value) for name, value in table.iloc[PATIENT][X.columns].items()}
+    return base.consult(values, by=by, external_id="example").id

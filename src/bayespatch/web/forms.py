@@ -1,0 +1,132 @@
+"""The form of a case, made from the data dictionary, and what someone has filled in."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bayespatch.dictionary import Dictionary, DictionaryError, Entry, Value
+
+MOST_BUTTONS = 4  # choices that are shown as buttons; more are a list
+NOT_KNOWN = ""  # how it stands in the form
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer that can be chosen."""
+
+    key: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """One question of the form.
+
+    Attributes
+    ----------
+    name, key : str
+        The column, and what its value is called in the form.
+    label, unit, hint : str
+    kind : {"buttons", "list", "number", "text"}
+    choices : tuple of Choice
+    value : str
+        What is filled in.
+    problem : str
+        What is wrong with it; may be empty.
+    """
+
+    name: str
+    key: str
+    label: str
+    unit: str
+    hint: str
+    kind: str
+    choices: tuple[Choice, ...]
+    value: str = NOT_KNOWN
+    problem: str = ""
+
+
+def key_of(name: str, prefix: str = "v") -> str:
+    """What a column is called in the form; no other field of the form can have this name."""
+    return f"{prefix}:{name}"
+
+
+def fields(dictionary: Dictionary, filled: Mapping[str, str], problems: Mapping[str, str]) -> list[Field]:
+    """The form with what is filled in, and what is wrong with it, each by column."""
+    return [_field(e, filled.get(name, NOT_KNOWN), problems.get(name, "")) for name, e in dictionary.entries.items()]
+
+
+def _field(entry: Entry, value: str, problem: str) -> Field:
+    choices = tuple(Choice(_key(level), label) for level, label in entry.levels)
+    if entry.kind == "boolean" and not choices:
+        choices = (Choice("true", "yes"), Choice("false", "no"))
+    kind = "number" if entry.kind == "number" else "text"
+    if choices:
+        short = len(choices) <= MOST_BUTTONS and all(len(choice.label) <= 24 for choice in choices)
+        kind = "buttons" if short else "list"
+    hint = ""
+    if entry.usual is not None and kind == "number":
+        hint = f"usually {entry.usual[0]:g} to {entry.usual[1]:g}"
+    label = entry.label or entry.name
+    return Field(entry.name, key_of(entry.name), label, entry.unit, hint, kind, choices, value, problem)
+
+
+def filled(dictionary: Dictionary, values: Mapping[str, Value]) -> dict[str, str]:
+    """Values as they stand in the form."""
+    return {name: _key(values.get(name)) for name in dictionary.names}
+
+
+def sent(dictionary: Dictionary, form: Mapping[str, Any], prefix: str = "v") -> dict[str, str]:
+    """What someone has filled in, by column; what is not in the form is not known."""
+    return {name: str(form.get(key_of(name, prefix), NOT_KNOWN)).strip() for name in dictionary.names}
+
+
+def read(dictionary: Dictionary, said: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str]]:
+    """The values that were filled in, and for each column that is wrong a sentence.
+
+    Examples
+    --------
+    >>> dictionary = Dictionary.from_dict({"age": {"kind": "number", "possible": [0, 120]}, "sex": {"levels": [0, 1]}})
+    >>> read(dictionary, {"age": "61,5", "sex": "1"})
+    ({'age': 61.5, 'sex': 1}, {})
+    >>> read(dictionary, {"age": "610", "sex": ""})
+    ({'sex': None}, {'age': '610 is outside of what is possible, 0 to 120; correct it'})
+    """
+    values: dict[str, Value] = {}
+    problems: dict[str, str] = {}
+    for name, entry in dictionary.entries.items():
+        try:
+            values[name] = entry.check(_value(entry, said.get(name, NOT_KNOWN)))
+        except DictionaryError as error:
+            problems[name] = str(error).removeprefix(f"column {name!r}: ")
+    return values, problems
+
+
+def _key(value: Value) -> str:
+    if value is None:
+        return NOT_KNOWN
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _value(entry: Entry, said: str) -> Any:
+    """A text of the form as a value; whether it is a right one, the dictionary says."""
+    if said == NOT_KNOWN:
+        return None
+    if entry.levels:
+        return next((level for level, _ in entry.levels if _key(level) == said), said)
+    if entry.kind == "boolean":
+        return {"true": True, "false": False}.get(said, said)
+    if entry.kind == "number":
+        text = said.replace(",", ".", 1) if said.count(",") == 1 and "." not in said else said
+        try:
+            number = float(text) if "_" not in text else math.nan
+        except ValueError:
+            return said
+        if not math.isfinite(number):
+            return said
+        return int(number) if number.is_integer() else number
+    return said

@@ -1,0 +1,167 @@
+"""What is refused before anyone looks at it, what every answer carries, and one line of the log for each request.
+
+The log has the time, the method, the pattern of the route (never the address itself, which may hold what someone
+searched for), the status, the milliseconds, who asked and a number that an error page also shows. It has no patient's
+values, no query, no body, no header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+import traceback
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bayespatch.web import rendering
+from bayespatch.web.metrics import Metrics
+from bayespatch.web.refusals import API, Refusal, problem, refusal_of
+from bayespatch.web.settings import Settings
+
+log = logging.getLogger("bayespatch.web")
+BODY_SECONDS = 10.0  # for a body to arrive
+SAFE = ("GET", "HEAD", "OPTIONS")
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Around the whole application."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        begin, number = time.perf_counter(), secrets.token_hex(6)
+        scope.setdefault("state", {})["number"] = number
+        status = 0
+
+        async def answering(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._add_headers(scope, MutableHeaders(scope=message))
+            await send(message)
+
+        try:
+            refusal = self._complaint(scope)
+            if refusal is not None:
+                raise refusal
+            async with asyncio.timeout(self.settings.seconds + BODY_SECONDS + 5.0):
+                await self.app(scope, self._limited(scope, receive), answering)
+        except Exception as error:
+            found = refusal_of(error)
+            if found is None:
+                # Frames and the kind of error; its message could hold a value.
+                frames = traceback.extract_tb(error.__traceback__)[-6:]
+                where = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames))
+                log.error("%s %s at %s", number, type(error).__name__, where)
+                found = Refusal(500, f"Something went wrong here. It is in the log under the number {number}.")
+            if not status:
+                await respond(scope, found)(scope, receive, answering)
+        finally:
+            seconds = time.perf_counter() - begin
+            route = route_of(scope)
+            who = scope["state"].get("who", "-")
+            self.metrics.count(route, scope["method"] if scope["method"] in METHODS else "OTHER", status, seconds)
+            log.info("%s %s %s %d %.0f ms %s", number, scope["method"][:10], route, status, 1000 * seconds, who)
+
+    def _complaint(self, scope: Scope) -> Refusal | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "").lower()
+        if host_name(host) not in self.settings.names:
+            return Refusal(400, "This server is not known by that name; allow it with --name.")
+        if scope["method"] in SAFE:
+            return None
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if (origin is not None and origin.lower() != f"{scope['scheme']}://{host}") or site in (
+            "cross-site",
+            "same-site",
+        ):
+            return Refusal(403, "This was sent from another site, and is refused.")
+        length = headers.get("content-length")
+        if length is not None and (not length.isdecimal() or int(length) > self.settings.most_bytes):
+            return Refusal(413, f"A request has at most {self.settings.most_bytes} bytes.")
+        return None
+
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """A body that comes in time and is not too long."""
+        n_bytes, end, whole = 0, time.monotonic() + BODY_SECONDS, False
+
+        async def receiving() -> Message:
+            nonlocal n_bytes, whole
+            if whole:  # the rest is the client going away, which takes as long as it takes
+                return await receive()
+            try:
+                async with asyncio.timeout(max(0.0, end - time.monotonic())):
+                    message = await receive()
+            except TimeoutError:
+                raise Refusal(408, "The request did not arrive in time.", {"Connection": "close"}) from None
+            n_bytes += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if n_bytes > self.settings.most_bytes:
+                raise Refusal(413, f"A request has at most {self.settings.most_bytes} bytes.", {"Connection": "close"})
+            return message
+
+        return receiving
+
+    def _add_headers(self, scope: Scope, headers: MutableHeaders) -> None:
+        for name, value in HEADERS.items():
+            headers.setdefault(name, value)
+        if scope["scheme"] == "https":
+            headers["Strict-Transport-Security"] = "max-age=31536000"
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port.
+
+    Examples
+    --------
+    >>> host_name("127.0.0.1:8000"), host_name("[::1]:8000"), host_name("evil.example")
+    ('127.0.0.1', '::1', 'evil.example')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def route_of(scope: Scope) -> str:
+    """The pattern of the route that has answered."""
+    pattern = scope["state"].get("route")
+    return str(pattern) if pattern else "other"
+
+
+def respond(scope: Scope, refusal: Refusal) -> Response:
+    """A refusal, for a program or for a person."""
+    if scope["path"].startswith(API):
+        return problem(refusal)
+    page: Any = scope["state"].get("refuse")
+    if page is not None:
+        return page(refusal)
+    text = rendering.render("refusal.html", refusal=refusal, person=None, here="", csrf="", sign_in=True, roles=())
+    return HTMLResponse(text, refusal.status, refusal.headers)

@@ -1,0 +1,59 @@
+"""What is counted, in the text format of Prometheus. No label ever holds a patient's or a person's data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Requests by route, method and status, and how long they took.
+
+    Examples
+    --------
+    >>> metrics = Metrics()
+    >>> metrics.count("/consult", "POST", 200, 0.08)
+    >>> 'requests_total{route="/consult",method="POST",status="200"} 1' in metrics.text({"queue": 0})
+    True
+    """
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        self.seconds: Counter[str] = Counter()
+        self.at_most: Counter[tuple[str, float]] = Counter()
+
+    def count(self, route: str, method: str, status: int, seconds: float) -> None:
+        """One request."""
+        self.requests[route, method, status] += 1
+        self.seconds[route] += seconds  # type: ignore[assignment]
+        for edge in BUCKETS:
+            if seconds <= edge:
+                self.at_most[route, edge] += 1
+
+    def text(self, gauges: dict[str, float]) -> str:
+        """All of it, with what stands at this moment."""
+        lines = ["# TYPE bayespatch_requests_total counter"]
+        totals: Counter[str] = Counter()
+        for (route, method, status), n in sorted(self.requests.items()):
+            totals[route] += n
+            lines.append(f'bayespatch_requests_total{{route="{route}",method="{method}",status="{status}"}} {n}')
+        lines.append("# TYPE bayespatch_request_seconds histogram")
+        for route, n in sorted(totals.items()):
+            edges = [(str(edge), self.at_most[route, edge]) for edge in BUCKETS] + [("+Inf", n)]
+            lines += [f'bayespatch_request_seconds_bucket{{route="{route}",le="{e}"}} {c}' for e, c in edges]
+            lines.append(f'bayespatch_request_seconds_sum{{route="{route}"}} {self.seconds[route]:.6f}')
+            lines.append(f'bayespatch_request_seconds_count{{route="{route}"}} {n}')
+        for name, value in gauges.items():
+            lines += [f"# TYPE bayespatch_{name} gauge", f"bayespatch_{name} {value:g}"]
+        return "\n".join([*lines, ""])
+
+
+def resident_bytes() -> float:
+    """Memory of this process; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return pages * 4096.0

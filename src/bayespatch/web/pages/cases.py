@@ -1,0 +1,181 @@
+"""Past cases: browse, filter and sort them; each case has a page."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from bayespatch.casebase.cases import OPERATORS, STATES, Case, Condition, Definition, read_condition
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
+from bayespatch.dictionary import DictionaryError, Entry
+from bayespatch.web import rendering
+from bayespatch.web.access import Ask, page_route
+from bayespatch.web.refusals import Refusal, sentence
+
+PER_PAGE = 50
+N_CONDITIONS = 3
+
+
+def open_to(person: Person, entry: Entry) -> bool:
+    """Whether a person may see a column exactly, and so may filter and sort by it."""
+    return person.may(CLINICIAN) or not (entry.sensitive or entry.coarse is not None)
+
+
+def shown_values(known: Definition, case: Case, person: Person) -> dict[str, str]:
+    """The values of a case as this person may see them."""
+    if case.values is None:
+        return {}
+    exact = person.may(CLINICIAN)
+    return {
+        name: entry.text(case.values[name]) if exact else entry.coarse_text(case.values[name])
+        for name, entry in known.features.entries.items()
+    }
+
+
+def sortable(known: Definition, person: Person) -> list[str]:
+    """Columns by which a person may filter and sort."""
+    features = [name for name, entry in known.features.entries.items() if open_to(person, entry)]
+    return ["id", "outcome", *features]
+
+
+def check_column(known: Definition, person: Person, name: str) -> None:
+    """Refuse a column by which the exact values could be found out."""
+    entry = known.features.entries.get(name)
+    if entry is not None and not open_to(person, entry):
+        raise Refusal(403, f"The column {name!r} is not shown to you exactly, and cannot be searched by.")
+    if name in ("external_id", "entered_by", "entered_at", "outcome_at") and not person.may(CLINICIAN):
+        raise Refusal(403, f"The column {name!r} is not shown to you, and cannot be searched by.")
+
+
+async def browse(ask: Ask) -> Response:
+    """A page of cases."""
+    known: Definition = await ask.do(lambda: ask.base.definition)
+    query = ask.request.query_params
+    rows = [
+        {"column": query.get(f"c{k}", ""), "operator": query.get(f"o{k}", "="), "value": query.get(f"w{k}", "").strip()}
+        for k in range(N_CONDITIONS)
+    ]
+    state = query.get("state", "past")
+    order, descending = query.get("order", "id"), query.get("down", "") == "1"
+    page = query.get("page", "1")
+    number = int(page) if page.isdecimal() and 0 < int(page[:9]) < 10**7 else 1
+    problem, found = "", None
+    try:
+        conditions: list[Condition] = []
+        for row in rows:
+            if row["column"] and row["value"]:
+                check_column(known, ask.person, row["column"])
+                conditions.append(read_condition(f"{row['column']}{row['operator']}{row['value']}", known))
+        check_column(known, ask.person, order)
+        found = await ask.do(
+            ask.base.search,
+            conditions,
+            by=ask.by,
+            state=state if state in STATES else None,
+            order=order,
+            descending=descending,
+            offset=(number - 1) * PER_PAGE,
+            limit=PER_PAGE,
+        )
+    except (CaseBaseError, DictionaryError) as error:
+        problem = sentence(error)
+    kept = {key: value for key, value in query.items() if key[:1] in "cow" and len(key) == 2 and value}
+    kept |= {"state": state, "order": order, "down": "1" if descending else "0"}
+
+    def address(**changes: Any) -> str:
+        return f"/cases?{urlencode({**kept, **changes})}"
+
+    content = {
+        "known": known,
+        "columns": sortable(known, ask.person),
+        "operators": OPERATORS,
+        "states": STATES,
+        "rows": rows,
+        "state": state,
+        "order": order,
+        "descending": descending,
+        "problem": problem,
+        "found": found,
+        "number": number,
+        "n_pages": 0 if found is None else max(1, -(-found.total // PER_PAGE)),
+        "address": address,
+        "shown": {} if found is None else {case.id: shown_values(known, case, ask.person) for case in found.cases},
+        "outcome_text": _outcome_text(known),
+    }
+    return ask.page("cases.html", 422 if problem else 200, **content)
+
+
+async def find(ask: Ask) -> Response:
+    """A case by its number or its external id: neither stands in an address that a browser keeps."""
+    said = ask.text("case", 200)
+    name: int | str = int(said) if said.isdecimal() and len(said) < 18 else said
+    try:
+        case = await ask.do(ask.base.case, name, by=ask.by)
+    except CaseBaseError:
+        if isinstance(name, str):
+            raise
+        case = await ask.do(ask.base.case, said, by=ask.by)  # an external id may be a number
+    return ask.go(f"/cases/{case.id}")
+
+
+async def show(ask: Ask) -> Response:
+    """One case: its values, its outcome, its consultations, its own patchwork."""
+    known: Definition = await ask.do(lambda: ask.base.definition)
+    number = ask.number()
+    case: Case = await ask.do(ask.base.case, number, by=ask.by)
+    content: dict[str, Any] = {"known": known, "case": case, "why": None, "visits": [], "neighbor_of": []}
+    if case.state != "withdrawn" and ask.person.may(CLINICIAN):
+        content["visits"] = await ask.do(ask.base.consultations, number, by=ask.by)
+        if case.state == "past" and await ask.do(ask.service.active) is not None:
+            why = await ask.service.queue.run(
+                ask.base.explain_past, number, by=ask.by, error=ask.service.settings.error
+            )
+            if why is not None:
+                content["why"] = rendering.explanation(why)
+                content["neighbor_of"] = await ask.do(ask.base.neighbor_of, number, by=ask.by)
+    content["shown"] = shown_values(known, case, ask.person)
+    content["outcome"] = _outcome_text(known)(case.outcome)
+    return ask.page("one_case.html", **content)
+
+
+async def outcome(ask: Ask) -> Response:
+    """What became of a case."""
+    known: Definition = await ask.do(lambda: ask.base.definition)
+    said = ask.text("outcome")
+    if said not in known.classes:
+        raise Refusal(422, "Choose an outcome.")
+    await ask.do(ask.base.outcome, ask.number(), known.classes[said], by=ask.by)
+    return ask.go(f"/cases/{ask.number()}")
+
+
+async def retain(ask: Ask) -> Response:
+    """Make a case a past case; or, without a number, all whose outcome is known."""
+    which = ask.request.path_params.get("id")
+    await ask.do(ask.base.retain, None if which is None else [int(which)], by=ask.by)
+    return ask.go("/worklist" if which is None else f"/cases/{which}")
+
+
+async def forget(ask: Ask) -> Response:
+    """Forget a patient."""
+    if ask.text("sure") != "yes":
+        raise Refusal(422, "Forgetting cannot be undone; confirm that you are sure.")
+    done = await ask.do(ask.base.forget, ask.number(), ask.text("reason", 1000), by=ask.by)
+    return ask.page("forgotten.html", done=done)
+
+
+def _outcome_text(known: Definition) -> Any:
+    return lambda outcome: "–" if outcome is None else known.class_name(outcome)
+
+
+ROUTES = [
+    page_route("/cases", "GET", browse, VIEWER),
+    page_route("/cases/find", "POST", find, CLINICIAN),
+    page_route("/cases/{id:int}", "GET", show, VIEWER),
+    page_route("/cases/{id:int}/outcome", "POST", outcome, CLINICIAN),
+    page_route("/cases/{id:int}/retain", "POST", retain, STEWARD),
+    page_route("/cases/{id:int}/forget", "POST", forget, STEWARD),
+    page_route("/retain", "POST", retain, STEWARD),
+]

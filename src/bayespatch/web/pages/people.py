@@ -1,0 +1,194 @@
+"""Signing in and out, people and their roles, tokens, and the audit log."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from bayespatch.casebase.audit import ACTIONS
+from bayespatch.casebase.people import STEWARD, VIEWER
+from bayespatch.web import passwords
+from bayespatch.web.access import Ask, address_of, give_session, local_path, page_route, take_session
+from bayespatch.web.refusals import Refusal, refusal_of
+
+WRONG = "Name and password do not belong together."
+PER_PAGE = 100
+
+
+async def sign_in_form(ask: Ask) -> Response:
+    """The form."""
+    onward = local_path(ask.request.query_params.get("next", "/"))
+    return ask.page("sign_in.html", onward=onward, problem="", name="")
+
+
+async def sign_in(ask: Ask) -> Response:
+    """Begin a session, under a new secret whatever the browser brought."""
+    name, password = ask.text("name", 200), str(ask.form.get("password", ""))
+    onward = local_path(ask.text("next"))
+    for who in (f"address {address_of(ask.request)}", f"name {name}"):
+        wait = ask.service.sign_ins.wait(who)
+        if wait:
+            raise Refusal(429, f"Too many attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
+    person = await ask.do(passwords.verified, ask.base.people, name, password)
+    if person is None:
+        await ask.do(ask.base.people.refuse)
+        return ask.page("sign_in.html", 401, onward=onward, problem=WRONG, name=name)
+    if ask.session:
+        await ask.do(ask.base.people.sign_out, ask.session)
+    secret = await ask.do(ask.base.people.sign_in, person.name)
+    response = ask.go(onward)
+    give_session(ask.request, response, secret)
+    return response
+
+
+async def sign_out(ask: Ask) -> Response:
+    """End the session."""
+    await ask.do(ask.base.people.sign_out, ask.session)
+    response = ask.go("/sign-in")
+    take_session(ask.request, response)
+    return response
+
+
+async def join_form(ask: Ask) -> Response:
+    """A link: choose a password."""
+    name = await ask.do(ask.base.people.invited, ask.request.path_params["secret"])
+    if name is None:
+        raise Refusal(404, "This link was used already, or is too old; ask a steward for a new one.")
+    return ask.page("join.html", name=name, problem="")
+
+
+async def join(ask: Ask) -> Response:
+    """Use a link."""
+    wait = ask.service.sign_ins.wait(f"join {address_of(ask.request)}")
+    if wait:
+        raise Refusal(429, f"Too many attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
+    secret = ask.request.path_params["secret"]
+    name = await ask.do(ask.base.people.invited, secret)
+    if name is None:
+        raise Refusal(404, "This link was used already, or is too old; ask a steward for a new one.")
+    password = str(ask.form.get("password", ""))
+    problem = passwords.complaint(password, name)
+    if problem is None and password != str(ask.form.get("again", "")):
+        problem = "The two passwords differ."
+    if problem is not None:
+        return ask.page("join.html", 422, name=name, problem=problem)
+    await ask.do(ask.base.people.accept, secret, await ask.do(passwords.hashed, password))
+    session = await ask.do(ask.base.people.sign_in, name)
+    response = ask.go("/")
+    give_session(ask.request, response, session)
+    return response
+
+
+async def people(ask: Ask) -> Response:
+    """Everyone."""
+    return await _people(ask)
+
+
+async def _people(ask: Ask, link: str = "", invited: str = "") -> Response:
+    found = await ask.do(ask.base.people.listed)
+    tokens = await ask.do(ask.base.people.tokens)
+    return ask.page("people.html", people=found, tokens=tokens, link=link, invited=invited)
+
+
+async def invite(ask: Ask) -> Response:
+    """A link for somebody new, or for a new password."""
+    name = ask.text("name", 200)
+    secret = await ask.do(ask.base.people.invite, name, ask.text("role"), by=ask.by)
+    base = str(ask.request.base_url).rstrip("/")
+    return await _people(ask, f"{base}/join/{secret}", name)
+
+
+async def change(ask: Ask) -> Response:
+    """Another role, or shut out, or let in again."""
+    name, action = ask.text("name", 200), ask.text("action")
+    if action == "role":
+        await ask.do(ask.base.people.set_role, name, ask.text("role"), by=ask.by)
+    elif action in ("disable", "enable"):
+        await ask.do(getattr(ask.base.people, action), name, by=ask.by)
+    else:
+        raise Refusal(422, "Choose what is to be changed.")
+    return ask.go("/people")
+
+
+async def tokens(ask: Ask) -> Response:
+    """One's own tokens."""
+    return await _tokens(ask)
+
+
+async def _tokens(ask: Ask, secret: str = "") -> Response:
+    if not ask.service.settings.sign_in:
+        raise Refusal(404, "Nobody signs in here, and programs need no token.")
+    return ask.page("tokens.html", tokens=await ask.do(ask.base.people.tokens, ask.by), secret=secret)
+
+
+async def new_token(ask: Ask) -> Response:
+    """A token, shown once."""
+    if not ask.service.settings.sign_in:
+        raise Refusal(404, "Nobody signs in here, and programs need no token.")
+    days = ask.text("days")
+    secret = await ask.do(
+        ask.base.people.new_token,
+        ask.by,
+        label=ask.text("label", 200),
+        scope=ask.text("scope"),
+        days=int(days) if days.isdecimal() and len(days) < 5 else 0,
+        by=ask.by,
+    )
+    return await _tokens(ask, secret)
+
+
+async def revoke(ask: Ask) -> Response:
+    """End a token: one's own, or as a steward anybody's."""
+    own = None if ask.person.may(STEWARD) else ask.by
+    await ask.do(ask.base.people.revoke, ask.text("token", 64), by=ask.by, of=own)
+    return ask.go("/people" if ask.text("from") == "people" else "/tokens")
+
+
+async def audit(ask: Ask) -> Response:
+    """The log, and on request whether its chain is whole."""
+    query = ask.request.query_params
+    action, by, case = query.get("action", ""), query.get("by", "").strip(), query.get("case", "").strip()
+    before = query.get("before", "")
+    entries = await ask.do(
+        ask.base.audit,
+        action=action if action in ACTIONS else None,
+        by=by or None,
+        case=int(case) if case.isdecimal() and len(case) < 18 else None,
+        before=int(before) if before.isdecimal() and len(before) < 18 else None,
+        limit=PER_PAGE,
+    )
+    found, problem = None, ""
+    if query.get("verify"):
+        try:
+            found = await ask.do(ask.base.verify_audit, query.get("head", "").strip() or None)
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise
+            problem = refusal.detail
+    return ask.page(
+        "audit.html",
+        entries=entries,
+        actions=sorted(ACTIONS),
+        action=action,
+        by=by,
+        case=case,
+        verification=found,
+        problem=problem,
+        more=entries[-1].number if len(entries) == PER_PAGE else None,
+    )
+
+
+ROUTES = [
+    page_route("/sign-in", "GET", sign_in_form, None),
+    page_route("/sign-in", "POST", sign_in, None),
+    page_route("/sign-out", "POST", sign_out, VIEWER),
+    page_route("/join/{secret}", "GET", join_form, None),
+    page_route("/join/{secret}", "POST", join, None),
+    page_route("/people", "GET", people, STEWARD),
+    page_route("/people/invite", "POST", invite, STEWARD),
+    page_route("/people/change", "POST", change, STEWARD),
+    page_route("/tokens", "GET", tokens, VIEWER),
+    page_route("/tokens", "POST", new_token, VIEWER),
+    page_route("/tokens/revoke", "POST", revoke, VIEWER),
+    page_route("/audit", "GET", audit, STEWARD),
+]

@@ -1,0 +1,78 @@
+"""Open cases and what they wait for; each consultation has a page, as it was shown."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from bayespatch.casebase.cases import Definition
+from bayespatch.casebase.consultations import WAITING
+from bayespatch.casebase.people import CLINICIAN
+from bayespatch.web import rendering
+from bayespatch.web.access import Ask, page_route
+from bayespatch.web.refusals import Refusal
+
+PER_PAGE = 50
+CODES = {
+    "": "",
+    "history": "the history says otherwise",
+    "finding": "a finding that the table does not hold",
+    "precedent": "the past cases are not like this one",
+    "value": "a value is doubtful",
+    "preference": "the patient's wish",
+    "other": "something else, as written below",
+}
+
+
+async def browse(ask: Ask) -> Response:
+    """The last consultation of each open case."""
+    known: Definition = await ask.do(lambda: ask.base.definition)
+    query = ask.request.query_params
+    waiting, page = query.get("waiting", ""), query.get("page", "1")
+    number = int(page) if page.isdecimal() and 0 < int(page[:9]) < 10**7 else 1
+    found = await ask.do(
+        ask.base.worklist,
+        by=ask.by,
+        waiting_for=waiting if waiting in WAITING else None,
+        offset=(number - 1) * PER_PAGE,
+        limit=PER_PAGE,
+    )
+    n_pages = max(1, -(-found.total // PER_PAGE))
+    return ask.page(
+        "worklist.html", found=found, waiting=waiting, kinds=WAITING, number=number, n_pages=n_pages, known=known
+    )
+
+
+async def show(ask: Ask) -> Response:
+    """A consultation as it was shown, and what was decided since."""
+    known: Definition = await ask.do(lambda: ask.base.definition)
+    seen, decision, case = await ask.do(ask.base.consultation, ask.number(), by=ask.by)
+    outcome = None if case.outcome is None else known.class_name(case.outcome)
+    return ask.page(
+        "consultation.html",
+        seen=seen,
+        decision=decision,
+        case=case,
+        outcome=outcome,
+        known=known,
+        codes=CODES,
+        answer=rendering.explanation(seen.explanation, rendering.time_text(seen.at)),
+    )
+
+
+async def decide(ask: Ask) -> Response:
+    """What was decided."""
+    known: Definition = await ask.do(lambda: ask.base.definition)
+    said, code = ask.text("decided"), ask.text("code")
+    if said not in known.classes or code not in CODES:
+        raise Refusal(422, "Choose what was decided.")
+    await ask.do(
+        ask.base.decide, ask.number(), known.classes[said], by=ask.by, reason=ask.text("reason"), code=CODES[code]
+    )
+    return ask.go(f"/consultations/{ask.number()}")
+
+
+ROUTES = [
+    page_route("/worklist", "GET", browse, CLINICIAN),
+    page_route("/consultations/{id:int}", "GET", show, CLINICIAN),
+    page_route("/consultations/{id:int}/decide", "POST", decide, CLINICIAN),
+]

@@ -1,0 +1,36 @@
+"""How often someone may ask: a bucket for each, which fills up again with time."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+
+_MOST = 10_000  # buckets; the one that was used longest ago goes first
+
+
+class Rate:
+    """At most `most` at once, and so many per `seconds` in the long run.
+
+    Examples
+    --------
+    >>> rate = Rate(2, 60)
+    >>> [rate.wait("Dr. Roe", now=0.0) for _ in range(3)]
+    [0, 0, 30]
+    >>> rate.wait("Dr. Roe", now=30.0)
+    0
+    """
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self.most, self.per_second = most, most / seconds
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # who -> what is left, when
+
+    def wait(self, who: str, now: float | None = None) -> int:
+        """0 where one more is allowed, which is then counted; otherwise the seconds to wait."""
+        now = time.monotonic() if now is None else now
+        left, before = self._buckets.pop(who, (float(self.most), now))
+        left = min(float(self.most), left + (now - before) * self.per_second)
+        allowed = left >= 1.0
+        self._buckets[who] = (left - 1.0 if allowed else left, now)
+        while len(self._buckets) > _MOST:
+            self._buckets.popitem(last=False)
+        return 0 if allowed else max(1, round((1.0 - left) / self.per_second))

@@ -1,0 +1,66 @@
+"""What is answered where something cannot be done: to programs as problem details (RFC 9457), to people as a page."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError, UnavailableError
+from bayespatch.dictionary import DictionaryError
+from bayespatch.web.queue import RETRY, BusyError, LateError
+
+API = "/api/"
+PROBLEM = "application/problem+json"
+_PLAIN = {404: "There is nothing at this address.", 405: "That cannot be done at this address."}
+
+
+class Refusal(Exception):
+    """Something that will not be done, and why."""
+
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, headers or {}
+
+    @property
+    def title(self) -> str:
+        """What the status is called."""
+        return HTTPStatus(self.status).phrase
+
+
+def refusal_of(error: Exception) -> Refusal | None:
+    """How an error is answered; None: it is a fault of the program."""
+    if isinstance(error, Refusal):
+        return error
+    later = {"Retry-After": str(RETRY)}
+    if isinstance(error, BusyError):
+        return Refusal(503, "Too many questions at once; nothing was done, ask again in a moment.", later)
+    if isinstance(error, LateError | TimeoutError):
+        return Refusal(503, "This took too long and was given up; ask again in a moment.", later)
+    if isinstance(error, UnavailableError):
+        return Refusal(503, sentence(error), later)
+    if isinstance(error, NotFoundError):
+        return Refusal(404, sentence(error))
+    if isinstance(error, ConflictError):
+        return Refusal(409, sentence(error))
+    if isinstance(error, CaseBaseError | DictionaryError):
+        return Refusal(422, sentence(error))
+    if isinstance(error, HTTPException):
+        said = _PLAIN.get(error.status_code) or sentence(Exception(error.detail))
+        return Refusal(error.status_code, said, dict(error.headers or {}))
+    return None
+
+
+def sentence(error: Exception) -> str:
+    """What an error says, as a sentence."""
+    text = " ".join(str(error).split())
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def problem(refusal: Refusal, **more: Any) -> Response:
+    """For programs."""
+    said = {"type": "about:blank", "title": refusal.title, "status": refusal.status, "detail": refusal.detail, **more}
+    return Response(json.dumps(said), refusal.status, refusal.headers, media_type=PROBLEM)

@@ -1,0 +1,88 @@
+"""Fills the templates of the pages, which use those of `bayespatch.report`. The template engine escapes all texts."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from bayespatch.explain import words
+from bayespatch.report import case_body, script, style, templates
+from bayespatch.web.service import CASES
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import ChoiceLoader, PackageLoader
+
+    shared = templates()
+    found = shared.overlay(loader=ChoiceLoader([PackageLoader("bayespatch.web"), shared.loader]))
+    found.filters.update(shared.filters, time=time_text, quoted=quoted)
+    found.globals.update(shared.globals, words=words, case_link=CASES, static=static_address)
+    return found
+
+
+def render(template: str, **content: Any) -> str:
+    """A template, filled."""
+    return str(_environment().get_template(template).render(**content))
+
+
+def explanation(why: dict[str, Any], date: str = "") -> Markup:
+    """What `Explanation.to_dict` says, as the report draws it, with links to the past cases."""
+    return Markup(case_body(presentable(why), case_link=CASES, date=date))
+
+
+def presentable(why: dict[str, Any]) -> dict[str, Any]:
+    """An explanation as it was kept, with words in place of past cases that were forgotten since."""
+    names = [feature["name"] for feature in why["features"]]
+    gone = {"value": "forgotten", "agrees": False, "matters": 0.0, "comparison": "missing", "marked": False}
+    blank = {"outcome": "forgotten", "label": "a class that is not kept", "features": dict.fromkeys(names, gone)}
+
+    def whole(part: dict[str, Any]) -> dict[str, Any]:
+        if part.get("members"):
+            part = {**part, "members": [whole(member) for member in part["members"]]}
+        return {**blank, "members": [], "alike": 0.0, **part} if part.get("forgotten") else part
+
+    lists = {key: [whole(part) for part in why[key]] for key in ("exemplars", "neighbors", "contradicting")}
+    return {**why, **lists}
+
+
+def time_text(at: str | None) -> str:
+    """A time as a person reads it.
+
+    Examples
+    --------
+    >>> time_text("2026-11-15T22:48:42.710732Z")
+    '2026-11-15 22:48'
+    """
+    return "–" if at is None else at[:16].replace("T", " ")
+
+
+def quoted(text: str) -> str:
+    """A text as a part of an address."""
+    return quote(text, safe="/")
+
+
+# Files that never change while the program runs; their names say what is in them, so that a browser may keep them.
+
+
+@cache
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """Name -> content and kind."""
+    own = files("bayespatch.web").joinpath("static")
+    return {
+        "style.css": ((style() + own.joinpath("web.css").read_text(encoding="utf-8")).encode(), "text/css"),
+        "page.js": (script().encode(), "text/javascript"),
+        "web.js": (own.joinpath("web.js").read_bytes(), "text/javascript"),
+        "icon.svg": (own.joinpath("icon.svg").read_bytes(), "image/svg+xml"),
+    }
+
+
+@cache
+def static_address(name: str) -> str:
+    """Where a file is."""
+    return f"/static/{hashlib.sha256(static_files()[name][0]).hexdigest()[:12]}/{name}"

@@ -1,0 +1,168 @@
+"""What all requests share: the case base, the queue in front of its model, the last answers, a running refit."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from bayespatch.casebase import CaseBase
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
+from bayespatch.casebase.models import Model
+from bayespatch.casebase.people import STEWARD, Person
+from bayespatch.casebase.refit import Refit
+from bayespatch.dictionary import Value
+from bayespatch.report import model_body
+from bayespatch.web.metrics import Metrics, resident_bytes
+from bayespatch.web.queue import Queue
+from bayespatch.web.rate import Rate
+from bayespatch.web.settings import Settings
+
+T = TypeVar("T")
+LOCAL = Person("local", STEWARD, None, "", None)  # everybody, where nobody signs in
+CASES = "/cases/"  # where a past case is found
+_ANSWERS = 200  # that are kept, so that the version before a change need not be asked for again
+_CONNECTIONS = 8  # threads that use the database beside those of the queue
+_SIGN_INS = (10, 300.0)  # attempts, and seconds, from one address or with one name
+
+
+class Service:
+    """One process's case base, served."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.base = CaseBase.open(settings.casebase, create=False, folder=settings.folder or None)
+        self.queue = Queue(settings.threads, settings.waiting, settings.seconds)
+        self.metrics = Metrics()
+        self.rate = Rate(settings.rate, 60.0)
+        self.sign_ins = Rate(*_SIGN_INS)
+        self.reports: OrderedDict[str, str] = OrderedDict()  # of models, by SHA-256
+        self._answers: OrderedDict[tuple[str, str, str], tuple[int, dict[str, Any]]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._secret = secrets.token_bytes(32)
+        self._limiter: anyio.CapacityLimiter | None = None
+        self.refit: Refit | None = None
+        self.refit_result: str = ""
+
+    async def do(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """The result of a function that waits for the database, called in a thread."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_CONNECTIONS)
+        return await anyio.to_thread.run_sync(partial(work, *args, **kwargs), limiter=self._limiter)
+
+    def close(self) -> None:
+        """Let what has begun end, and give everything back."""
+        self.queue.close()
+        if self.refit is not None and self.refit.running:
+            self.refit.cancel()  # it goes on when it is started again
+        self.base.close()
+
+    def csrf(self, session: str) -> str:
+        """What a form of this session carries, so that no other site can send it."""
+        key = self._secret if not session else b"csrf"
+        return hmac.new(key, session.encode(), hashlib.sha256).hexdigest()
+
+    # Questions to the model
+
+    def active(self) -> Model | None:
+        """The active version."""
+        return next((model for model in self.base.models() if model.state == "active"), None)
+
+    async def ask(
+        self, values: Mapping[str, Value], by: str, *, quick: bool = False, first: bool = False
+    ) -> tuple[int, dict[str, Any]]:
+        """What the model says, without keeping it; the same question of the same person is answered from memory.
+
+        `first` says that it is only compared with, and that the person has seen it.
+        """
+        model = await self.do(self.active)
+        sha = "" if model is None else str(model.sha256)
+        key = (sha, by, json.dumps([values, quick], sort_keys=True))
+        with self._lock:
+            known = self._answers.get(key)
+        if known is not None:
+            if not first:
+                await self.do(self.base.record_ask, known, by=by)
+            return known
+        answer = await self.queue.run(self.base.ask, values, by=by, error=self.settings.error, reliance=not quick)
+        with self._lock:
+            for old in [old for old in self._answers if old[0] != sha]:
+                del self._answers[old]  # a case may have been forgotten
+            self._answers[key] = answer
+            while len(self._answers) > _ANSWERS:
+                self._answers.popitem(last=False)
+        return answer
+
+    def report(self) -> str | None:
+        """What the page about the active model says; None where there is none. It takes some seconds the first time."""
+        model = self.active()
+        if model is None or model.sha256 is None:
+            return None
+        with self._lock:
+            known = self.reports.get(model.sha256)
+        if known is None:
+            known = model_body(self.base.model().overview(), case_link=CASES, intended_use=self.settings.intended_use)
+            with self._lock:
+                self.reports.clear()
+                self.reports[model.sha256] = known
+        return known
+
+    # Refits
+
+    def start_refit(self, by: str) -> None:
+        """Begin a refit, in a process of its own."""
+        with self._lock:
+            if self.refit is not None and self.refit.running:
+                raise ConflictError("a refit is running; wait for it, or cancel it")
+            found = self.base.refit(by=by, wait=False)
+            assert isinstance(found, Refit)
+            self.refit, self.refit_result = found, ""
+
+    def cancel_refit(self) -> None:
+        """End a refit; nothing has changed."""
+        with self._lock:
+            refit = self.refit
+        if refit is None or not refit.running:
+            raise NotFoundError("no refit is running that this server has begun")
+        refit.cancel()
+        with self._lock:
+            self.refit, self.refit_result = None, "The refit was cancelled; nothing has changed."
+
+    def refit_state(self) -> dict[str, Any]:
+        """Whether a refit runs, and how the last one ended."""
+        with self._lock:
+            if self.refit is not None and not self.refit.running:
+                try:
+                    version = self.refit.wait()
+                    self.refit_result = f"Version {version} is ready; compare it, and promote it to use it."
+                except CaseBaseError as error:
+                    self.refit_result = f"The last refit failed: {error}"
+                self.refit = None
+            return {"running": self.refit is not None, "result": self.refit_result}
+
+    # How it goes
+
+    def health(self) -> dict[str, Any]:
+        """Whether it can answer."""
+        model = self.active()
+        return {"status": "ok" if model is not None else "no active model", "model": model and model.version}
+
+    def gauges(self) -> dict[str, float]:
+        """What stands at this moment."""
+        return {
+            "queue_pending": self.queue.pending,
+            "queue_refused": self.queue.refused,
+            "queue_late": self.queue.late,
+            "resident_bytes": resident_bytes(),
+            "cpu_seconds": time.process_time(),
+        }

@@ -1,0 +1,127 @@
+"""How the case base is served."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from dataclasses import asdict, dataclass
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the case base is served; every limit is for one process.
+
+    Attributes
+    ----------
+    casebase : str
+        The URL of the case base.
+    sign_in : bool
+        Whether people sign in and programs bring tokens. Without it everybody who reaches the page is a steward called
+        "local", and it listens on the loopback address alone.
+    host, port
+        Where it listens.
+    hosts : tuple of str
+        Names by which it may be called, beside its address and the names of the loopback address; a request for
+        another name is refused.
+    certificate, key : str
+        TLS files; empty: plain HTTP.
+    proxies : str
+        Addresses of reverse proxies whose X-Forwarded headers are believed, with commas; empty: nobody's.
+    workers : int
+        Processes.
+    threads : int
+        Questions that a process answers at the same time.
+    waiting : int
+        Questions that may wait for those; more are refused with 503.
+    seconds : float
+        For one request.
+    error : float
+        Monte Carlo standard error of the probabilities that are shown.
+    rate : int
+        Requests per minute of one person or token; sign-ins are limited more strictly.
+    most_bytes : int
+        The largest body of a request.
+    intended_use : str
+        Stands on the page about the model.
+    folder : str
+        Of the case base, for files that exist for moments; empty: the usual one.
+    example : int
+        The number of a consultation to begin with; 0: none.
+    """
+
+    casebase: str
+    sign_in: bool = True
+    host: str = "127.0.0.1"
+    port: int = 8000
+    hosts: tuple[str, ...] = ()
+    certificate: str = ""
+    key: str = ""
+    proxies: str = ""
+    workers: int = 1
+    threads: int = 2
+    waiting: int = 16
+    seconds: float = 20.0
+    error: float = 0.01
+    rate: int = 600
+    most_bytes: int = 1_000_000
+    intended_use: str = ""
+    folder: str = ""
+    example: int = 0
+
+    def __post_init__(self) -> None:
+        outside = not is_loopback(self.host)
+        if outside and not self.sign_in:
+            raise ValueError(
+                f"host={self.host!r} can be reached from elsewhere, and nobody signs in; name a case base: --casebase"
+            )
+        if outside and not self.certificate and not self.proxies:
+            raise ValueError(
+                f"host={self.host!r} can be reached from elsewhere, and passwords would travel in the clear; pass "
+                f"--certificate and --key, or --proxy with the address of a reverse proxy that has them"
+            )
+        if bool(self.certificate) != bool(self.key):
+            raise ValueError("--certificate and --key belong together; pass both")
+        if self.workers > 1 and not self.sign_in:
+            raise ValueError("several workers serve a case base that people sign in to; name one: --casebase")
+        for name in ("workers", "threads", "rate"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} leaves nothing to do; pass 1 or more")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names by which it may be called."""
+        own = () if self.host in ("0.0.0.0", "::") else (self.host,)
+        return frozenset(name.lower() for name in (*LOOPBACK, *own, *self.hosts))
+
+    @property
+    def address(self) -> str:
+        """Where a browser finds it."""
+        name = self.hosts[0] if self.hosts else "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        host = f"[{name}]" if ":" in name else name
+        return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
+
+    def to_json(self) -> str:
+        """For another process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        """As `to_json` wrote it."""
+        said = json.loads(text)
+        return cls(**{**said, "hosts": tuple(said["hosts"])})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("clinic.example")
+    (True, True, False, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,285 @@
+"""The consulting page in a browser: what people do there, by mouse and by keyboard, without scripts, on a phone.
+
+``make test-browser`` runs these; see test_pages.py for what is needed.
+"""
+
+import os
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))
+if not CHROMIUM:
+    pytest.skip("no chromium on the path: install it, or name it in CHROMIUM", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright to test pages in a browser")
+
+import uvicorn  # noqa: E402
+
+from bayespatch.casebase.refit import learn  # noqa: E402
+from bayespatch.web import Settings, create_app, passwords  # noqa: E402
+from tests.casebase.clinic import QUICK, Places  # noqa: E402
+
+expect = playwright.expect
+CONSULT = re.compile(r":\d+/consult$")
+PASSWORD = "correct horse battery"
+PEOPLE = {"Dr. Roe": "clinician", "Sam Steward": "steward"}
+PATIENT = {"v:age": "61", "v:bp": "130.5", "v:town": "Ulm"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A clinic with people, and a version of the model that waits to be promoted."""
+    app = create_app(Settings(Places(tmp_path_factory.mktemp("clinic"), None).copy(), rate=100_000))
+    base = app.state.service.base
+    for name, role in PEOPLE.items():
+        base.people.accept(base.people.invite(name, role, by="tester"), passwords.hashed(PASSWORD))
+    learn(base._database, "tester", {**QUICK, "draws": 12})
+    seen = base.consult({"age": 70, "pain": 2, "bp": None, "smokes": True, "town": "Jena"}, by="Dr. Roe")
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    app.state.seen = seen
+    app.state.address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    yield app
+    server.should_exit = True
+    thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+def opened(browser, served, name=None, width=1280, scheme="light", **options):
+    """A page, signed in as someone."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=served.state.address, **options
+    )
+    served.state.service.sign_ins._buckets.clear()  # more people sign in here than would within five minutes
+    page = context.new_page()
+    page.errors = []
+    page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.goto("/")
+    if name is not None:
+        page.fill("#name", name)
+        page.fill("#password", PASSWORD)
+        page.click("button.main")
+        page.wait_for_url(CONSULT)
+    return page
+
+
+def fill(page):
+    for key, value in PATIENT.items():
+        page.fill(f'[name="{key}"]', value)
+    page.get_by_role("group", name="chest pain").get_by_label("atypical").check()
+    page.get_by_role("group", name="smokes").get_by_label("yes").check()
+
+
+def probability(page):
+    return int(re.search(r"(\d+)%", page.inner_text("#answer h1"))[1])
+
+
+def test_a_patient_s_life(browser, served):
+    """Sign in, consult, what-if, undo, save, override, outcome, search, promote, forget, sign out."""
+    page = opened(browser, served, "Dr. Roe")
+    fill(page)
+    page.click("text=Ask the past cases")
+    before = page.inner_text("#answer h1")
+    page.get_by_role("group", name="chest pain").get_by_label("none").check()
+    page.wait_for_selector(".change")
+    table = page.inner_text(".change table")
+    assert "atypical" in table
+    assert "none" in table
+    assert "changed" in page.evaluate(
+        "getComputedStyle(document.querySelector('.field.moved legend'), '::after').content"
+    )
+    assert page.inner_text("#answer h1") != before or "+0" in table or "-0" in table
+    page.fill('[name="v:age"]', "30")
+    expect(page.locator(".change .changed")).to_have_count(2)
+    page.click("#undo")
+    expect(page.locator(".change .changed")).to_have_count(1)
+    assert page.input_value('[name="v:age"]') == "61"
+    page.fill('[name="v:age"]', "610")
+    page.wait_for_selector("text=outside of what is possible")
+    page.fill('[name="v:age"]', "62")
+    page.wait_for_selector("text=62 years")
+    page.click("#undo")
+    page.click("#undo")
+    page.click("text=Back to the first version")
+    assert page.inner_text("#answer h1") == before
+    page.fill("#external_id", "H-7741")
+    page.click("button[value=save]")
+    page.wait_for_url("**/consultations/*")
+    place = page.url
+    answer = page.inner_text(".as-shown h1")
+    decided = "sick" if "well" in answer else "well"
+    page.get_by_label(decided, exact=True).first.check()
+    page.select_option("[name=code]", "history")
+    page.fill("[name=reason]", "his cousin saw the attack")
+    page.click("text=Record the decision")
+    assert "override" in page.inner_text(".revise")
+    page.locator("section", has_text="Outcome").get_by_label("sick", exact=True).check()
+    page.click("text=Record the outcome")
+    page.wait_for_url("**/cases/*")
+    page.click("nav >> text=Past cases")
+    page.fill("[name=case]", "H-7741")
+    page.click("text=Open")
+    case = page.url
+    assert "H-7741" in page.inner_text("main")
+    page.goto("/cases?c0=age&o0=>=&w0=70")
+    rows = page.inner_text("table.cases tbody")
+    assert all(int(age) >= 70 for age in re.findall(r"(\d+) years", rows))
+    page.goto(place)
+    assert "his cousin saw the attack" in page.inner_text("main"), "the link opens it again"
+    page.click("text=Sign out")
+    page.wait_for_url("**/sign-in")
+    page.goto(place)
+    assert "/sign-in" in page.url
+    assert page.errors == []
+    page.context.close()
+
+    page = opened(browser, served, "Sam Steward")
+    page.goto("/model")
+    page.click("button:has-text('Promote')")
+    page.wait_for_url("**/model")
+    assert served.state.service.active().version == 2
+    page.click("text=Roll back")
+    page.wait_for_selector("td:has-text('active')")
+    assert served.state.service.active().version == 1
+    page.goto(case)
+    page.click("text=Make it a past case")
+    page.click("text=Forget this patient")
+    page.fill("[name=reason]", "asked for it")
+    page.check("[name=sure]")
+    page.click("button.danger")
+    assert "is forgotten" in page.inner_text("h1")
+    page.goto("/audit")
+    page.click("text=Verify the chain")
+    assert "Intact" in page.inner_text("main")
+    assert page.errors == []
+    page.context.close()
+
+
+def test_by_keyboard_alone(browser, served):
+    page = opened(browser, served)
+    page.keyboard.type("Dr. Roe")
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(CONSULT)
+    page.wait_for_load_state()
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        name = page.evaluate("document.activeElement.name || document.activeElement.textContent")
+        if not reached or reached[-1] != name:
+            reached.append(name)
+        if name == "v:age":
+            page.keyboard.type("61")
+        if name == "v:pain":
+            page.keyboard.press("ArrowLeft")
+        if name == "action":
+            break
+    assert [name for name in reached if name.startswith("v:")] == ["v:age", "v:pain", "v:bp", "v:smokes", "v:town"]
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#answer h1")
+    assert "give or take" in page.inner_text("#answer h1")
+    page.focus('[name="v:age"]')
+    page.keyboard.press("Control+A")
+    page.keyboard.type("30")
+    page.wait_for_selector(".change")
+    page.focus("#undo")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".change", state="detached")
+    outline = page.evaluate(
+        "(() => { const a = document.querySelector('nav a'); a.focus(); return getComputedStyle(a).outlineStyle; })()"
+    )
+    assert outline == "solid"
+    page.context.close()
+
+
+def test_without_scripts(browser, served):
+    page = opened(browser, served, "Dr. Roe", java_script_enabled=False)
+    fill(page)
+    page.click("text=Ask the past cases")
+    assert "The patchwork" in page.inner_text("#answer")
+    assert not page.is_visible("#undo")
+    page.fill('[name="v:age"]', "30")
+    page.click("text=Ask again")
+    assert "61 years" in page.inner_text(".change")
+    page.click("text=Back to the first version")
+    assert page.input_value('[name="v:age"]') == "61"
+    page.click("button[value=save]")
+    page.wait_for_url("**/consultations/*")
+    page.get_by_label("sick", exact=True).first.check()
+    page.fill("[name=reason]", "because")
+    page.click("text=Record the decision")
+    assert "because" in page.inner_text(".revise")
+    page.context.close()
+
+
+PATHS = (
+    *("/sign-in", "/consult", "/consult?from={seen}", "/worklist", "/consultations/{seen}", "/cases", "/cases/7"),
+    *("/model", "/people", "/tokens", "/audit?verify=1", "/nowhere"),
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("path", PATHS)
+def test_pages_fit_and_hinder_nobody(browser, served, signed_in, path, width, scheme):
+    """No sideways scrolling, no error in the console; where axe-core is, it finds nothing."""
+    page = signed_in(width, scheme)
+    page.errors.clear()
+    page.goto(path.format(seen=served.state.seen.id))
+    if path.startswith("/consult?"):
+        page.fill('[name="v:age"]', "30")
+        page.wait_for_selector(".change")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert [error for error in page.errors if "404" not in error] == []
+    if AXE.exists():
+        page.evaluate("document.querySelectorAll('details').forEach((part) => part.open = true)")
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = page.evaluate(
+            "axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}: ${v.nodes[0].html}`))"
+        )
+        assert found == []
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser, served):
+    pages = {}
+
+    def page(width, scheme):
+        if (width, scheme) not in pages:
+            pages[width, scheme] = opened(browser, served, "Sam Steward", width, scheme, bypass_csp=True)
+        return pages[width, scheme]
+
+    yield page
+    for one in pages.values():
+        one.context.close()
+
+
+def test_a_consultation_is_printed_without_the_form(browser, served):
+    pypdf = pytest.importorskip("pypdf", reason="pip install pypdf to count printed pages")
+    import io
+
+    page = opened(browser, served, "Dr. Roe", scheme="dark")
+    page.goto(f"/consult?from={served.state.seen.id}")
+    printed = pypdf.PdfReader(io.BytesIO(page.pdf(prefer_css_page_size=True)))
+    text = " ".join(part.extract_text() for part in printed.pages)
+    assert len(printed.pages) <= 2
+    assert "give or take" in text
+    assert "Ask again" not in text
+    page.context.close()

@@ -1,0 +1,67 @@
+"""The command ``bayespatch serve``: it begins, answers, and ends when it is asked to."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from tests.casebase.clinic import Places
+
+RUN = [sys.executable, "-c", "from bayespatch.cli import main; main()", "serve"]
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_begins_answers_and_ends(tmp_path, workers):
+    url, port = Places(tmp_path, None).copy(), free_port()
+    command = [*RUN, "--casebase", url, "--port", str(port), "--workers", str(workers)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        answer = None
+        for _ in range(300):
+            try:
+                answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).read()
+                break
+            except OSError:
+                time.sleep(0.1)
+        assert answer is not None
+        assert b'"status":"ok"' in answer
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert re.search(rf"makes the first steward, once: http://127.0.0.1:{port}/join/[\w-]{{40,}}", said)
+    assert "GET /health 200" in said
+    assert "stopped" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--casebase", "nowhere.db"], "there is no such case base"),
+        (["--casebase", "{url}", "--host", "0.0.0.0"], "in the clear"),
+        (["--casebase", "{url}", "--certificate", "x.pem"], "belong together"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_a_sentence(tmp_path, options, complaint):
+    url = Places(tmp_path, None).copy() if "{url}" in options else ""
+    done = subprocess.run(
+        [*RUN, *(one.format(url=url) for one in options)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,91 @@
+"""A small clinic, served; people of every role, signed in; programs with tokens."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from bayespatch.casebase import CaseBase
+from bayespatch.web import Settings, create_app, passwords
+from tests.casebase.clinic import Places
+
+HOST = "http://127.0.0.1:8000"
+PASSWORD = "correct horse battery"
+VALUES = {"age": 61, "pain": 1, "bp": 130.5, "smokes": True, "town": "Ulm"}
+FORM = {"v:age": "61", "v:pain": "1", "v:bp": "130.5", "v:smokes": "true", "v:town": "Ulm"}
+ROLES = ("viewer", "clinician", "steward")
+
+
+@pytest.fixture(scope="session")
+def clinics(tmp_path_factory):
+    return Places(tmp_path_factory.mktemp("clinics"), None)
+
+
+@pytest.fixture(scope="session")
+def password_hash():
+    return passwords.hashed(PASSWORD)
+
+
+class Clinic:
+    """A served case base."""
+
+    def __init__(self, url: str, password_hash: str, **settings) -> None:
+        self.url = url
+        self.settings = Settings(url, **settings)
+        self.app = create_app(self.settings)
+        self.service = self.app.state.service
+        self.base: CaseBase = self.service.base
+        if self.settings.sign_in:
+            for role in ROLES:
+                self.base.people.accept(self.base.people.invite(role, role, by="tester"), password_hash)
+
+    def browser(self, role: str | None = None) -> Browser:
+        found = Browser(self.app)
+        if role is not None:
+            response = found.post("/sign-in", data={"name": role, "password": PASSWORD})
+            assert response.status_code == 303, response.text
+        return found
+
+    def program(self, role: str) -> TestClient:
+        secret = self.base.people.new_token(role, label="test", scope=role, days=1, by=role)
+        headers = {"Authorization": f"Bearer {secret}"}
+        return TestClient(self.app, base_url=HOST, headers=headers, raise_server_exceptions=False)
+
+
+class Browser(TestClient):
+    """A browser: keeps cookies, sends forms with what the page has put into them."""
+
+    def __init__(self, app) -> None:
+        super().__init__(app, base_url=HOST, follow_redirects=False, raise_server_exceptions=False)
+
+    def csrf(self, path: str = "/cases") -> str:
+        found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.get(path).text)
+        return found[1] if found else ""
+
+    def submit(self, path: str, **fields):
+        return self.post(path, data={"csrf": self.csrf(), **fields})
+
+
+@pytest.fixture
+def clinic(clinics, password_hash):
+    made = []
+
+    def make(**settings) -> Clinic:
+        made.append(Clinic(clinics.copy(), password_hash, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.service.close()
+
+
+@pytest.fixture
+def served(clinic):
+    return clinic()
+
+
+@pytest.fixture
+def local(clinic):
+    return clinic(sign_in=False)

@@ -1,0 +1,213 @@
+"""The REST interface: what programs do, how it refuses, and what happens when too many come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bayespatch.casebase import CaseBase
+from bayespatch.casebase.refit import learn
+from tests.casebase.clinic import QUICK
+from tests.web.conftest import VALUES
+
+API = "/api/v1"
+
+
+@pytest.fixture
+def program(served):
+    return served.program("steward")
+
+
+def is_problem(response, status):
+    said = response.json()
+    assert response.status_code == status, said
+    assert response.headers["content-type"] == "application/problem+json"
+    assert said["status"] == status
+    assert said["type"] == "about:blank"
+    assert said["detail"].endswith(".")
+    return said["detail"]
+
+
+def test_the_cycle(program):
+    about = program.get(f"{API}/dictionary").json()
+    assert about["classes"] == {"well": 0, "sick": 1}
+    response = program.post(f"{API}/consultations", json={"values": VALUES, "external_id": "H-1"})
+    assert response.status_code == 201
+    seen = response.json()
+    assert program.get(response.headers["location"]).json() == seen
+    assert set(seen["explanation"]) >= {"case", "prediction", "opinions", "precedent", "exemplars", "features"}
+    waiting = program.get(f"{API}/consultations", params={"waiting_for": "decision"}).json()
+    assert [item["id"] for item in waiting["items"]] == [seen["id"]]
+    place = f"{API}/consultations/{seen['id']}/decision"
+    decided = program.post(place, json={"decided": "well", "reason": "because"})
+    assert decided.status_code == 201
+    is_problem(program.post(place, json={"decided": "well", "reason": "because"}), 409)
+    outcome = program.post(f"{API}/cases/{seen['case_id']}/outcome", json={"outcome": "sick"})
+    assert outcome.json()["outcome"] == 1
+    assert program.post(f"{API}/retentions", json={}).json() == {"cases": [seen["case_id"]]}
+    assert program.get(f"{API}/cases/{seen['case_id']}").json()["state"] == "past"
+    is_problem(program.get(f"{API}/cases/{seen['case_id']}/explanation"), 404)
+    assert program.get(f"{API}/cases/3/explanation").json()["version"] == 1
+    forgotten = program.post(f"{API}/cases/3/forget", json={"reason": "asked for it"}).json()
+    assert forgotten["versions"] == [1]
+    assert program.get(f"{API}/models").json()["items"][0]["refit_due"]
+    assert program.get(f"{API}/drift", params={"every": "all"}).json()["items"][0]["outcomes"] == 1
+    assert program.get(f"{API}/audit", params={"case": 3}).json()["items"][0]["action"] == "forget"
+    assert program.get(f"{API}/audit/verification").json()["intact"]
+
+
+def test_asking_keeps_nothing(served, program):
+    said = program.post(f"{API}/answers", json={"values": VALUES, "reliance": False}).json()
+    assert said["explanation"]["exemplars"][0]["reliance"] is None
+    assert served.base.search(state="open", by="t").total == 0
+
+
+def test_problems(program):
+    assert "no column 'height'" in is_problem(program.post(f"{API}/answers", json={"values": {"height": 3}}), 422)
+    assert "outside of what is possible" in is_problem(
+        program.post(f"{API}/answers", json={"values": {**VALUES, "age": 610}}), 422
+    )
+    is_problem(program.post(f"{API}/answers", json={"values": VALUES, "more": 1}), 422)
+    is_problem(program.post(f"{API}/answers", content=b"{", headers={"Content-Type": "application/json"}), 422)
+    is_problem(program.get(f"{API}/cases/99999"), 404)
+    is_problem(program.get(f"{API}/nowhere"), 404)
+    is_problem(program.put(f"{API}/cases"), 405)
+    is_problem(program.get(f"{API}/cases", params={"where": "age ? 3"}), 422)
+    is_problem(program.post(f"{API}/models/1/promote"), 409)
+    is_problem(program.get(f"{API}/cases", headers={"Authorization": "Bearer x"}), 401)
+
+
+def test_pages(program):
+    first = program.get(f"{API}/cases", params={"limit": 20, "where": "age>=0"})
+    assert first.json()["total"] == 30
+    onward = first.headers["link"].partition(">")[0].removeprefix("<")
+    second = program.get(onward)
+    assert "link" not in second.headers
+    ids = [case["id"] for page in (first, second) for case in page.json()["items"]]
+    assert sorted(ids) == list(range(1, 31))
+
+
+def test_the_same_key_does_it_once(served, program):
+    headers = {"Idempotency-Key": "5e1f"}
+    body = {"values": VALUES}
+    one, two = (program.post(f"{API}/consultations", json=body, headers=headers).json() for _ in range(2))
+    assert one == two
+    assert served.base.search(state="open", by="t").total == 1
+    other = {"values": {**VALUES, "age": 62}}
+    assert "another request" in is_problem(program.post(f"{API}/consultations", json=other, headers=headers), 409)
+    place, said = f"{API}/consultations/{one['id']}/decision", {"decided": "well", "reason": "so"}
+    assert (
+        program.post(place, json=said, headers=headers).json() == program.post(place, json=said, headers=headers).json()
+    )
+    place, said = f"{API}/cases/{one['case_id']}/outcome", {"outcome": "well"}
+    answers = [program.post(place, json=said, headers=headers) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    anybody = served.program("clinician").post(f"{API}/consultations", json=body, headers=headers).json()
+    assert anybody["id"] != one["id"], "a key is its owner's"
+    assert served.base.verify_audit().intact
+
+
+def test_the_same_key_at_the_same_moment(served, program):
+    send = {"json": {"values": VALUES}, "headers": {"Idempotency-Key": "race"}}
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: program.post(f"{API}/consultations", **send), range(4)))
+    assert {answer.status_code for answer in found} == {201}
+    assert len({answer.json()["id"] for answer in found}) == 1
+    assert served.base.search(state="open", by="t").total == 1
+
+
+def test_too_many_requests(clinic):
+    program = clinic(rate=5).program("viewer")
+    found = [program.get(f"{API}/models") for _ in range(7)]
+    assert [answer.status_code for answer in found] == [200] * 5 + [429] * 2
+    assert int(found[-1].headers["retry-after"]) >= 1
+    is_problem(found[-1], 429)
+
+
+def test_a_full_queue_refuses_and_recovers(clinic, monkeypatch):
+    served = clinic(sign_in=False, threads=1, waiting=1)
+    begun, go_on = threading.Event(), threading.Event()
+    ask = CaseBase.ask
+
+    def slow(self, *args, **kwargs):
+        begun.set()
+        assert go_on.wait(20)
+        return ask(self, *args, **kwargs)
+
+    monkeypatch.setattr(CaseBase, "ask", slow)
+    program = served.browser()
+
+    def question(age):
+        return program.post(f"{API}/answers", json={"values": {**VALUES, "age": age}})
+
+    with program, ThreadPoolExecutor(2) as pool:
+        first = pool.submit(question, 50)
+        assert begun.wait(20)
+        second = pool.submit(question, 51)
+        while served.service.queue.pending < 2:
+            time.sleep(0.01)
+        refused = question(52)
+        is_problem(refused, 503)
+        assert int(refused.headers["retry-after"]) >= 1
+        assert program.get("/health").status_code == 200, "others go on"
+        go_on.set()
+        assert [one.result().status_code for one in (first, second)] == [200, 200]
+        assert question(52).status_code == 200
+        assert served.service.queue.pending == 0
+        assert served.service.queue.refused == 1
+
+
+def test_what_takes_too_long_is_given_up(clinic, monkeypatch):
+    served = clinic(sign_in=False, seconds=0.2)
+    done = threading.Event()
+    ask = CaseBase.ask
+
+    def slow(self, *args, **kwargs):
+        done.wait(5)
+        return ask(self, *args, **kwargs)
+
+    monkeypatch.setattr(CaseBase, "ask", slow)
+    with served.browser() as program:
+        is_problem(program.post(f"{API}/answers", json={"values": VALUES}), 503)
+        assert served.service.queue.pending == 1, "it still holds its thread"
+        done.set()
+        while served.service.queue.pending:
+            time.sleep(0.01)
+        assert program.post(f"{API}/answers", json={"values": VALUES}).status_code == 200
+
+
+def test_a_new_model_is_taken_without_dropping_a_request(served, program):
+    version = learn(served.base._database, "steward", {**QUICK, "draws": 12}).version
+    seen, stop = [], threading.Event()
+
+    def asking():
+        while not stop.is_set():
+            seen.append(program.post(f"{API}/consultations", json={"values": VALUES}))
+
+    thread = threading.Thread(target=asking)
+    thread.start()
+    while len(seen) < 3:
+        time.sleep(0.01)
+    assert program.post(f"{API}/models/{version}/promote").status_code == 200
+    before = len(seen)
+    while len(seen) < before + 3:
+        time.sleep(0.01)
+    stop.set()
+    thread.join()
+    assert {answer.status_code for answer in seen} == {201}
+    versions = [answer.json()["version"] for answer in seen]
+    assert versions == sorted(versions)
+    assert set(versions) == {1, version}
+
+
+def test_the_description(program):
+    said = program.get(f"{API}/openapi.json").json()
+    assert said["openapi"].startswith("3.1")
+    assert said["servers"] == [{"url": API}]
+    for path, methods in said["paths"].items():
+        for method, about in methods.items():
+            assert about["summary"], (method, path)
+            assert {"401", "403", "422", "503"} <= set(about["responses"]), (method, path)

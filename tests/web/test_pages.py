@@ -1,0 +1,225 @@
+"""What people do on the pages: consult, change a value, save, decide, record, retain, promote, forget."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bayespatch.web import Settings
+from tests.casebase.clinic import QUICK
+from tests.web.conftest import FORM, VALUES
+
+
+def hidden(text):
+    return dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', text))
+
+
+def ask(browser, path="/consult", **fields):
+    return browser.post(path, data={"csrf": browser.csrf(), "action": "ask", **FORM, **fields})
+
+
+def test_without_signing_in_it_listens_on_this_machine_alone():
+    with pytest.raises(ValueError, match="nobody signs in"):
+        Settings("x.db", sign_in=False, host="0.0.0.0")
+    with pytest.raises(ValueError, match="in the clear"):
+        Settings("x.db", host="0.0.0.0")
+    assert Settings("x.db", host="0.0.0.0", proxies="10.0.0.2", hosts=("clinic.example",)).names >= {"clinic.example"}
+    assert Settings.from_json(Settings("x.db", hosts=("a", "b")).to_json()) == Settings("x.db", hosts=("a", "b"))
+
+
+def test_the_form_has_every_column_of_the_dictionary(local):
+    text = local.browser().get("/consult").text
+    for name in FORM:
+        assert f'name="{name}"' in text
+    assert "usually 18 to 95" in text
+    assert "typical" in text
+    assert "has_first" not in text
+
+
+def test_an_answer_is_what_the_model_says(local):
+    version, why = local.base.ask(VALUES, by="t", error=0.01)
+    text = ask(local.browser()).text
+    p = why["prediction"]["probabilities"][why["prediction"]["class"]]
+    assert f"{100 * p:.0f}%" in text
+    for part in why["exemplars"]:
+        assert f'href="/cases/{part["id"]}"' in text
+    assert f"Model version {version}" in text
+    assert local.base.search(state="open", by="t").total == 0, "nothing is kept"
+
+
+def test_wrong_values_are_named_where_they_stand(local):
+    response = ask(local.browser(), **{"v:age": "610", "v:bp": "high"})
+    assert response.status_code == 422
+    assert "610 is outside of what is possible, 0 to 120" in response.text
+    assert "is not a number" in response.text
+    assert response.text.count('aria-invalid="true"') == 2
+
+
+def test_empty_is_not_known(local):
+    text = ask(local.browser(), **dict.fromkeys(FORM, "")).text
+    assert "The patchwork" in text
+
+
+def test_what_if_without_scripts(local):
+    browser = local.browser()
+    first = hidden(ask(browser).text)
+    assert first["has_first"] == "1"
+    text = ask(browser, **{**first, "v:pain": "3", "v:age": "30"}).text
+    assert "What your changes do" in text
+    assert re.search(r"<td>61 years</td>\s*<td>30 years</td>", text)
+    assert re.search(r"<td>typical</td>\s*<td>none</td>", text)
+    shifts = [float(one) for one in re.findall(r'class="n (?:up|down)">([+-][\d.]+)<', text)]
+    assert sum(shifts) == pytest.approx(0.0, abs=0.11)
+    back = ask(browser, **{**first, "v:pain": "3", "action": "back"}).text
+    assert "What your changes do" not in back
+    anew = ask(browser, **{**first, "v:pain": "3", "action": "first"}).text
+    assert hidden(anew)["f:pain"] == "3"
+
+
+def test_the_points_of_both_opinions_add_up(local):
+    from bayespatch.web.changes import compare
+
+    other = {**VALUES, "age": 30, "pain": 3}
+    one, two = (local.base.ask(values, by="t")[1] for values in (VALUES, other))
+    change = compare(local.base.dictionary, VALUES, other, one, two)
+    shift = next(part["shift"] for part in change["classes"] if part["name"] == change["class"])
+    assert [value["label"] for value in change["values"]] == ["age", "chest pain"]
+    if change["opinions"]:
+        assert sum(part["moved"] for part in change["opinions"]) == pytest.approx(shift, abs=1e-9)
+
+
+def test_what_if_with_scripts(local):
+    browser = local.browser()
+    fields = {"csrf": browser.csrf(), **FORM, **{name.replace("v:", "f:"): value for name, value in FORM.items()}}
+    said = browser.post("/consult/answer", data={**fields, "has_first": "1", "v:age": "30"}).json()
+    assert "What your changes do" in said["html"]
+    assert "<html" not in said["html"]
+    wrong = browser.post("/consult/answer", data={**fields, "v:age": "x"})
+    assert list(wrong.json()["problems"]) == ["v:age"]
+
+
+def test_saving_twice_keeps_one(local):
+    browser = local.browser()
+    page = ask(browser).text
+    sent = {**hidden(page), "external_id": "H-1", "action": "save"}
+    places = {ask(browser, **sent).headers["location"] for _ in range(2)}
+    assert len(places) == 1
+    assert local.base.search(state="open", by="t").total == 1
+    assert ask(browser, **{**sent, "v:age": "62"}).headers["location"] not in places
+
+
+def test_a_patient_s_life(served, monkeypatch):
+    """Consult, override, outcome, retained, refit, promoted, forgotten."""
+    doctor, steward = served.browser("clinician"), served.browser("steward")
+    place = ask(doctor, action="save", external_id="H-7741").headers["location"]
+    seen, _, case = served.base.consultation(int(place.rpartition("/")[2]), by="t")
+    assert seen.by == "clinician"
+    other = "well" if seen.predicted == "sick" else "sick"
+    refused = doctor.submit(f"{place}/decide", decided=other)
+    assert refused.status_code == 422
+    assert "give a reason for overriding" in refused.text
+    assert doctor.submit(f"{place}/decide", decided=other, code="history").status_code == 303
+    assert "override" in doctor.get("/worklist?waiting=outcome").text
+    assert doctor.submit(f"{place}/decide", decided=other, code="history").status_code == 409
+    assert doctor.submit(f"/cases/{case.id}/outcome", outcome="sick").status_code == 303
+    assert doctor.submit(f"/cases/{case.id}/outcome", outcome="sick").status_code == 409
+    assert steward.submit(f"/cases/{case.id}/retain").status_code == 303
+    assert "not learned from this case yet" in doctor.get(f"/cases/{case.id}").text
+    served.base.refit(by="steward", **QUICK)
+    assert "offered" in steward.get("/model").text
+    assert steward.submit("/model/2/promote").status_code == 303
+    assert "Its own patchwork" in doctor.get(f"/cases/{case.id}").text
+    assert "case 7" not in doctor.submit("/cases/find", case="H-7741").headers["location"]
+    unsure = steward.submit(f"/cases/{case.id}/forget", reason="asked for it")
+    assert unsure.status_code == 422
+    done = steward.submit(f"/cases/{case.id}/forget", reason="asked for it", sure="yes")
+    assert "is forgotten" in done.text
+    assert "The disk was overwritten" in done.text
+    assert doctor.get(place).status_code == 404
+    assert "Nothing but its number is left" in doctor.get(f"/cases/{case.id}").text
+    assert "refit due" in steward.get("/model").text
+    assert steward.submit("/model/roll-back").status_code == 303
+    assert served.base.models()[1].state == "active"
+    assert "Intact" in steward.get("/audit?verify=1").text
+
+
+def test_a_consultation_that_named_a_forgotten_case_is_still_shown(local):
+    seen = local.base.consult(VALUES, by="t")
+    gone = int(seen.explanation["exemplars"][0]["id"])
+    local.base.forget(gone, "asked for it", by="t")
+    page = local.browser().get(f"/consultations/{seen.id}")
+    assert page.status_code == 200
+    assert "(forgotten)" in page.text
+    assert f'href="/cases/{gone}"' not in page.text
+
+
+def test_past_cases_are_filtered_sorted_and_paged(local):
+    browser = local.browser()
+    text = browser.get("/cases?c0=age&o0=>=&w0=60&order=age&down=1").text
+    ages = [int(age) for age in re.findall(r"<td>(\d+) years</td>", text)]
+    expected = local.base.search([("age", ">=", 60)], state="past", by="t").total
+    assert len(ages) == expected
+    assert ages == sorted(ages, reverse=True)
+    assert browser.get("/cases?c0=age&o0=>=&w0=old").status_code == 422
+    assert browser.get("/cases?page=99999999999").status_code == 200
+
+
+def test_a_viewer_sees_as_little_as_the_dictionary_says(served):
+    from bayespatch.dictionary import Dictionary
+    from tests.casebase.clinic import DICTIONARY
+
+    words = {**DICTIONARY, "age": {**DICTIONARY["age"], "coarse": 10}}
+    served.base.define(Dictionary.from_dict(words), "outcome", by="t")
+    viewer, program = served.browser("viewer"), served.program("viewer")
+    case = served.base.case(3, by="t")
+    low = case.values["age"] // 10 * 10
+    for text in (viewer.get("/cases").text, viewer.get("/cases/3").text):
+        assert f"{low} to {low + 10} years" in text
+        assert "withheld" in text
+        assert case.external_id not in text
+        assert case.values["town"] not in text
+    said = program.get("/api/v1/cases/3").json()
+    assert said["values"]["age"] == f"{low} to {low + 10} years"
+    assert said["values"]["town"] == "withheld"
+    assert said["external_id"] is None
+    for query in ("c0=age&o0=>&w0=60", "c0=town&o0==&w0=Ulm", "order=age", "order=external_id"):
+        assert viewer.get(f"/cases?{query}").status_code == 403
+    for where in ("age>60", "town=Ulm", "external_id=P-003"):
+        assert program.get("/api/v1/cases", params={"where": where}).status_code == 403
+    assert f'href="/cases/{3}"' in viewer.get("/cases").text
+    assert "Its own patchwork" not in viewer.get("/cases/3").text
+
+
+def test_people_are_invited_changed_and_shut_out(served):
+    steward = served.browser("steward")
+    page = steward.submit("/people/invite", name="Dr. Roe", role="clinician").text
+    link = re.search(r"/join/([\w-]+)", page)[1]
+    served.browser().post(f"/join/{link}", data={"password": "four words in it", "again": "four words in it"})
+    assert "Dr. Roe" in steward.get("/people").text
+    assert steward.submit("/people/change", name="Dr. Roe", action="role", role="viewer").status_code == 303
+    assert served.base.people.find("Dr. Roe").role == "viewer"
+    assert steward.submit("/people/change", name="Dr. Roe", action="disable").status_code == 303
+    assert steward.submit("/people/change", name="steward", action="disable").status_code == 409
+    assert steward.submit("/people/change", name="steward", action="role", role="viewer").status_code == 409
+    token = steward.submit("/tokens", label="monitor", scope="viewer", days="30").text
+    secret = re.search(r"bayespatch_[\w-]+", token)[0]
+    assert served.browser().get("/metrics", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
+    assert secret not in steward.get("/tokens").text
+
+
+def test_health_and_metrics(local):
+    browser = local.browser()
+    assert browser.get("/health").json()["status"] == "ok"
+    browser.get("/cases/3")
+    text = browser.get("/metrics").text
+    assert 'bayespatch_requests_total{route="/cases/{id:int}",method="GET",status="200"} 1' in text
+    assert "bayespatch_queue_pending 0" in text
+
+
+def test_static_files_may_be_kept(local):
+    browser = local.browser()
+    for path in re.findall(r'(?:src|href)="(/static/[^"]+)"', browser.get("/consult").text):
+        response = browser.get(path)
+        assert response.status_code == 200
+        assert "immutable" in response.headers["cache-control"]
