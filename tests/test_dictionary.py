@@ -153,3 +153,11 @@ def test_plain_values():
         plain_value(pandas.Timestamp("2024-01-01"), "born")
     with pytest.raises(DictionaryError, match="too large"):
         plain_value(float("inf"), "a")
+
+
+def test_everything_that_is_said_comes_back_from_csv(tmp_path):
+    said = {"age": {"unit": "years", "coarse": 10, "usual": [20, 90], "sensitive": True}, "id": {"identifier": True}}
+    written = Dictionary.from_dict(said)
+    path = tmp_path / "d.csv"
+    path.write_text(written.to_csv(), encoding="utf-8")
+    assert Dictionary.read(path) == written

@@ -19,7 +19,8 @@ from bayespatch.sample import ENGINES, load_engine, sample
 from tests.interruption import ctrl_c_interrupts, no_thread_left  # noqa: F401  # the fixture serves every test here
 from tests.problems import TO_SAMPLE
 
-REAL_ENGINES = [name for name in ENGINES if name != "cuda" or gpu_is_present()]
+# Workers of their own take seconds to start in every call: tests/engine/test_dask.py shares some.
+REAL_ENGINES = [name for name in ENGINES if name != "dask" and (name != "cuda" or gpu_is_present())]
 
 
 def small(**changes):

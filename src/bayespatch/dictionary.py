@@ -380,8 +380,8 @@ class Dictionary:
         --------
         >>> said = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
         >>> print(said.to_csv(), end="")
-        name,label,kind,unit,levels,usual,possible,identifier,sensitive
-        cp,chest pain,number,,1=typical;4=none,,,,
+        name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive
+        cp,chest pain,number,,1=typical;4=none,,,,,
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -402,7 +402,8 @@ class Dictionary:
             ]
             flags = ["yes" if flag else "" for flag in (entry.identifier, entry.sensitive)]
             kind = "" if entry.kind == "any" else entry.kind
-            writer.writerow([entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, *flags])
+            coarse = "" if entry.coarse is None else _number_text(entry.coarse)
+            writer.writerow([entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, coarse, *flags])
         return text.getvalue()
 
     def value_labels(self) -> dict[str, dict[Value, str]]:
