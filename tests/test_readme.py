@@ -14,8 +14,8 @@ from bayespatch import PatchworkClassifier, PatchworkRegressor
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 RUN = ["README.md", "docs/guide.md", "docs/explanations.md"]  # from their first line on
-# These need the tables of a clinic, or a server; tests/web does what docs/serve.md shows.
-SHOWN = ["docs/casebase.md", "docs/serve.md"]
+# These need the tables of a clinic, a server or a cluster; tests/web and tests/engine/test_dask.py do what two show.
+SHOWN = ["docs/casebase.md", "docs/serve.md", "docs/dask.md"]
 CONTINUE = ["docs/chains.md", "docs/privacy.md"]  # with a fitted clf at hand
 SHORT = {"chains": 2, "draws": 8, "warmup": 8}
 

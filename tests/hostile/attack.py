@@ -335,7 +335,7 @@ class Judge:
         try:
             table = table_of(new, rows)
             first = answers(model, table)
-            model.save(path)  # type: ignore[attr-defined]
+            model.save(path, overwrite=True)  # type: ignore[attr-defined]
             second = answers(load(path), table)
         except Exception as error:
             if type(error).__name__ in ALLOWED:
