@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 # The limits of Vehtari, Gelman, Simpson, Carpenter, Bürkner: Rank-normalization, folding, and localization: an improved
 # R-hat for assessing convergence of MCMC, Bayesian Analysis 16 (2021), sections 4.1 and 4.3.
@@ -227,8 +226,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def diagnose_steps(steps: NDArray[np.float64]) -> Diagnostics:
-    """Have the chains mixed? Of steps (C, T, P + 2): each q_j, the slope and the log density."""
+    """Have the chains mixed? Of steps (C, T, P + 2): each q_j, the slope (its logarithm is given), the log density."""
     n_features = steps.shape[2] - 2
     names = [*(f"q[{j}]" for j in range(n_features)), "slope", "log_density"]
-    with_q = np.concatenate([expit(steps[:, :, :-2]), np.exp(steps[:, :, -2:-1]), steps[:, :, -1:]], axis=2)
-    return diagnose(names, with_q)
+    return diagnose(names, np.concatenate([steps[:, :, :-2], np.exp(steps[:, :, -2:-1]), steps[:, :, -1:]], axis=2))

@@ -201,7 +201,8 @@ def draw_importances(
             except BaseException:  # Ctrl-C, for one: leaving the pool waits for its threads
                 stop.set()
                 raise
-        return np.stack([np.column_stack(part) for part in parts])
+        steps = np.stack([np.column_stack(part) for part in parts])
+        return np.concatenate([density.importance(steps[:, :, :-2]), steps[:, :, -2:]], axis=2)
 
     before = advance(MIN_STEPS * warmup, adapt=True)
     report(MIN_STEPS * warmup)
@@ -213,5 +214,5 @@ def draw_importances(
         n_per_draw += 1
         report(MIN_STEPS * warmup + n_per_draw * draws)
     kept = [before[:, MIN_STEPS - 1 :: MIN_STEPS], steps[:, n_per_draw - 1 :: n_per_draw]]
-    given = density.importance(np.concatenate(kept, axis=1)[:, :, :-2])
+    given = np.concatenate(kept, axis=1)[:, :, :-2]
     return PredictiveDraws(given, steps, len(density.pairs.y), density.pairs.codes.shape[2])

@@ -49,8 +49,8 @@ class PredictiveDraws:
     given : array of shape (C, W + T, P)
         q for each sweep of the chains that follow: W of warm-up, T after it.
     steps : array of shape (C, k * T, P + 2)
-        Every position after warm-up, k for each draw that is kept: logits of the effects, log slope, log density.
-        What diagnostics look at (`diagnose_steps`).
+        Every position after warm-up, k for each draw that is kept: q, log slope, log density. What diagnostics
+        look at (`diagnose_steps`).
     n_cases, n_parents : int
         How many past cases were predicted, by how many others.
     """
@@ -84,8 +84,8 @@ class Posterior:
     votes : array of shape (chains, draws, N, M), float32
         The votes of each draw; only where ``sample(..., keep_votes=True)`` asked for them.
     steps : array of shape (chains, steps, P + 2), or None
-        Where q has a posterior of its own, from prediction (`importances`): logits of the effects, log slope and log
-        density after every step of its chains, of which `q` has every k-th. None where q was sampled with all else.
+        Where q has a posterior of its own, from prediction (`importances`): q, log slope and log density
+        after every step of its chains, of which `q` has every k-th. None where q was sampled with all else.
     model, settings, timing
         What was sampled, how, and at what cost.
 
