@@ -14,6 +14,7 @@ What a worker holds can be computed again: its part of the data, its neighbors a
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import uuid
@@ -396,6 +397,11 @@ class Spread:
             self.cluster.close()
 
 
+def dask_setup(worker: Any) -> None:
+    """Run by Dask in every worker that a run starts itself: Ctrl-C, which the terminal sends to all, is for the run."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def local_cluster(n_workers: int) -> Any:
     """Workers on this machine, of one thread each."""
     try:
@@ -403,7 +409,9 @@ def local_cluster(n_workers: int) -> Any:
     except ImportError as error:
         raise ImportError(INSTALL) from error
     try:
-        return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+        return LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", preload=[__name__]
+        )
     except RuntimeError as error:
         raise RuntimeError(
             "the workers did not start; a script that starts them keeps its own work under "

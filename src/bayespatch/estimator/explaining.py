@@ -593,8 +593,8 @@ class Explaining(ABC):
         """Predictions of the rows, batch by batch."""
 
     def _pooled(self, X: Any, votes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities of the rows, (n, M), from the votes on them and the second opinion."""
-        raise NotImplementedError
+        """Probabilities of the rows, (n, M), from the votes on them and the second opinion; of classes alone."""
+        raise NotImplementedError  # counterfactual, which alone asks for it, refuses a regressor before
 
     @abstractmethod
     def _predicting(self) -> str:
