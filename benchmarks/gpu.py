@@ -32,10 +32,10 @@ from numba.core.errors import NumbaPerformanceWarning  # noqa: E402
 
 warnings.simplefilter("ignore", NumbaPerformanceWarning)  # small grids: the problems that can be enumerated are tiny
 
-from bayespatch.check import check_data  # noqa: E402
 from bayespatch.engine.cpu import CpuEngine  # noqa: E402
 from bayespatch.engine.cuda import CudaEngine  # noqa: E402
 from bayespatch.model import KINDS, Hyperparameters, Model  # noqa: E402
+from bayespatch.validation import check_data  # noqa: E402
 from benchmarks.problems import simulated_arrays  # noqa: E402
 
 FULL = (101_766, 1_000, 19)  # N, S, P of the readmission file with 1,000 parents
@@ -199,7 +199,7 @@ def end_to_end(folder: Path) -> dict[str, Any]:
 
     from bayespatch.datasets.readmission import load_readmission
     from bayespatch.estimator import PatchworkClassifier
-    from bayespatch.posterior import Posterior
+    from bayespatch.sampling.posterior import Posterior
 
     if importlib.util.find_spec("arviz_stats") is None:  # then the run goes without its diagnostics
         Posterior.diagnostics = lambda self: SimpleNamespace(warning=lambda: None)
@@ -215,7 +215,7 @@ def end_to_end(folder: Path) -> dict[str, Any]:
         draws=250, warmup=250, random_state=0,
     )  # fmt: skip
     classifier.fit(table.iloc[train], outcome.iloc[train])
-    marks.append(("encode, sample and review", time.perf_counter()))
+    marks.append(("encode, sample and leave-one-out", time.perf_counter()))
     probabilities = classifier.predict_proba(table.iloc[test])
     marks.append(("predict 20,000", time.perf_counter()))
     seconds = {name: at - before for (_, before), (name, at) in pairwise(marks)}

@@ -14,9 +14,9 @@ from problems import heart
 
 import bayespatch
 from bayespatch import Hyperparameters, Posterior
-from bayespatch.diagnostics import MixingWarning
 from bayespatch.engine.cpu import CpuEngine, CpuState
 from bayespatch.model import Kind
+from bayespatch.sampling.diagnostics import MixingWarning
 
 BASE_RATES: dict[Kind, tuple[float, ...]] = {"I": (0.1, 0.5, 1.0), "II": (0.5,), "III": (0.5,)}  # lam0
 CHAINS = 4
@@ -30,8 +30,7 @@ class SweepAlone(CpuEngine):
         """Stay."""
 
 
-# The room of the function that bears its name: importlib gives the module.
-importlib.import_module("bayespatch.sample").ENGINES["sweep alone"] = f"{__name__}:SweepAlone"
+importlib.import_module("bayespatch.sampling.sampler").ENGINES["sweep alone"] = f"{__name__}:SweepAlone"
 
 
 class Length(NamedTuple):

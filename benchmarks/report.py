@@ -58,8 +58,8 @@ for.""",
     "prediction_seconds": "Seconds by the clock, default settings of `PatchworkClassifier`, heart data, 2 threads:",
     "fitting_growth": """## Fits
 
-`PatchworkClassifier()` with its default settings, tuning and review included, two threads; columns of numbers, all
-cases are parents.""",
+`PatchworkClassifier()` with its default settings, tuning and leave-one-out included, two threads; columns of
+numbers, all cases are parents.""",
     "explaining_seconds": """## Explanations
 
 `explain_all` by the clock, default settings, heart data, 2 threads; reliance is a prediction of its own for each past
@@ -73,8 +73,9 @@ loads it and pandas too, though R-hat and ESS do without.""",
     "scale": """## A hundred thousand cases
 
 The size of the readmission data, simulated; 5 neighbors expected, 2 threads; a few sweeps in a fresh process.
-"Computed" is `bayespatch.memory.bytes_needed`, which `sample` holds against the memory that is available before it
-begins; "with 500 draws" adds what the draws of a complete run take to the peak that was measured.""",
+"Computed" is `bayespatch.sampling.memory.bytes_needed`, which `sample` holds against the memory that is
+available before it begins; "with 500 draws" adds what the draws of a complete run take to the peak that was
+measured.""",
     "scale_parents": "Choosing parents, and how far the cases are from the most similar one:",
     "gpu_sizes": """## On a GPU
 

@@ -15,7 +15,7 @@ import numpy as np
 
 matplotlib.use("Agg")
 from bayespatch import PatchworkClassifier, datasets, plot
-from bayespatch.diagnostics import MixingWarning
+from bayespatch.sampling.diagnostics import MixingWarning
 
 HOME = Path(__file__).parent / "figures"
 N_HELD_OUT = 40  # patients from whom the examples are taken; the model has not seen them

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bayespatch.diagnostics import MixingWarning
+from bayespatch.sampling.diagnostics import MixingWarning
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

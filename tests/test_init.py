@@ -1,4 +1,3 @@
-import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -64,17 +63,12 @@ def test_the_core_does_without_optional_packages():
 @pytest.mark.parametrize(
     "first",
     [
-        "from bayespatch.sample import sample",
-        "import bayespatch.sample",
+        "from bayespatch.sampling.sampler import sample",
+        "import bayespatch.sampling.sampler",
         "import bayespatch; bayespatch.sample",
-        "import bayespatch.posterior, bayespatch.model",
+        "import bayespatch.sampling.posterior, bayespatch.model",
     ],
 )
 def test_sample_is_the_function_whatever_was_imported_first(first):
     assert python(f"{first}; import bayespatch; print(type(bayespatch.sample).__name__)") == ["function"]
     assert python(f"{first}; from bayespatch import sample; print(type(sample).__name__)") == ["function"]
-
-
-def test_the_room_behind_the_function_can_still_be_had():
-    room = importlib.import_module("bayespatch.sample")
-    assert room.sample is bayespatch.sample

@@ -21,9 +21,9 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from bayespatch.check import check_count
-from bayespatch.diagnostics import MixingWarning
 from bayespatch.predict import UnseenValueWarning
+from bayespatch.sampling.diagnostics import MixingWarning
+from bayespatch.validation import check_count
 
 Tell = Callable[[int, int, str], object]  # (fits done, fits in all, the method that is fitted)
 

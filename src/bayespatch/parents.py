@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayespatch.check import check_choice
 from bayespatch.model import HIDDEN
+from bayespatch.validation import check_choice
 
 WAYS = ("all", "random", "balanced", "medoids")
 AUTO_WAYS = ("random", "balanced", "medoids")  # among which the leave-one-out score decides under "auto"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from bayespatch.check import check_flag
+from bayespatch.validation import check_flag
 
 Tell = Callable[[int, int, str], object]  # (steps done, steps in all, phase, such as "warm-up" or "leave-one-out")
 Report = Callable[[int, str], object]  # (steps done, phase)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.importances import LeaveOneOut
-from bayespatch.metropolis import Shape
 from bayespatch.model import LARGEST, SMALLEST_VOTE, Data, Hyperparameters, Model
+from bayespatch.sampling.metropolis import Shape
 
 N_NEIGHBORS = 4.0  # expected, of a case
 BASE_VOTES = 0.2  # of all classes together, beside 1 for each neighbor

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import bayespatch
-from bayespatch.checkpoint import Checkpoint
+from bayespatch.sampling.checkpoint import Checkpoint
 from tests.cli.clinic import COLUMNS, SHORT, cases, write_csv
 from tests.cli.program import FIT, call, complaint, document
 

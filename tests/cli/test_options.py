@@ -17,7 +17,7 @@ def test_every_option_says_what_it_is(name):
     assert TYPES[name].__metadata__[0].help.endswith(".")
 
 
-def test_choices_are_those_of_the_rooms():
+def test_choices_are_those_of_the_library():
     assert [kind.value for kind in options.Model] == list(KINDS)
     assert {rule.value for rule in options.Missing} == {"auto", *MISSING_RULES}
     assert {rule.value for rule in options.Parents} == {"auto", *WAYS}

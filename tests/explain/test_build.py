@@ -100,12 +100,12 @@ def test_a_past_case_does_not_vote_on_itself():
     assert 5 not in [member.index for part in after.exemplars for member in part.members]
 
 
-def test_a_past_case_as_if_it_were_new_is_that_of_the_review():
+def test_a_past_case_as_if_it_were_new_is_that_of_leave_one_out():
     """Both are leave-one-out; 60 draws of a share leave a Monte Carlo error of at most .5/sqrt(60), twice."""
     clf = fitted()
     rows = range(0, 60, 6)
     found = [list(clf.explain_past(row, known=False).votes.values())[1] for row in rows]
-    assert np.abs(np.array(found) - clf.review_.votes[list(rows), 1]).max() < 4 * np.sqrt(2) * 0.5 / np.sqrt(60)
+    assert np.abs(np.array(found) - clf.loo_.votes[list(rows), 1]).max() < 4 * np.sqrt(2) * 0.5 / np.sqrt(60)
 
 
 def test_reliance_is_the_effect_of_taking_a_case_away():

@@ -31,7 +31,7 @@ SHIPPED = (
     "web/templates/consult.html",
     "web/static/web.js",
 )
-IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_house.py", "examples/heart.py")
+IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_layers.py", "examples/heart.py")
 
 # With the core alone a model is fitted, saved, loaded and explained.
 CORE = """

@@ -12,7 +12,7 @@ from bayespatch.casebase.cases import index_columns
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import chain, metadata, settings
-from bayespatch.files import StorageError, check_writable
+from bayespatch.persistence.atomic import StorageError, check_writable
 
 _BATCH = 1000  # rows at a time
 

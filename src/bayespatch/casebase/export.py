@@ -15,7 +15,7 @@ from bayespatch.casebase.cases import WITHDRAWN, Definition, as_case
 from bayespatch.casebase.database import read_url
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases
-from bayespatch.files import StorageError, replacing
+from bayespatch.persistence.atomic import StorageError, replacing
 from bayespatch.source.frame import frame_of
 
 _OWN = ("case_id", "external_id", "state")

@@ -211,7 +211,8 @@ def find_case(
 
 def load_model(path: Path, cases: Path | None) -> Any:
     """A model that has its past cases."""
-    from bayespatch.storage import LeftOut, load
+    from bayespatch.estimator import load
+    from bayespatch.persistence.model_file import LeftOut
 
     with working(f"Loading {path}"):
         model = load(path, cases=cases)

@@ -11,7 +11,7 @@ from bayespatch.cli.learning import compare, fit
 from bayespatch.cli.serve import serve
 from bayespatch.cli.showing import demo, info, report, study
 from bayespatch.cli.what_if import what_if
-from bayespatch.container import package_version
+from bayespatch.persistence.file_format import package_version
 
 ABOUT = (
     "Bayesian Patchworks: predictions pieced together from past cases, and from those of their features that matter. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bayespatch.files import check_writable, replacing
+from bayespatch.persistence.atomic import check_writable, replacing
 
 
 def check_new(force: bool, *paths: Path | None) -> None:

@@ -286,7 +286,7 @@ def new_estimator(regression: bool, hyper: Hyper, **settings: Any) -> Any:
 
 def fitted(estimator: Any, X: Any, y: Any) -> Any:
     """The estimator, fitted in full view; Ctrl-C ends the command and does not shorten the run."""
-    from bayespatch.diagnostics import MixingWarning
+    from bayespatch.sampling.diagnostics import MixingWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)  # said below in fewer words

@@ -109,7 +109,7 @@ def info(model: ModelFile, json: Json = False) -> None:
     $ bayespatch info model.bpatch
     $ bayespatch info model.bpatch --json
     """
-    from bayespatch.storage import read_manifest
+    from bayespatch.persistence.model_file import read_manifest
 
     manifest = read_manifest(model)
     show(manifest, json, facts_text(_facts(manifest)))

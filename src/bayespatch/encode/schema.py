@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayespatch.check import check_choice, check_count
 from bayespatch.encode.bins import Cut, learn_edges, read_cut, read_outcome
 from bayespatch.encode.column import Column, Kind
 from bayespatch.encode.ranks import Share, learn_knots, rank_window, read_share
 from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, plain_values, read_table
+from bayespatch.validation import check_choice, check_count
 
 MISSING_RULES = ("category", "ignore", "error")
 _FORMAT = 1  # of the stored schema

@@ -19,35 +19,35 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
-from bayespatch.checkpoint import check_folder
-from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
-from bayespatch.metropolis import Shape
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
 from bayespatch.parents import AUTO_WAYS, COMPARED, Parents, Plan, choose_parents, choose_planned, plan_parents
-from bayespatch.posterior import Posterior, Settings
+from bayespatch.persistence.checkpoint_folder import check_folder
+from bayespatch.persistence.model_file import Storable
 from bayespatch.predict import (
+    MAX_LEFT_OUT,
     MAX_PASSES,
-    MAX_REVIEWED,
     Detail,
     Neighborhood,
     PrecisionWarning,
     Prediction,
     UnseenValueWarning,
     blank_votes,
+    leave_one_out_votes,
     predict_batches,
-    review_cases,
     sample_together,
 )
 from bayespatch.progress import Report, announce, progress_meter
-from bayespatch.sample import ENGINES, available_cores, check_scheduler, check_size, chosen_engine, run_chains
-from bayespatch.storage import Storable
+from bayespatch.sampling.diagnostics import Diagnostics
+from bayespatch.sampling.metropolis import Shape
+from bayespatch.sampling.posterior import Posterior, Settings
+from bayespatch.sampling.sampler import ENGINES, available_cores, check_scheduler, check_size, chosen_engine, run_chains
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
+from bayespatch.validation import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
 from bayespatch.workload import estimate_work
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
@@ -412,8 +412,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        with progress_meter(self.progress, "cases")(min(len(past.x), MAX_REVIEWED)) as report:
-            review, by_chain = review_cases(
+        with progress_meter(self.progress, "cases")(min(len(past.x), MAX_LEFT_OUT)) as report:
+            loo, by_chain = leave_one_out_votes(
                 posterior,
                 past,
                 n_threads=n_threads,
@@ -421,10 +421,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 scheduler=self.scheduler,
                 report=lambda done: report(done, "leave-one-out"),
             )
-        known = past.y[review.rows]
+        known = past.y[loo.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
-        return {"review_": review, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
+        return {"loo_": loo, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
 
     @abstractmethod
     def _opinion(

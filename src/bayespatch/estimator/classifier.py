@@ -14,16 +14,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_class_weights, check_classes, check_finite, check_flag, refuse_masked
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import check_abstain
 from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.model import Hyperparameters
+from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion
+from bayespatch.validation import check_class_weights, check_classes, check_finite, check_flag, refuse_masked
 
 
+@loadable
 class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based classifier: past cases that resemble a new one in what matters vote on its class.
 
@@ -110,7 +112,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         The training table and its classes as codes.
     tuning_ : Tuning or None
         The settings that were tried and their scores; None where `hyper` was given.
-    review_ : Review
+    loo_ : LeaveOneOutVotes
         The votes on past cases as if they were new, by all others (leave-one-out).
     calibration_ : Calibration
         How votes are read as probabilities.
@@ -266,10 +268,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             learned["calibration_"] = Calibration.none(len(classes))
         learned["pool_"] = None
         if learned["opinion_"] is not None:
-            review = learned["review_"]
-            known = codes[review.rows]
-            precedents = learned["calibration_"].apply(review.votes)
-            learned["pool_"] = Pool.learn(learned["opinion_"].loo[review.rows], precedents, known, weights[known])
+            loo = learned["loo_"]
+            known = codes[loo.rows]
+            precedents = learned["calibration_"].apply(loo.votes)
+            learned["pool_"] = Pool.learn(learned["opinion_"].loo[loo.rows], precedents, known, weights[known])
         self.classes_ = classes
         self.class_names_, self.target_ = _read_names(y, classes)
         for name, value in learned.items():

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_count, check_flag
-from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema, changed_row, changed_rows, describe_values, read_row
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain import (
@@ -32,10 +30,12 @@ from bayespatch.explain.overview import Overview
 from bayespatch.explain.summarize import summarize
 from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.pool import Pool
-from bayespatch.posterior import Posterior
-from bayespatch.predict import Detail, Prediction, Review
+from bayespatch.predict import Detail, LeaveOneOutVotes, Prediction
+from bayespatch.sampling.diagnostics import Diagnostics
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveScore
 from bayespatch.tune import Tuning
+from bayespatch.validation import check_count, check_flag
 
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
 _LOOKED_AT = 5  # changes that are looked at closely, where the search is undecided between two classes
@@ -56,7 +56,7 @@ class Explaining(ABC):
     y_: NDArray[np.int64]
     values_: NDArray[np.float64]
     ids_: tuple[str, ...] | None
-    review_: Review
+    loo_: LeaveOneOutVotes
     calibration_: Calibration
     hyper: str | Hyperparameters
     hyper_: Hyperparameters
@@ -518,7 +518,7 @@ class Explaining(ABC):
         """The past cases in the user's words, made once for each fitted model: what is learned from them is kept."""
         made_of = (
             *(self.schema_, self.x_, self.values_, self.y_, self.ids_, self.cases_, self.parents_, parents),
-            *(self.review_, self.calibration_, self.pool_, self.opinion_, self.class_names_, self.target_),
+            *(self.loo_, self.calibration_, self.pool_, self.opinion_, self.class_names_, self.target_),
         )
         before, past = _told.get(self.posterior_, ((), None))
         if past is None or len(before) != len(made_of) or any(a is not b for a, b in zip(before, made_of, strict=True)):
@@ -529,7 +529,7 @@ class Explaining(ABC):
     def _new_past(self, parents: NDArray[np.int64]) -> Past:
         # How usual a case is, is judged by the cases that the model has learned from: parents may have been chosen for
         # being unlike the rest, and count only where there is nobody else.
-        learned = np.isin(self.review_.rows, self.cases_)
+        learned = np.isin(self.loo_.rows, self.cases_)
         return Past(
             schema=self.schema_,
             x=self.x_,
@@ -542,10 +542,10 @@ class Explaining(ABC):
             counts=np.bincount(self.y_[self.cases_], minlength=len(self.class_names_)),
             target=self.target_,
             calibration=self.calibration_,
-            familiarity=self.review_.familiarity[learned if learned.any() else slice(None)],
-            rows=self.review_.rows,
-            votes=self.review_.votes,
-            probabilities=self._review_probabilities(),
+            familiarity=self.loo_.familiarity[learned if learned.any() else slice(None)],
+            rows=self.loo_.rows,
+            votes=self.loo_.votes,
+            probabilities=self._loo_probabilities(),
             about={
                 "model": self.posterior_.model.kind,
                 "past_cases": len(self.cases_),
@@ -554,12 +554,12 @@ class Explaining(ABC):
             },
         )
 
-    def _review_probabilities(self) -> NDArray[np.float64]:
+    def _loo_probabilities(self) -> NDArray[np.float64]:
         """Probabilities of the past cases, each predicted from all others, (R, M)."""
-        precedents = self.calibration_.apply(self.review_.votes)
+        precedents = self.calibration_.apply(self.loo_.votes)
         if self.pool_ is None:
             return precedents
-        return self.pool_.combine(self.opinion_.loo[self.review_.rows], precedents)
+        return self.pool_.combine(self.opinion_.loo[self.loo_.rows], precedents)
 
     def _outcomes(self) -> Sequence[str]:
         """The outcome of each row of the training table."""

@@ -13,35 +13,38 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import LARGEST_OUTCOME, check_choice, check_count, check_finite, refuse_masked
-from bayespatch.dressing import (
-    Dressing,
-    OutcomeGroups,
-    calibrated_weights,
-    class_weights,
-    vote_weights,
-)
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.explain import Past, SecondOpinion
+from bayespatch.kernel_density import (
+    KernelDensity,
+    OutcomeGroups,
+    calibrated_weights,
+    class_weights,
+    vote_weights,
+)
 from bayespatch.model import Data, Hyperparameters
+from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
-from bayespatch.posterior import Posterior
-from bayespatch.predict import Review, cases_to_review, predict_batches
+from bayespatch.predict import LeaveOneOutVotes, cases_left_out, predict_batches
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveMean
+from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, refuse_masked
 
 _HALVINGS = 50  # of the range of a quantile
 _RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is asked for
 
 
+@loadable
 class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based regressor: past cases that resemble a new one in what matters vote with their outcomes.
 
     To find out who resembles whom, outcomes are cut into a few classes of about equal size. A prediction is made from
-    the neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see `bayespatch.dressing`.
+    the neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see
+    `bayespatch.kernel_density`.
 
     Parameters
     ----------
@@ -111,11 +114,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         The outcomes of the training cases.
     edges_ : array of shape (M - 1,)
         Where outcomes are cut into M classes; an edge belongs to the class above it.
-    schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, review_, feature_importances_
-        As in `PatchworkClassifier`; tuning_, y_ and review_ have the classes.
+    schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, loo_, feature_importances_
+        As in `PatchworkClassifier`; tuning_, y_ and loo_ have the classes.
     calibration_ : Calibration
         How votes for the classes are read as probabilities.
-    dressing_ : Dressing
+    kernel_density_ : KernelDensity
         How the neighbors' outcomes are read as a distribution.
     values_, ids_, class_names_, target_
         As in `PatchworkClassifier`; the classes are named by their ranges.
@@ -135,7 +138,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     outcomes_: NDArray[np.float64]
     edges_: NDArray[np.float64]
     calibration_: Calibration
-    dressing_: Dressing
+    kernel_density_: KernelDensity
 
     def __init__(
         self,
@@ -234,7 +237,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         density, opinion = learned.pop("density"), learned["opinion_"]
         learned["pool_"] = None
         if opinion is not None:
-            rows = learned["review_"].rows
+            rows = learned["loo_"].rows
             learned["pool_"] = Pool.learn_densities(opinion.density(opinion.loo[rows], outcomes[rows]), density)
         self.outcomes_, self.edges_ = outcomes, edges
         self.class_names_ = tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1))
@@ -260,7 +263,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         True
         """
         precedents = np.concatenate(
-            [self.dressing_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)]
+            [self.kernel_density_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)]
         )
         if self.pool_ is not None:
             precedents = self.pool_.combine(self.opinion_.predict(self.schema_.encode(X).values), precedents)
@@ -332,7 +335,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     ) -> NDArray[np.float64]:
         """Quantiles of the pooled distribution, (n, L): the mixture of the two opinions', found by halving."""
         outcomes = self.outcomes_[parents]
-        precedents = self.dressing_.quantiles(weights, outcomes, levels)
+        precedents = self.kernel_density_.quantiles(weights, outcomes, levels)
         if self.pool_ is None:
             return precedents
         additive = self.opinion_.predict_quantiles(values, levels)
@@ -341,7 +344,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             for _ in range(_HALVINGS):
                 middle = 0.5 * (low[:, k] + high[:, k])
                 below = self.pool_.combine(
-                    self.opinion_.below(values, middle), self.dressing_.below(weights, outcomes, middle)
+                    self.opinion_.below(values, middle), self.kernel_density_.below(weights, outcomes, middle)
                 )
                 low[:, k] = np.where(below < level, middle, low[:, k])
                 high[:, k] = np.where(below < level, high[:, k], middle)
@@ -363,7 +366,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         n_threads: int,
     ) -> dict[str, Any]:
         assert outcomes is not None
-        chosen, hidden = cases_to_review(past)
+        chosen, hidden = cases_left_out(past)
         groups = OutcomeGroups.of(outcomes[parents], past.y_parents)
         votes, familiarity, weights, done = [], [], [], 0
         seen = predict_batches(
@@ -380,14 +383,14 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen], base)
         calibrated = calibrated_weights(plain, groups.classes, calibration)
         known = outcomes[chosen]
-        dressing = Dressing.learn(calibrated, groups.outcomes, known)
+        density = KernelDensity.learn(calibrated, groups.outcomes, known)
         # What the others' votes made of each outcome that came: the probability of a small range around it.
         half = max(_RANGE * float(outcomes.std()), np.finfo(np.float64).tiny)
-        ends = [dressing.below(calibrated, groups.outcomes, known + side) for side in (-half, half)]
+        ends = [density.below(calibrated, groups.outcomes, known + side) for side in (-half, half)]
         return {
-            "review_": Review(chosen, np.concatenate(votes), np.concatenate(familiarity)),
+            "loo_": LeaveOneOutVotes(chosen, np.concatenate(votes), np.concatenate(familiarity)),
             "calibration_": calibration,
-            "dressing_": dressing,
+            "kernel_density_": density,
             "density": (ends[1] - ends[0]) / (2.0 * half),
         }
 
@@ -422,15 +425,15 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         def number(share: NDArray[np.float32], level: float, row: int) -> NDArray[np.float64]:
             weights = self._weights(share, self.parents_)
             mean = pool.combine(
-                self.opinion_.predict(values[[row]]), self.dressing_.mean(weights, self.outcomes_[self.parents_])
+                self.opinion_.predict(values[[row]]), self.kernel_density_.mean(weights, self.outcomes_[self.parents_])
             )
             tails = np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
             return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], tails)[0])
 
         return SecondOpinion(np.diff(below, axis=1), pool, number=number)
 
-    def _review_probabilities(self) -> NDArray[np.float64]:
-        return self.calibration_.apply(self.review_.votes)
+    def _loo_probabilities(self) -> NDArray[np.float64]:
+        return self.calibration_.apply(self.loo_.votes)
 
     def _n_classes(self) -> int:
         return len(self.edges_) + 1
@@ -444,8 +447,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     def _told_past(self, parents: NDArray[np.int64]) -> Past:
         def read_number(share: NDArray[np.float32], level: float) -> NDArray[np.float64]:
             weights = self._weights(share, parents)
-            ends = self.dressing_.quantiles(weights, self.outcomes_[parents], [(1 - level) / 2, (1 + level) / 2])
-            return np.column_stack([self.dressing_.mean(weights, self.outcomes_[parents]), ends])
+            ends = self.kernel_density_.quantiles(weights, self.outcomes_[parents], [(1 - level) / 2, (1 + level) / 2])
+            return np.column_stack([self.kernel_density_.mean(weights, self.outcomes_[parents]), ends])
 
         return replace(super()._told_past(parents), read_number=read_number)
 

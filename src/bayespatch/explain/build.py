@@ -44,8 +44,8 @@ from bayespatch.explain.subgroups import Subgroups
 from bayespatch.metrics import accuracy
 from bayespatch.model import HIDDEN, Data
 from bayespatch.pool import Pool, disagreement
-from bayespatch.posterior import Posterior
 from bayespatch.predict import predict_batches, predict_cases
+from bayespatch.sampling.posterior import Posterior
 
 INTERVAL = (0.05, 0.95)  # of the importances' draws
 
@@ -451,7 +451,7 @@ class _One:
         others = [by_index.get(int(past.parents[b])) or self.neighbor(b, without.get(b)) for b in self.contradicting]
         exemplars = tuple(self.exemplar(k, without.get(f"crowd {k}")) for k in range(len(self.crowds.exemplars)))
         features = tuple(self.feature(j, [*named, *others], exemplars) for j in range(len(past.schema.columns)))
-        reviewed = past.rows != same
+        left_out = past.rows != same
         return Explanation(
             id=self.words.named(self.row),
             values=dict(self.words.texts[self.row]),
@@ -465,8 +465,8 @@ class _One:
             level=self.level,
             like_this=like_this(
                 float(votes[self.best]),
-                past.votes[reviewed, self.best],
-                past.y[past.rows[reviewed]] == self.best,
+                past.votes[left_out, self.best],
+                past.y[past.rows[left_out]] == self.best,
                 past.classes[self.best],
             ),
             opinions=self.opinions(),

@@ -14,15 +14,15 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.inspection import permutation_importance
 
 from bayespatch import metrics
-from bayespatch.container import package_version
-from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import MISSING_NUMBER, Column, Schema
 from bayespatch.explain.build import Past
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance, most_influential
 from bayespatch.explain.subgroups import Subgroups
 from bayespatch.model import Hyperparameters
-from bayespatch.posterior import Posterior
-from bayespatch.predict import Review
+from bayespatch.persistence.file_format import package_version
+from bayespatch.predict import LeaveOneOutVotes
+from bayespatch.sampling.diagnostics import Diagnostics
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning
 
 _N_BINS = 8
@@ -39,7 +39,7 @@ class FittedModel(Protocol):
     cases_: NDArray[np.int64]
     x_: NDArray[np.float64]
     y_: NDArray[np.int64]
-    review_: Review
+    loo_: LeaveOneOutVotes
     hyper: str | Hyperparameters
     hyper_: Hyperparameters
     tuning_: Tuning | None
@@ -54,7 +54,7 @@ def summarize(model: FittedModel, past: Past, quantile: float, seed: int = 0) ->
     """The overview of a fitted model; `past` has its past cases in the user's words."""
     known = model.y_[past.rows]
     p = past.probabilities
-    percentiles = past.percentile(model.review_.familiarity)
+    percentiles = past.percentile(model.loo_.familiarity)
     flagged = percentiles <= quantile
     groups = Subgroups.learn(past.schema, past.x[past.rows], past.values[past.rows], p, known, past.classes, flagged)
     return Overview(
@@ -198,7 +198,7 @@ def _performance(p: NDArray[np.float64], known: NDArray[np.int64], classes: tupl
 
 def _influential(model: FittedModel, past: Past, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
     neighbors = model.posterior_.z_mean.sum(axis=0, dtype=np.float64)
-    usual = dict(zip(model.review_.rows.tolist(), percentiles.tolist(), strict=True))
+    usual = dict(zip(model.loo_.rows.tolist(), percentiles.tolist(), strict=True))
     return tuple(
         PastCase(row, past.named(row), past.outcomes[row], float(neighbors[b]), usual.get(row))
         for b in most_influential(model.posterior_.z_mean, _TOP).tolist()
@@ -212,8 +212,8 @@ def _unusual(model: FittedModel, past: Past, percentiles: NDArray[np.float64]) -
         zip(model.parents_.tolist(), model.posterior_.z_mean.sum(axis=0, dtype=float).tolist(), strict=True)
     )
     order = np.argsort(percentiles, kind="stable")
-    order = order[[past.may_be_shown(row) for row in model.review_.rows[order].tolist()]][:_TOP]
-    rows = model.review_.rows[order].tolist()
+    order = order[[past.may_be_shown(row) for row in model.loo_.rows[order].tolist()]][:_TOP]
+    rows = model.loo_.rows[order].tolist()
     return tuple(
         PastCase(row, past.named(row), past.outcomes[row], neighbors.get(row), p)
         for row, p in zip(rows, percentiles[order].tolist(), strict=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.overview import Overview
-from bayespatch.files import check_writable, refuse, replacing
+from bayespatch.persistence.atomic import check_writable, refuse, replacing
 
 Path = str | PathLike[str]
 Data = Mapping[str, Any]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.diagnostics import MixingWarning
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.model import Hyperparameters
 from bayespatch.predict import PrecisionWarning, UnseenValueWarning
+from bayespatch.sampling.diagnostics import MixingWarning
 from bayespatch.study.cohorts import Cohort, Fold
 from bayespatch.study.metrics import measures
 

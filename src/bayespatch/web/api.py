@@ -18,8 +18,8 @@ from starlette.exceptions import HTTPException
 from bayespatch.casebase.cases import Case, Definition, read_condition
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
-from bayespatch.container import package_version
 from bayespatch.dictionary import DictionaryError
+from bayespatch.persistence.file_format import package_version
 from bayespatch.web.pages.cases import check_column, shown_values
 from bayespatch.web.queue import BusyError, LateError
 from bayespatch.web.refusals import PROBLEM, Refusal, problem, refusal_of

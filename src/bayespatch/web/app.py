@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Mount, Route
 
 from bayespatch.casebase.people import CLINICIAN
-from bayespatch.container import package_version
+from bayespatch.persistence.file_format import package_version
 from bayespatch.web import access, api, rendering
 from bayespatch.web.guard import Guard
 from bayespatch.web.pages import cases, consult, model, people, worklist
