@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import card
 import casebase
 import explaining
 import fitting
+import gpu_findings
 import memory
 import mixing
 import plots
@@ -67,7 +67,7 @@ def main() -> None:
         (results / f"{name}.json").write_text(section.to_json())
     sections = [Section.from_json(path.read_text()) for name in ORDER if (path := results / f"{name}.json").exists()]
     if (results / "gpu.json").exists():
-        sections.append(card.read(results / "gpu.json", scale.seconds_a_sweep(sections)))
+        sections.append(gpu_findings.read(results / "gpu.json", scale.seconds_a_sweep(sections)))
     if not sections:
         raise SystemExit(f"nothing has been measured yet that {results} would tell of; name what to run after --only")
     minutes = (time.perf_counter() - began) / 60

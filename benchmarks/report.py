@@ -23,7 +23,7 @@ updates z and w of every case, then q and q-tilde by their own moves.""",
     "speed_models": """### Model by model
 
 P = 13, the same data otherwise. In Model II the weight of a neighbor is the number of its features that are on, so that
-the sum over w is a polynomial rather than a product. The models' sweeps differ in how many turns of moves for q they
+the sum over w is a polynomial rather than a product. The models' sweeps differ in how many joint q updates they
 make, so a sweep of one turn is compared as well.""",
     "speed_threads": "### Two threads",
     "speed_threads_by_cases": "Model I, complete sweep, by number of cases:",
@@ -80,8 +80,8 @@ measured.""",
     "gpu_sizes": """## On a GPU
 
 `python benchmarks/gpu.py` on an H200 (see docs/gpu.md): Model I, 5 neighbors expected, complete sweeps. One core of the
-card's own host was timed in the same run, on 2,000 of the cases. The arithmetic limit is the time of one multiply-add
-and one product for each case, parent and feature on all lanes of the card, and of nothing else.""",
+GPU's host was timed in the same run, on 2,000 of the cases. The arithmetic limit is the time of one multiply-add
+and one product for each case, parent and feature on all lanes of the GPU, and of nothing else.""",
     "gpu_models": "The models, at the first of these sizes:",
     "casebase_seconds": """## The case base
 

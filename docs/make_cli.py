@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from typer.models import ArgumentInfo
 
-from bayespatch.cli.app import command_name, told
+from bayespatch.cli.app import command_name, help_of
 from bayespatch.cli.commands import ABOUT, COMMANDS, GROUPS
 
 PAGE = Path(__file__).with_name("cli.md")
@@ -56,7 +56,7 @@ def page() -> str:
 
 def section(command: Callable[..., Any], group: str = "") -> str:
     """One command: what it does, its examples, what it takes."""
-    text, examples = told(command)
+    text, examples = help_of(command)
     kinds = get_type_hints(command, include_extras=True)
     rows = [row(name, kinds[name], param.default) for name, param in inspect.signature(command).parameters.items()]
     title = f"{'###' if group else '##'} bayespatch {group}{command_name(command)}"

@@ -89,7 +89,7 @@ def compare(
     seed : int
         Of the folds and of the methods that draw.
     tell : function, optional
-        Told how far it is.
+        Called with how far it is.
 
     Returns
     -------

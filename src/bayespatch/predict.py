@@ -655,7 +655,7 @@ def leave_one_out_votes(
     error, max_passes, n_threads, engine, scheduler
         As in `predict_batches`; the error is that of the votes.
     report : callable
-        Told how many of the cases are done.
+        Called with the number of cases that are done.
 
     Returns
     -------

@@ -138,7 +138,7 @@ def tune(
     class_weight : array of shape (M,), optional
         How much a case of each class counts.
     report : callable
-        Told how many of the codings are done.
+        Called with the number of codings that are done.
     log_prior : dict of floats, optional
         Log prior odds of codings; 0 where nothing is said.
     given : Hyperparameters, optional

@@ -22,9 +22,9 @@ from bayespatch.model import (
     SMALLEST_VOTE,
     Data,
     Hyperparameters,
-    Kind,
     Likelihood,
     Model,
+    ModelKind,
 )
 
 Missing = Literal["error", "ignore"]
@@ -126,7 +126,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
 
 def check_model(model: object, likelihood: object, hyper: object, n_classes: int, n_features: int) -> Model:
     """Which model with which constants; `hyper` checks its own values, here it meets the data's numbers."""
-    kind = cast(Kind, check_choice("model", model, KINDS))
+    kind = cast(ModelKind, check_choice("model", model, KINDS))
     form = cast(Likelihood, check_choice("likelihood", likelihood, LIKELIHOODS))
     if hyper is None:
         hyper = Hyperparameters()

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.base import Sizes
+from bayespatch.engine.base import ProblemSizes
 from bayespatch.memory import shown_bytes
 from bayespatch.model import Model
 from bayespatch.parents import Plan
 from bayespatch.sampling.memory import bytes_needed
-from bayespatch.sampling.posterior import Settings
+from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.sampling.sampler import load_engine
 
 # Seconds of one thread on the machine of the measurements, where `probe` took PROBE_SECONDS
@@ -197,8 +197,8 @@ def _bytes(
     n_threads: int,
 ) -> float:
     """The larger of what the phases hold, beside what stays."""
-    sizes = Sizes(plan.n_cases, plan.n_parents or n_rows, n_features, n_classes)
-    settings = Settings("cpu", chains=chains, draws=draws, warmup=0, thin=1, seed=0)
+    sizes = ProblemSizes(plan.n_cases, plan.n_parents or n_rows, n_features, n_classes)
+    settings = SamplingSettings("cpu", chains=chains, draws=draws, warmup=0, thin=1, seed=0)
     run = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=n_threads)
     # Codes and values of the chosen coding, beside what codings leave behind as they are tried
     table = 34 * n_rows * n_features

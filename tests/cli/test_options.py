@@ -20,7 +20,7 @@ def test_every_option_says_what_it_is(name):
 def test_choices_are_those_of_the_library():
     assert [kind.value for kind in options.Model] == list(KINDS)
     assert {rule.value for rule in options.Missing} == {"auto", *MISSING_RULES}
-    assert {rule.value for rule in options.Parents} == {"auto", *WAYS}
+    assert {rule.value for rule in options.ParentsWay} == {"auto", *WAYS}
 
 
 def test_defaults_are_those_of_the_classifier():

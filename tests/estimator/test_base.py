@@ -41,14 +41,14 @@ def test_leave_one_out_is_a_prediction_of_each_case_by_the_others():
 def test_all_rows_are_left_out_once_and_the_learned_ones_say_what_is_usual():
     clf = fit(parents="random", n_parents=8)
     np.testing.assert_array_equal(clf.loo_.rows, np.arange(24))
-    past = clf._told_past(clf.parents_)
+    past = clf._training_cases(clf.parents_)
     np.testing.assert_array_equal(past.familiarity, clf.loo_.familiarity[clf.cases_])
 
 
 def test_where_only_parents_were_left_out_they_say_what_is_usual():
     clf = fit(parents="random", n_parents=8)
     clf.loo_ = LeaveOneOutVotes(*(part[clf.parents_] for part in clf.loo_))
-    np.testing.assert_array_equal(clf._told_past(clf.parents_).familiarity, clf.loo_.familiarity)
+    np.testing.assert_array_equal(clf._training_cases(clf.parents_).familiarity, clf.loo_.familiarity)
 
 
 def test_a_fit_that_fails_leaves_the_last_one_alone(monkeypatch):

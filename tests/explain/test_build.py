@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from bayespatch.explain import Past, SecondOpinion, explain_cases
+from bayespatch.explain import OpinionOnCases, TrainingCases, explain_cases
 from bayespatch.explain.ballot import votes_without
 from bayespatch.pool import Pool
 from bayespatch.predict import Neighborhood
@@ -142,12 +142,12 @@ def test_votes_without_a_crowd_are_those_of_a_model_without_it():
 def test_a_second_opinion_is_pooled_and_shown():
     clf = fitted()
     posterior, new, encoded = clf._cases_of(NEW.iloc[:2])
-    cases = clf._words_of(NEW.iloc[:2], encoded, None)
+    cases = clf._case_texts(NEW.iloc[:2], encoded, None)
     other = np.array([[0.9, 0.1], [0.2, 0.8]])
-    second = SecondOpinion(other, Pool(0.25), points=np.arange(8.0).reshape(2, 4))
+    second = OpinionOnCases(other, Pool(0.25), points=np.arange(8.0).reshape(2, 4))
     # The pool takes a quarter of the error away: the same votes are drawn where as much more is asked of them alone.
-    alone = list(explain_cases(posterior, new, cases, clf._told_past(clf.parents_), error=0.005 / 0.75))
-    both = list(explain_cases(posterior, new, cases, clf._told_past(clf.parents_), second=second))
+    alone = list(explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), error=0.005 / 0.75))
+    both = list(explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), second=second))
     for k, (one, two) in enumerate(zip(alone, both, strict=True)):
         precedents, pooled = np.array(list(one.probabilities.values())), np.array(list(two.probabilities.values()))
         np.testing.assert_allclose(pooled, 0.75 * precedents + 0.25 * other[k])
@@ -162,7 +162,7 @@ def test_a_second_opinion_is_pooled_and_shown():
         for a, b in zip(one.exemplars, two.exemplars, strict=True):
             assert b.reliance == pytest.approx(0.75 * a.reliance, abs=1e-9)
     unexplained = next(
-        explain_cases(posterior, new, cases, clf._told_past(clf.parents_), second=second._replace(points=None))
+        explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), second=second._replace(points=None))
     )
     assert unexplained.to_dict()["opinions"]["points"] is None
 
@@ -176,7 +176,7 @@ def test_percentiles_of_like_cases_are_uniform():
 
 
 def _past(familiarity):
-    return Past(*[None] * 11, familiarity, None, None, None, {})
+    return TrainingCases(*[None] * 11, familiarity, None, None, None, {})
 
 
 def test_a_single_chain_has_nothing_to_be_compared_with():

@@ -8,14 +8,14 @@ from bayespatch.engine.paper import PaperEngine
 from bayespatch.model import Model
 from bayespatch.progress import progress_meter
 from bayespatch.sampling.chains import Run
-from bayespatch.sampling.posterior import Settings
+from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.validation import check_data
 from tests.checkpointed import problem
 
 
 def make_run(chains=3, draws=4, warmup=3, thin=2, engine=PaperEngine):
     data = check_data(**problem())
-    settings = Settings("paper", chains, draws, warmup, thin, seed=1)
+    settings = SamplingSettings("paper", chains, draws, warmup, thin, seed=1)
     engines = [engine(data, Model()) for _ in range(chains)]
     return Run(engines, settings, keep_w=False, keep_votes=False, begin=None)
 

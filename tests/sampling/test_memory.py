@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from bayespatch.engine.base import Engine, Sizes
+from bayespatch.engine.base import Engine, ProblemSizes
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.sampling import memory
 from bayespatch.sampling.memory import Need, bytes_needed, check_memory
-from bayespatch.sampling.posterior import Settings
+from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.sampling.sampler import load_engine, sample
 
-SETTINGS = Settings("cpu", chains=3, draws=10, warmup=5, thin=1, seed=0)
-SIZES = Sizes(n_cases=50, n_parents=20, n_features=4, n_classes=3)
+SETTINGS = SamplingSettings("cpu", chains=3, draws=10, warmup=5, thin=1, seed=0)
+SIZES = ProblemSizes(n_cases=50, n_parents=20, n_features=4, n_classes=3)
 
 # In a process of its own: what it holds once the code is loaded and the data made, and the most it has held at the end.
 MEASURE = """
@@ -48,9 +48,13 @@ print(now("VmHWM") - before)
 @pytest.mark.parametrize(
     ("engine", "sizes", "settings"),
     [
-        ("cpu", Sizes(20_000, 30, 12, 2), dict(chains=2, draws=2, warmup=1)),
-        ("cpu", Sizes(10_000, 40, 12, 2), dict(chains=1, draws=2, warmup=0, model="III", keep_w=True, keep_votes=True)),
-        ("paper", Sizes(60, 200, 20, 2), dict(chains=1, draws=1, warmup=0)),
+        ("cpu", ProblemSizes(20_000, 30, 12, 2), dict(chains=2, draws=2, warmup=1)),
+        (
+            "cpu",
+            ProblemSizes(10_000, 40, 12, 2),
+            dict(chains=1, draws=2, warmup=0, model="III", keep_w=True, keep_votes=True),
+        ),
+        ("paper", ProblemSizes(60, 200, 20, 2), dict(chains=1, draws=1, warmup=0)),
     ],
 )
 def test_a_run_takes_what_was_computed(engine, sizes, settings):
@@ -63,7 +67,7 @@ def test_a_run_takes_what_was_computed(engine, sizes, settings):
     need = bytes_needed(
         sizes,
         Model(kind=settings.get("model", "I"), hyper=Hyperparameters(alpha=5 / sizes.n_parents)),
-        Settings(engine, settings["chains"], settings["draws"], settings["warmup"], 1, 0),
+        SamplingSettings(engine, settings["chains"], settings["draws"], settings["warmup"], 1, 0),
         load_engine(engine),
         n_threads=settings["chains"],
         keep_w=settings.get("keep_w", False),

@@ -9,7 +9,7 @@ import pytest
 from arviz_stats.base import array_stats
 
 from bayespatch.model import Hyperparameters, Model
-from bayespatch.sampling.posterior import Posterior, Settings, Timing
+from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
 
 CHAINS, DRAWS, N, S, P, M = 4, 200, 5, 6, 3, 2
 AXES = {"chain_axis": 0, "draw_axis": 1}
@@ -27,7 +27,7 @@ def make_posterior(chains=CHAINS, draws=DRAWS, *, asked=None, keep=True, seed=0,
         "n_neighbors": rng.poisson(3, size=(chains, draws, N)).astype(np.int32),
         "log_joint": rng.normal(-100, 5, size=(chains, draws)),
         "model": Model(kind="II", likelihood="paper", hyper=Hyperparameters(alpha=0.2)),
-        "settings": Settings(engine="cpu", chains=chains, draws=asked or draws, warmup=7, thin=3, seed=11),
+        "settings": SamplingSettings(engine="cpu", chains=chains, draws=asked or draws, warmup=7, thin=3, seed=11),
         "timing": Timing(seconds_warmup=1.5, seconds_sampling=2.5, sweeps=2428, n_threads=2),
         "kept_w_mean": rng.random((N, S, P), dtype=np.float32) if keep else None,
         "kept_votes": votes if keep else None,

@@ -65,7 +65,7 @@ def predict(
     """Predict the cases of a table, which may have other columns beside those that the model knows.
 
     With --abstain, a case that resembles the past less than 95 % of the past cases do gets no prediction: empty cells,
-    or null in JSON. How many there are is told on stderr.
+    or null in JSON. Their number is printed on stderr.
 
     With --worklist every case has its interval, both opinions, its nearest exemplar and its warnings, and those that
     deserve attention come first: no precedent, opinions that differ, values to check, undecided cases.

@@ -57,7 +57,7 @@ class Period(StrEnum):
 Base = Annotated[str, typer.Argument(metavar="BASE", help="The case base: a file, or a URL.", show_default=False)]
 By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who does this; your login name if left out.")]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
-Table = Annotated[
+TableArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
@@ -155,7 +155,7 @@ def init(
 
 def import_(
     base: Base,
-    data: Table,
+    data: TableArgument,
     target: MaybeTarget = None,
     id_column: IdColumn = None,
     dictionary: DictionaryFile = None,

@@ -24,7 +24,7 @@ from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
-from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
+from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
 from bayespatch.parents import AUTO_WAYS, COMPARED, Parents, Plan, choose_parents, choose_planned, plan_parents
 from bayespatch.persistence.checkpoint_folder import check_folder
 from bayespatch.persistence.model_file import Storable
@@ -44,7 +44,7 @@ from bayespatch.predict import (
 from bayespatch.progress import Report, announce, progress_meter
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.metropolis import Shape
-from bayespatch.sampling.posterior import Posterior, Settings
+from bayespatch.sampling.posterior import Posterior, SamplingSettings
 from bayespatch.sampling.sampler import ENGINES, available_cores, check_scheduler, check_size, chosen_engine, run_chains
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
 from bayespatch.validation import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
@@ -59,7 +59,7 @@ GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 
 
-class _Table(NamedTuple):
+class _TrainingTable(NamedTuple):
     """The training table under one coding."""
 
     schema: Schema
@@ -226,7 +226,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         tables = self._coded(X, y, n_classes, seed, outcomes)
         self._announce(tables, len(y), n_classes, n_threads)
         base = base_rates(y, n_classes, class_weight)
-        model = Model(cast(Kind, self.model), cast(Likelihood, self.likelihood))
+        model = Model(cast(ModelKind, self.model), cast(Likelihood, self.likelihood))
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
@@ -243,7 +243,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         assert encoded is not None
         model = replace(model, hyper=tuning.hyper)
         begin = self._beginning(schema, parents)
-        settings = Settings(
+        settings = SamplingSettings(
             engine=chosen_engine(self.engine, past),
             chains=self.chains,
             draws=self.draws,
@@ -331,7 +331,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
     def _best_parents(
         self,
-        table: _Table,
+        table: _TrainingTable,
         y: NDArray[np.int64],
         tuning: Tuning,
         density: LeaveOneOut | None,
@@ -341,7 +341,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         class_weight: NDArray[np.float64] | None,
         given: Hyperparameters | None,
         seed: int,
-    ) -> tuple[_Table, Tuning, LeaveOneOut | None, Shape | None]:
+    ) -> tuple[_TrainingTable, Tuning, LeaveOneOut | None, Shape | None]:
         """The table with the parents that predict best, among the ways to choose so many of them."""
         assert table.encoded is not None
         schema, x, judged = table.schema, table.encoded.x, _judged_rows(len(y), table.plan, seed)
@@ -380,7 +380,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         # The density rests on the parents with which the model will work.
         return table, Tuning(tuning.coding, hyper, tuning.trials + trials), density_best, shape_best
 
-    def _announce(self, tables: dict[str, _Table], n_rows: int, n_classes: int, n_threads: int) -> None:
+    def _announce(self, tables: dict[str, _TrainingTable], n_rows: int, n_classes: int, n_threads: int) -> None:
         """How long it will take, and how much memory, before the work begins."""
         if self.progress is not True:
             return
@@ -441,7 +441,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
     def _coded(
         self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
-    ) -> dict[str, _Table]:
+    ) -> dict[str, _TrainingTable]:
         """The training table under each coding that is to be tried."""
         wishes = {name: getattr(self, name) for name in _CODING}
         codings: dict[str, dict[str, Any]] = {"as asked": {}}
@@ -455,7 +455,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if self.hyper == "auto" and self.importances == "predictive":
                 counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
                 codings = {**codings, **counted}
-        tables: dict[str, _Table] = {}
+        tables: dict[str, _TrainingTable] = {}
         for name, coding in codings.items():
             schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
             if any(schema.codes_as(table.schema) for table in tables.values()):
@@ -479,7 +479,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if plan.n_parents is not None:
                 judged = _past(x, y, _compared(parents), _judged_rows(len(y), plan, seed), schema, n_classes)
             kept = encoded if plan.n_parents is None else None
-            tables[name] = _Table(schema, kept, parents, cases, past, judged, plan)
+            tables[name] = _TrainingTable(schema, kept, parents, cases, past, judged, plan)
         return tables
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:

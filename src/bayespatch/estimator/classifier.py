@@ -376,8 +376,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Credible intervals of the class probabilities.
 
-        They say what so few voters (`Calibration.interval`) and so few rows for the second opinion leave open, and span
-        both where they differ (`Pool.interval`).
+        They show the uncertainty from few voters (`Calibration.interval`) and from few rows for the second opinion, and
+        span both where they differ (`Pool.interval`).
 
         Returns
         -------
@@ -439,7 +439,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             return {"opinion_": None}
         if isinstance(self.second_opinion, str):
             return {"opinion_": AdditiveScore.learn(schema, encoded.values, y, n_classes, class_weight)}
-        # The user's own model is told the classes by their codes, which sort as the classes do.
+        # The user's own model gets the classes as their codes, which sort as the classes do.
         codes = np.arange(n_classes)
         return {"opinion_": UserOpinion.learn(self.second_opinion, X, y, codes, encoded.values)}
 

@@ -17,11 +17,11 @@ from bayespatch.calibrate import Calibration
 from bayespatch.encode import EncodedTable, Schema, changed_row, changed_rows, describe_values, read_row
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain import (
-    Cases,
+    CaseTexts,
     Counterfactual,
     Explanation,
-    Past,
-    SecondOpinion,
+    OpinionOnCases,
+    TrainingCases,
     WhatIf,
     explain_cases,
     smallest_change,
@@ -42,7 +42,7 @@ _LOOKED_AT = 5  # changes that are looked at closely, where the search is undeci
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 # Posterior -> what the past cases were made of, and the past cases in the user's words
-_told: WeakKeyDictionary[Posterior, tuple[tuple[Any, ...], Past]] = WeakKeyDictionary()
+_training_cases_of: WeakKeyDictionary[Posterior, tuple[tuple[Any, ...], TrainingCases]] = WeakKeyDictionary()
 
 
 class Explaining(ABC):
@@ -219,10 +219,10 @@ class Explaining(ABC):
                 f"this row among the parents"
             )
         wishes = self._wishes(top, level, quantile, error)
-        past = self._told_past(self.parents_)
+        past = self._training_cases(self.parents_)
         codes = self.y_[[row]] if check_flag("known", known) else np.array([HIDDEN])
         case = self._past()._replace(x=self.x_[[row]], y=codes, own_parent=np.array([-1]))
-        words = Cases(
+        words = CaseTexts(
             ids=[past.named(row)],
             texts=[describe_values(self.schema_, self.values_[row])],
             values=self.values_[[row]],
@@ -246,7 +246,7 @@ class Explaining(ABC):
         (True, False)
         """
         check_is_fitted(self)
-        return self._told_past(self.parents_).may_be_shown(row)
+        return self._training_cases(self.parents_).may_be_shown(row)
 
     @read_at_once
     def what_if(
@@ -288,7 +288,7 @@ class Explaining(ABC):
         other = changed_row(table, changes, self.schema_)
         wishes = self._wishes(top, level, quantile, error)
         # A past case that is changed is still itself: it votes in neither explanation.
-        same = self._told_past(self.parents_).rows_of(self._words_of(table, self.schema_.encode(table), None))
+        same = self._training_cases(self.parents_).rows_of(self._case_texts(table, self.schema_.encode(table), None))
         before, after = (next(self._explanations(t, None, wishes, same=same)) for t in (table, other))
         return WhatIf(before, after)
 
@@ -341,7 +341,7 @@ class Explaining(ABC):
         table = read_row(row, self.schema_)
         wishes = self._wishes(top, level, quantile, error)
         encoded = self.schema_.encode(table)
-        same = self._told_past(self.parents_).rows_of(self._words_of(table, encoded, None))
+        same = self._training_cases(self.parents_).rows_of(self._case_texts(table, encoded, None))
         before = next(self._explanations(table, None, wishes, same=same))
         predicted = self.class_names_.index(before.predicted)
         wanted = None if to is None else self._class_called(to)
@@ -434,7 +434,7 @@ class Explaining(ABC):
         ['AUC', 'Brier score', 'accuracy', 'log loss']
         """
         check_is_fitted(self)
-        return summarize(self, self._told_past(self.parents_), _check_share("quantile", quantile))
+        return summarize(self, self._training_cases(self.parents_), _check_share("quantile", quantile))
 
     @read_at_once
     def report(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
@@ -471,26 +471,26 @@ class Explaining(ABC):
         same: NDArray[np.int64] | None = None,
     ) -> Iterator[Explanation]:
         posterior, new, encoded = self._cases_of(X, y)
-        words = self._words_of(X, encoded, None if y is None else self._outcomes_of(new.y, y))
-        past = self._told_past(self.parents_)
+        words = self._case_texts(X, encoded, None if y is None else self._outcomes_of(new.y, y))
+        past = self._training_cases(self.parents_)
         if same is None and exclude_self:
             same = past.rows_of(words)
         return explain_cases(
             posterior, new, words, past, same=same, second=self._second_opinion(X, wishes["level"]), **wishes
         )
 
-    def _words_of(self, X: Any, encoded: EncodedTable, outcomes: Sequence[str] | None) -> Cases:
+    def _case_texts(self, X: Any, encoded: EncodedTable, outcomes: Sequence[str] | None) -> CaseTexts:
         """Cases in the user's words."""
-        return Cases(encoded.ids, self.schema_.describe_rows(X), encoded.values, encoded.unseen, outcomes)
+        return CaseTexts(encoded.ids, self.schema_.describe_rows(X), encoded.values, encoded.unseen, outcomes)
 
-    def _second_opinion(self, X: Any, level: float) -> SecondOpinion | None:
+    def _second_opinion(self, X: Any, level: float) -> OpinionOnCases | None:
         """The second opinion on new cases, where the estimator has one."""
         if self.pool_ is None:
             return None
         if not isinstance(self.opinion_, AdditiveScore):
-            return SecondOpinion(self.opinion_.predict_proba(X), self.pool_)
+            return OpinionOnCases(self.opinion_.predict_proba(X), self.pool_)
         values = self.schema_.encode(X).values
-        return SecondOpinion(
+        return OpinionOnCases(
             self.opinion_.predict_proba(values),
             self.pool_,
             self.opinion_.predict_interval(values, level),
@@ -498,12 +498,12 @@ class Explaining(ABC):
             base=self.opinion_.base,
         )
 
-    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:
+    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> OpinionOnCases | None:
         """The second opinion on rows of the training table, each as if it had not been learned from."""
         if self.pool_ is None:
             return None
         # Its probabilities without the row are kept; interval and points are those of a model that knows it.
-        return SecondOpinion(self.opinion_.loo[rows], self.pool_)
+        return OpinionOnCases(self.opinion_.loo[rows], self.pool_)
 
     def _wishes(self, top: int, level: float, quantile: float, error: float | None) -> dict[str, Any]:
         """How cases are to be explained, checked: what `explain_cases` takes by name."""
@@ -514,23 +514,23 @@ class Explaining(ABC):
         wishes["error"] = _check_share("error", self.error if error is None else error)
         return {**wishes, "n_threads": self._n_threads(), "engine": self._predicting()}
 
-    def _told_past(self, parents: NDArray[np.int64]) -> Past:
+    def _training_cases(self, parents: NDArray[np.int64]) -> TrainingCases:
         """The past cases in the user's words, made once for each fitted model: what is learned from them is kept."""
         made_of = (
             *(self.schema_, self.x_, self.values_, self.y_, self.ids_, self.cases_, self.parents_, parents),
             *(self.loo_, self.calibration_, self.pool_, self.opinion_, self.class_names_, self.target_),
         )
-        before, past = _told.get(self.posterior_, ((), None))
+        before, past = _training_cases_of.get(self.posterior_, ((), None))
         if past is None or len(before) != len(made_of) or any(a is not b for a, b in zip(before, made_of, strict=True)):
-            past = self._new_past(parents)
-            _told[self.posterior_] = made_of, past
+            past = self._new_training_cases(parents)
+            _training_cases_of[self.posterior_] = made_of, past
         return past
 
-    def _new_past(self, parents: NDArray[np.int64]) -> Past:
+    def _new_training_cases(self, parents: NDArray[np.int64]) -> TrainingCases:
         # How usual a case is, is judged by the cases that the model has learned from: parents may have been chosen for
         # being unlike the rest, and count only where there is nobody else.
         learned = np.isin(self.loo_.rows, self.cases_)
-        return Past(
+        return TrainingCases(
             schema=self.schema_,
             x=self.x_,
             values=self.values_,
@@ -571,7 +571,7 @@ class Explaining(ABC):
 
     def _percentiles(self, parts: Sequence[Prediction]) -> NDArray[np.float64]:
         """How usual cases are among the past cases."""
-        past = self._told_past(self.parents_)
+        past = self._training_cases(self.parents_)
         return past.percentile(np.concatenate([part.familiarity for part in parts]))
 
     # What the estimator has to bring

@@ -1,4 +1,4 @@
-"""The regressor: neighbors vote for their own outcomes, and the past says how far to believe them."""
+"""The regressor: neighbors vote for their own outcomes, and leave-one-out says how far to trust them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.snapshot import built_aside, read_at_once
-from bayespatch.explain import Past, SecondOpinion
+from bayespatch.explain import OpinionOnCases, TrainingCases
 from bayespatch.kernel_density import (
     KernelDensity,
     OutcomeGroups,
@@ -409,13 +409,13 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             return {"opinion_": None}
         return {"opinion_": AdditiveMean.learn(schema, encoded.values, outcomes)}
 
-    def _second_opinion(self, X: Any, level: float) -> SecondOpinion | None:
+    def _second_opinion(self, X: Any, level: float) -> OpinionOnCases | None:
         return None if self.pool_ is None else self._opinion_of_values(self.schema_.encode(X).values)
 
-    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:
+    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> OpinionOnCases | None:
         return None if self.pool_ is None else self._opinion_of_values(self.values_[rows])
 
-    def _opinion_of_values(self, values: NDArray[np.float64]) -> SecondOpinion:
+    def _opinion_of_values(self, values: NDArray[np.float64]) -> OpinionOnCases:
         """The additive mean as probabilities of the ranges, and the pooled number."""
         assert self.pool_ is not None
         ends = [self.opinion_.below(values, np.full(len(values), edge)) for edge in self.edges_.tolist()]
@@ -430,7 +430,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             tails = np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
             return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], tails)[0])
 
-        return SecondOpinion(np.diff(below, axis=1), pool, number=number)
+        return OpinionOnCases(np.diff(below, axis=1), pool, number=number)
 
     def _loo_probabilities(self) -> NDArray[np.float64]:
         return self.calibration_.apply(self.loo_.votes)
@@ -444,13 +444,13 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     def _outcomes_of(self, codes: NDArray[np.int64], y: Any) -> list[str]:
         return [number_text(outcome) for outcome in _read_outcomes(y).tolist()]
 
-    def _told_past(self, parents: NDArray[np.int64]) -> Past:
+    def _training_cases(self, parents: NDArray[np.int64]) -> TrainingCases:
         def read_number(share: NDArray[np.float32], level: float) -> NDArray[np.float64]:
             weights = self._weights(share, parents)
             ends = self.kernel_density_.quantiles(weights, self.outcomes_[parents], [(1 - level) / 2, (1 + level) / 2])
             return np.column_stack([self.kernel_density_.mean(weights, self.outcomes_[parents]), ends])
 
-        return replace(super()._told_past(parents), read_number=read_number)
+        return replace(super()._training_cases(parents), read_number=read_number)
 
     def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         outcomes = _read_outcomes(y)

@@ -15,7 +15,7 @@ from sklearn.inspection import permutation_importance
 
 from bayespatch import metrics
 from bayespatch.encode import MISSING_NUMBER, Column, Schema
-from bayespatch.explain.build import Past
+from bayespatch.explain.build import TrainingCases
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance, most_influential
 from bayespatch.explain.subgroups import Subgroups
 from bayespatch.model import Hyperparameters
@@ -50,7 +50,7 @@ class FittedModel(Protocol):
         """Whether the chains have mixed."""
 
 
-def summarize(model: FittedModel, past: Past, quantile: float, seed: int = 0) -> Overview:
+def summarize(model: FittedModel, past: TrainingCases, quantile: float, seed: int = 0) -> Overview:
     """The overview of a fitted model; `past` has its past cases in the user's words."""
     known = model.y_[past.rows]
     p = past.probabilities
@@ -75,7 +75,7 @@ def summarize(model: FittedModel, past: Past, quantile: float, seed: int = 0) ->
     )
 
 
-def _about(model: FittedModel, past: Past) -> dict[str, Any]:
+def _about(model: FittedModel, past: TrainingCases) -> dict[str, Any]:
     posterior = model.posterior_
     return {
         "estimator": type(model).__name__,
@@ -196,7 +196,7 @@ def _performance(p: NDArray[np.float64], known: NDArray[np.int64], classes: tupl
 # Past cases
 
 
-def _influential(model: FittedModel, past: Past, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
+def _influential(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
     neighbors = model.posterior_.z_mean.sum(axis=0, dtype=np.float64)
     usual = dict(zip(model.loo_.rows.tolist(), percentiles.tolist(), strict=True))
     return tuple(
@@ -207,7 +207,7 @@ def _influential(model: FittedModel, past: Past, percentiles: NDArray[np.float64
     )
 
 
-def _unusual(model: FittedModel, past: Past, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
+def _unusual(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
     neighbors = dict(
         zip(model.parents_.tolist(), model.posterior_.z_mean.sum(axis=0, dtype=float).tolist(), strict=True)
     )

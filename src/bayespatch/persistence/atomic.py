@@ -194,7 +194,7 @@ else:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Say what is wrong before the work, in plainer words than the system."""
+    """Say what is wrong before the work, in clearer words than the system."""
     real = os.path.realpath(check_path(path))
     if os.path.isdir(real):
         raise refuse(path, "is a folder", "pass the name of a file in it")

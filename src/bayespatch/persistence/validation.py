@@ -22,7 +22,7 @@ from bayespatch.persistence.file_format import load_json
 from bayespatch.persistence.json_codec import classes_from_json, from_json, hyper_from_json
 from bayespatch.persistence.second_opinion import START, opinion_from_arrays
 from bayespatch.pool import Pool
-from bayespatch.sampling.posterior import Settings, Timing
+from bayespatch.sampling.posterior import SamplingSettings, Timing
 from bayespatch.sampling.sampler import ENGINES
 from bayespatch.tune import Trial, Tuning
 from bayespatch.validation import (
@@ -121,7 +121,8 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(manifest["package"], str) or not _SHA256.fullmatch(manifest["cases_sha256"]):
         raise ValueError("package is not a version, or cases_sha256 not a checksum")
     described, run, cost = manifest["model"], manifest["settings"], manifest["timing"]
-    if tuple(map(tuple, (described, run, cost))) != (("kind", "likelihood", "hyper"), Settings._fields, Timing._fields):
+    expected = (("kind", "likelihood", "hyper"), SamplingSettings._fields, Timing._fields)
+    if tuple(map(tuple, (described, run, cost))) != expected:
         raise ValueError("model, settings or timing do not have the keys that they should")
     hyper = hyper_from_json(described["hyper"])
     transductive = parameters.get("transductive", False)
@@ -133,7 +134,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "pool_": _pool(manifest["pool"]),
         "tuning_": _tuning(manifest["tuning"], hyper),
         "posterior_.model": check_model(described["kind"], described["likelihood"], hyper, sizes["M"], sizes["P"]),
-        "posterior_.settings": _checked_settings(Settings(**run), sizes, transductive),
+        "posterior_.settings": _checked_settings(SamplingSettings(**run), sizes, transductive),
         "posterior_.timing": _checked_timing(Timing(**cost)),
     }
     if named:
@@ -304,7 +305,7 @@ def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
     return Tuning(stored["coding"], hyper, tuple(trials))
 
 
-def _checked_settings(settings: Settings, sizes: Mapping[str, int], transductive: bool) -> Settings:
+def _checked_settings(settings: SamplingSettings, sizes: Mapping[str, int], transductive: bool) -> SamplingSettings:
     check_choice("missing", settings.missing, ("error", "ignore"))
     check_flag("supervised", settings.supervised)
     check_flag("exclude_self", settings.exclude_self)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayespatch.engine.base import Engine
 from bayespatch.progress import Meter, Report
-from bayespatch.sampling.posterior import Posterior, PredictiveDraws, Settings, Timing
+from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings, Timing
 
 _BLOCK_SECONDS = 0.1  # how long chains run between two meetings
 _POLL_SECONDS = 0.2  # how often progress is shown, and on Windows how soon Ctrl-C is noticed
@@ -43,7 +43,7 @@ class Run:
     def __init__(
         self,
         engines: list[Engine],
-        settings: Settings,
+        settings: SamplingSettings,
         *,
         keep_w: bool,
         keep_votes: bool,

@@ -42,7 +42,7 @@ from bayespatch.persistence.checkpoint_folder import (
 )
 from bayespatch.persistence.file_format import package_version
 from bayespatch.sampling.chains import Run
-from bayespatch.sampling.posterior import Posterior, PredictiveDraws, Settings
+from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
 
 DATA = "the data"
 LATER = 10.0  # seconds until writing is tried again where it failed
@@ -66,7 +66,7 @@ def check_seconds(name: str, value: object) -> float:
 def describe(
     data: Data,
     model: Model,
-    settings: Settings,
+    settings: SamplingSettings,
     keep_w: bool,
     keep_votes: bool,
     begin: Posterior | None,
@@ -181,7 +181,7 @@ class Checkpoint:
             self.written = written
         drop_unnamed_draws(self.folder, {draws_name(first, last) for first, last in self.written})
 
-    def _refuse_another(self, before: Mapping[str, Any], n_kept: int, settings: Settings) -> None:
+    def _refuse_another(self, before: Mapping[str, Any], n_kept: int, settings: SamplingSettings) -> None:
         """A run goes on only where everything that determines its draws is as it was."""
         now = self.run_of
         differ = [name for name in now if before.get(name) != now[name]] + [name for name in before if name not in now]

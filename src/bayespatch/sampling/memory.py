@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bayespatch.engine.base import Engine, Sizes
+from bayespatch.engine.base import Engine, ProblemSizes
 from bayespatch.memory import available_memory, shown_bytes
 from bayespatch.model import Model
-from bayespatch.sampling.posterior import Settings
+from bayespatch.sampling.posterior import SamplingSettings
 
 
 class Need(NamedTuple):
@@ -25,9 +25,9 @@ class Need(NamedTuple):
 
 
 def bytes_needed(
-    sizes: Sizes,
+    sizes: ProblemSizes,
     model: Model,
-    settings: Settings,
+    settings: SamplingSettings,
     engine: type[Engine],
     *,
     n_threads: int = 1,
@@ -50,7 +50,7 @@ def bytes_needed(
 
     Parameters
     ----------
-    sizes : Sizes
+    sizes : ProblemSizes
         N, S, P and M.
     model, settings
         What is sampled, and how.
@@ -68,8 +68,8 @@ def bytes_needed(
     Examples
     --------
     >>> from bayespatch.sampling.sampler import load_engine
-    >>> sizes = Sizes(n_cases=101_766, n_parents=200, n_features=19, n_classes=2)
-    >>> settings = Settings("cpu", chains=4, draws=500, warmup=500, thin=1, seed=0)
+    >>> sizes = ProblemSizes(n_cases=101_766, n_parents=200, n_features=19, n_classes=2)
+    >>> settings = SamplingSettings("cpu", chains=4, draws=500, warmup=500, thin=1, seed=0)
     >>> need = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=2)
     >>> f"{need.draws / 1e6:.0f} MB of draws, {need.total / 1e6:.0f} MB in all"
     '845 MB of draws, 1246 MB in all'
@@ -85,7 +85,7 @@ def bytes_needed(
     )
 
 
-def check_memory(need: Need, settings: Settings, *, keep_w: bool, keep_votes: bool) -> None:
+def check_memory(need: Need, settings: SamplingSettings, *, keep_w: bool, keep_votes: bool) -> None:
     """Refuse a run that would not fit into the memory that is available."""
     available = available_memory()
     if available is None or need.total <= available:

@@ -12,7 +12,7 @@ from bayespatch.model import Hyperparameters, Model
 from bayespatch.sampling.diagnostics import Diagnostics, diagnose, diagnose_steps
 
 
-class Settings(NamedTuple):
+class SamplingSettings(NamedTuple):
     """How the draws were made; the same settings and the same data give the same draws."""
 
     engine: str
@@ -106,7 +106,7 @@ class Posterior:
     n_neighbors: NDArray[np.int32]
     log_joint: NDArray[np.float64]
     model: Model
-    settings: Settings
+    settings: SamplingSettings
     timing: Timing
     kept_w_mean: NDArray[np.float32] | None = field(default=None)  # read through w_mean
     kept_votes: NDArray[np.float32] | None = field(default=None)  # read through votes

@@ -1,4 +1,4 @@
-"""Sampling: arrays in, a `Posterior` out. What may go wrong is told before the work begins."""
+"""Sampling: arrays in, a `Posterior` out. What may go wrong is refused before the work begins."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from importlib import import_module
 from numpy.typing import ArrayLike
 
 from bayespatch.engine.auto import fastest_engine
-from bayespatch.engine.base import Engine, Sizes
+from bayespatch.engine.base import Engine, ProblemSizes
 from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.progress import Tell, progress_meter
 from bayespatch.sampling.chains import Run
 from bayespatch.sampling.checkpoint import check_seconds, describe, opened
 from bayespatch.sampling.diagnostics import MixingWarning
 from bayespatch.sampling.memory import bytes_needed, check_memory
-from bayespatch.sampling.posterior import Posterior, PredictiveDraws, Settings
+from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
 from bayespatch.validation import check_choice, check_count, check_data, check_flag, check_model, check_seed
 
 # Names are loaded when they are asked for: importing bayespatch does not load Numba.
@@ -192,7 +192,7 @@ def sample(
         supervised=supervised,
         exclude_self=exclude_self,
     )
-    settings = Settings(
+    settings = SamplingSettings(
         engine=chosen_engine(engine, data),
         chains=check_count("chains", chains, at_least=1),
         draws=check_count("draws", draws, at_least=1),
@@ -221,7 +221,7 @@ def sample(
 def run_chains(
     data: Data,
     model: Model,
-    settings: Settings,
+    settings: SamplingSettings,
     *,
     n_threads: int | None = None,
     progress: bool | Tell = False,
@@ -242,7 +242,7 @@ def run_chains(
     every = check_seconds("checkpoint_every", checkpoint_every)
     begin = _checked_beginning(begin, data)
     scheduler = check_scheduler(scheduler, settings.engine)
-    meter = progress_meter(progress)  # before the work: a missing package is told at once
+    meter = progress_meter(progress)  # before the work: a missing package is reported at once
 
     engine_class = load_engine(settings.engine)
     n_at_once = settings.chains if engine_class.REMOTE else min(settings.chains, threads)
@@ -278,7 +278,7 @@ def run_chains(
 def check_size(
     data: Data,
     model: Model,
-    settings: Settings,
+    settings: SamplingSettings,
     n_threads: int,
     keep_w: bool = False,
     keep_votes: bool = False,
@@ -287,7 +287,7 @@ def check_size(
     """Refuse, before any work, a run whose draws cannot be counted or do not fit into memory."""
     if settings.chains * settings.draws > _MAX_SUMMED:
         raise ValueError(f"chains*draws={settings.chains * settings.draws} is above 2**24; pass fewer draws")
-    sizes = Sizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes)
+    sizes = ProblemSizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes)
     need = bytes_needed(
         sizes,
         model,

@@ -1,4 +1,4 @@
-"""A small problem in the layout of the GPU, in NumPy arrays: the functions of a card run on the CPU as well."""
+"""A small problem in the layout of the GPU, in NumPy arrays: the functions of the GPU run on the CPU as well."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.cpu import layout
-from bayespatch.engine.cuda.layout import Entries, Table, chance_at, words_of
-from bayespatch.engine.cuda.sums import MAX_SUMMED, N_SETTINGS, Settings
+from bayespatch.engine.cuda.layout import DeviceData, DeviceNeighbors, chance_at, words_of
+from bayespatch.engine.cuda.sums import MAX_SUMMED, N_SETTINGS, SummedSettings
 from bayespatch.engine.cuda.update import Case, Change, Own, begin_case, refresh_labels, take_gains
 from bayespatch.engine.votes import ON, VOTE_ON, Constants
 from bayespatch.model import (
     Data,
     Hyperparameters,
-    Kind,
     Latent,
     Model,
+    ModelKind,
     agreement,
     feature_constants,
     log_likelihood_features,
@@ -34,13 +34,13 @@ class Hand(NamedTuple):
     data: Data
     model: Model
     c: Constants
-    table: Table
-    entries: Entries
+    table: DeviceData
+    entries: DeviceNeighbors
     old: NDArray[np.float64]  # (4, S, P) importance
     new: NDArray[np.float64]
 
 
-def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_summed: int = 4) -> Hand:
+def hand(kind: ModelKind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_summed: int = 4) -> Hand:
     """Case 0 has the first parents as neighbors, with w, kappa and q-tilde at random."""
     rng = np.random.default_rng(seed)
     data = random_data(seed, 2, 5, n_features, hidden=0.0)
@@ -49,7 +49,7 @@ def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_s
     c = layout.constants_of(data, model)._replace(max_summed=max_summed)
     _, c2 = feature_constants(data, model)
     same = agreement(data)
-    table = Table(
+    table = DeviceData(
         same=np.stack([words_of(rows) for rows in same], axis=1),
         votes=words_of(~np.isnan(data.x_parents)),
         observed=words_of(~np.isnan(data.x)),
@@ -62,7 +62,7 @@ def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_s
     n = np.array([n_neighbors, 0], np.int32)
     parent = np.tile(np.arange(5, dtype=np.int32), (2, 1))
     bits = words_of(rng.random((5, n_features)) < 0.5)
-    entries = Entries(
+    entries = DeviceNeighbors(
         n,
         parent,
         np.repeat(bits.T[None], 2, axis=0),
@@ -77,7 +77,7 @@ def hand(kind: Kind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_s
     return Hand(data, model, c, table, entries, *importances)
 
 
-def w_of(entries: Entries, i: int, n_features: int) -> NDArray[np.bool_]:
+def w_of(entries: DeviceNeighbors, i: int, n_features: int) -> NDArray[np.bool_]:
     """w of the entries of case i, (n, P)."""
     rows = entries.bits[i, : entries.n[i]]
     return np.array([[bool(rows[s, j // 32] >> (j % 32) & 1) for j in range(n_features)] for s in range(entries.n[i])])
@@ -114,10 +114,10 @@ def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int
     return {setting: math.exp(log) for setting, log in log_settings(at, importance, j, summed).items()}
 
 
-def blank_settings(c: Constants) -> Settings:
+def blank_settings(c: Constants) -> SummedSettings:
     """What a thread keeps of the settings in Models II and III."""
     exact = np.float32 if c.kind == 2 else np.float64
-    return Settings(
+    return SummedSettings(
         np.zeros(N_SETTINGS),
         np.zeros(N_SETTINGS),
         np.zeros(MAX_SUMMED, np.uint32),

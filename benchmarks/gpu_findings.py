@@ -1,4 +1,4 @@
-"""What ``gpu.py`` found on a card, for the page: no part of `make bench`, which runs where there is none."""
+"""What ``gpu.py`` found on a GPU, for the page: no part of `make bench`, which runs where there is none."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def read(path: Path, on_two_cores: dict[tuple[int, int], float]) -> Section:
     return Section(
         "gpu",
         [
-            Finding(f"{found['card']}, {size}, Model I: one sweep", models["I"]["gpu_ms"], 6, True, " ms"),
+            Finding(f"{found['device']}, {size}, Model I: one sweep", models["I"]["gpu_ms"], 6, True, " ms"),
             Finding(f"the same, over one core of its host: times as fast, {size}", full["ratio"], 1000, False),
-            Finding(f"{found['card']}, Model II / Model I, {size}", models["II"]["times_model_i"], 10, True),
+            Finding(f"{found['device']}, Model II / Model I, {size}", models["II"]["times_model_i"], 10, True),
             *([Finding("the readmission file end to end", end["total_seconds"], 180, True, " s")] if end else []),
         ],
         {
@@ -41,7 +41,7 @@ def size_row(row: dict[str, Any], on_two_cores: dict[tuple[int, int], float]) ->
         "cases": row["N"],
         "parents": row["S"],
         "features": row["P"],
-        "card, ms": row["gpu_ms"],
+        "GPU, ms": row["gpu_ms"],
         "arithmetic limit, ms": row["limit_ms"],
         "times the limit": row["times_limit"],
         "one core of its host, ms": row["core_ms"],

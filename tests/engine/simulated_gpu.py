@@ -1,4 +1,4 @@
-"""The card as Numba's simulator has it, which has to be chosen before Numba is loaded. It knows no device memory here:
+"""The GPU as Numba's simulator has it, which has to be chosen before Numba is loaded. It knows no device memory here:
 plain arrays take its place, so that the functions of ``cuda_case`` and its like run compiled, and only the kernels
 around them are simulated."""
 
@@ -52,14 +52,14 @@ def ballot(self, everyone, flag):
 
 @pytest.fixture(autouse=True)
 def simulated(monkeypatch):
-    """Memory of the card is memory, and a block is a warp."""
+    """Memory of the GPU is memory, and a block is a warp."""
     monkeypatch.setattr(FakeCUDAModule, "ballot_sync", ballot, raising=False)
     monkeypatch.setattr(FakeCUDAModule, "syncwarp", FakeCUDAModule.syncthreads, raising=False)
     monkeypatch.setattr(FakeCUDAShared, "array", shared_array)
     monkeypatch.setattr(cuda_layout, "to_device", lambda array: np.array(array, order="C"))
     monkeypatch.setattr(cuda_layout, "blank", lambda shape, dtype: np.zeros(shape, dtype))
     monkeypatch.setattr(cuda_layout, "from_device", lambda array, stream=0: np.array(array))
-    monkeypatch.setattr(cuda_layout, "overwrite", lambda card, array: card.__setitem__(Ellipsis, array))
+    monkeypatch.setattr(cuda_layout, "overwrite", lambda gpu, array: gpu.__setitem__(Ellipsis, array))
     monkeypatch.setattr(cuda_layout, "free_bytes", lambda: 1e9)
 
 
@@ -69,21 +69,21 @@ def equal(a, b):
 
 def check_updates(data, model, n_updates):
     """Draw for draw the neighbors that the definitions give with the same random numbers, and counted right."""
-    card, cpu = CudaEngine(data, model), CpuEngine(data, model)
-    there, n_found = card.start(1, 0), 0
+    gpu, cpu = CudaEngine(data, model), CpuEngine(data, model)
+    there, n_found = gpu.start(1, 0), 0
     for k in range(n_updates):
         key = subkey(np.uint64(5), k)
-        expected = update(data, model, card.latent(there), card.observe(there).q_tilde, key)
-        card.update_cases(there, key)
-        found = card.latent(there)
+        expected = update(data, model, gpu.latent(there), gpu.observe(there).q_tilde, key)
+        gpu.update_cases(there, key)
+        found = gpu.latent(there)
         assert equal(found, expected), f"update {k}"
         np.testing.assert_array_equal(there.weights.n_neighbors, found.z.sum(axis=0))
         np.testing.assert_array_equal(there.weights.n_on, (found.w & found.z[:, :, None]).sum(axis=0))
         n_found += found.z.sum()
     assert n_found > 0
-    here = cpu.thaw(card.freeze(there), 1, 0)
-    np.testing.assert_allclose(card.summarise(there)[0], cpu.summarise(here)[0], rtol=1e-12)
-    np.testing.assert_allclose(card.summarise(there)[1], cpu.summarise(here)[1], rtol=1e-9)
+    here = cpu.thaw(gpu.freeze(there), 1, 0)
+    np.testing.assert_allclose(gpu.summarise(there)[0], cpu.summarise(here)[0], rtol=1e-12)
+    np.testing.assert_allclose(gpu.summarise(there)[1], cpu.summarise(here)[1], rtol=1e-9)
 
 
 def check_predictions(kind, n_features):
@@ -113,7 +113,7 @@ def check_means(kind, name, n_draws, monkeypatch):
     """Means over one chain are those of the exact posterior.
 
     Blocks of one thread and few draws, because the simulator is slow where threads wait for each other:
-    `benchmarks/gpu.py` does the same at length on a card.
+    `benchmarks/gpu.py` does the same at length on a GPU.
     """
     monkeypatch.setattr(cuda_layout, "GROUP", 1)
     monkeypatch.setattr(cuda_importance, "BLOCK", 1)
