@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lint format bench study docs package-check clean
+.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lint format bench study docs pages package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ docs: $(VENV)/.docs ## Build the documentation into site/; a warning is an error
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
+
+GENERATORS ?= cli_page readme figures casebase_page transcripts
+pages: venv ## Write the generated parts of the documentation anew (GENERATORS: some of them; screenshots needs Chromium)
+	for name in $(GENERATORS); do $(BIN)/python generators/$$name.py || exit 1; done
 
 package-check: venv ## Build wheel and sdist; install them, and each extra alone, in empty environments (slow); write an SBOM
 	$(BIN)/python tests/packaging/installs.py

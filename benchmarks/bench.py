@@ -1,4 +1,4 @@
-"""All benchmarks in one run: tables and figures into results/, and the page README.md from them.
+"""All benchmarks in one run: what was measured, and figures, into results/, and the page README.md from them.
 
 ``python benchmarks/bench.py`` measures (about 20 minutes, on a machine with nothing else to do); ``--quick`` only shows
 that everything runs, within a minute, and writes to a temporary folder. ``--only speed memory`` measures a part anew
@@ -8,7 +8,6 @@ and keeps what was measured of the others; whatever is compared is compared with
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,7 +25,7 @@ import report
 import scale
 import speed
 import startup
-from measure import Say, Section, as_text, environment, say
+from measure import Say, Section, as_text, say
 
 BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
     "startup": startup.main,
@@ -63,7 +62,6 @@ def main() -> None:
     for name in options.only:
         say(f"[{time.perf_counter() - began:6.0f} s] {name}")
         section = BENCHMARKS[name](options.quick, say)
-        section.write(results)
         (results / f"{name}.json").write_text(section.to_json())
     sections = [Section.from_json(path.read_text()) for name in ORDER if (path := results / f"{name}.json").exists()]
     if (results / "gpu.json").exists():
@@ -74,8 +72,6 @@ def main() -> None:
 
     plots.plot_all(sections, results)
     findings = [finding.row() for section in sections for finding in section.findings]
-    summary = {"environment": environment(), "findings": findings}
-    (results / "findings.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     (out / "README.md").write_text(report.page(sections, results.name, options.quick).rstrip() + "\n")
     say(f"\n{as_text(findings)}\n\n{minutes:.1f} minutes; the page is {out / 'README.md'}")
 

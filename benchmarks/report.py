@@ -8,7 +8,7 @@ HEAD = """# Benchmarks
 
 Written by `make bench` on one machine; edit `benchmarks/report.py`, not this page. A ratio compares two
 things measured in the same run, turn by turn: the median over the rounds of the ratio within a round. Times of one
-thread are processor time of that thread; where threads matter, time by the clock. All tables are in `results/` as CSV.
+thread are processor time of that thread; where threads matter, time by the clock. All tables are in `results/` as JSON.
 """
 
 # Table -> what it shows. Tables that are not named here are in results/ only.

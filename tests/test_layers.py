@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 # The path through the code, from a table to a page. A layer (a package, or a module) knows those before it, never those
 # after. Three modules of `persistence` come early: they know files, not models, and sampling writes with them.
 LAYERS = (
-    *("model", "simulate", "validation", "metrics", "memory"),
+    *("version", "model", "simulate", "validation", "metrics", "memory"),
     *("encode", "dictionary", "parents"),
     *("engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
@@ -24,7 +24,7 @@ LAYERS = (
 
 # These see arrays and numbers, never tables: they do not know the layers that turn one into the other.
 ARRAY_LAYERS = (
-    *("model", "simulate", "validation", "memory", "engine", "progress"),
+    *("version", "model", "simulate", "validation", "memory", "engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     *("sampling", "importances", "calibrate", "predict"),
 )

@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from bayespatch.version import __version__
+
 if TYPE_CHECKING:
     from bayespatch import datasets as datasets
     from bayespatch.casebase import CaseBase as CaseBase
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from bayespatch.sampling.posterior import Posterior as Posterior
     from bayespatch.sampling.sampler import sample as sample
 
-__version__ = "0.2.0.dev0"
 
 # Public name -> the module it lives in; None: the name is a module itself.
 _MODULE_OF: dict[str, str | None] = {

@@ -257,7 +257,7 @@ def test_another_run_is_refused_and_told_apart(finished, changes, said):
 
 
 def test_another_version_is_refused(finished, monkeypatch):
-    monkeypatch.setattr(checkpoint, "package_version", lambda: "9.9")
+    monkeypatch.setattr(checkpoint, "__version__", "9.9")
     with pytest.raises(StorageError, match=r"bayespatch was '.*' and is '9\.9'"):
         run_here(finished, draws=5, warmup=3)
     monkeypatch.undo()

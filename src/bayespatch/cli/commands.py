@@ -11,7 +11,7 @@ from bayespatch.cli.learning import compare, fit
 from bayespatch.cli.serve import serve
 from bayespatch.cli.showing import demo, info, report, study
 from bayespatch.cli.what_if import what_if
-from bayespatch.persistence.file_format import package_version
+from bayespatch.version import __version__
 
 ABOUT = (
     "Bayesian Patchworks: predictions pieced together from past cases, and from those of their features that matter. "
@@ -22,4 +22,4 @@ COMMANDS = (demo, describe, fit, predict, explain, what_if, counterfactual, repo
 
 GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}
 
-app = new_app(COMMANDS, ABOUT, package_version(), GROUPS)
+app = new_app(COMMANDS, ABOUT, __version__, GROUPS)

@@ -19,11 +19,11 @@ from bayespatch.explain.build import TrainingCases
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance, most_influential
 from bayespatch.explain.subgroups import Subgroups
 from bayespatch.model import Hyperparameters
-from bayespatch.persistence.file_format import package_version
 from bayespatch.predict import LeaveOneOutVotes
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning
+from bayespatch.version import __version__
 
 _N_BINS = 8
 _TOP = 10  # past cases named
@@ -79,7 +79,7 @@ def _about(model: FittedModel, past: TrainingCases) -> dict[str, Any]:
     posterior = model.posterior_
     return {
         "estimator": type(model).__name__,
-        "package": package_version(),
+        "package": __version__,
         "model": posterior.model.kind,
         "likelihood": posterior.model.likelihood,
         "target": past.target,

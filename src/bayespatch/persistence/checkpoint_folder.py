@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.persistence.atomic import StorageError, check_path, drop_unfinished, lock, refuse
-from bayespatch.persistence.file_format import File, Part, package_version, read, write
+from bayespatch.persistence.file_format import File, Part, read, write
+from bayespatch.version import __version__
 
 STATE, LOCK = "state.bpatch", "lock"
 START_ANEW = "pass another path, or delete the folder to start anew"
@@ -47,7 +48,7 @@ def write_arrays(path: Path, manifest: dict[str, Any], arrays: Arrays) -> None:
     """A file of arrays, with what `manifest` says of them."""
     parts: dict[str, Part] = {name: _bytes_of(array) for name, array in arrays.items()}
     types = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
-    write([(path, File({"package": package_version(), **manifest, "arrays": types}, parts))])
+    write([(path, File({"package": __version__, **manifest, "arrays": types}, parts))])
 
 
 def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[dict[str, Any], Arrays]:

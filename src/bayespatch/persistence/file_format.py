@@ -25,11 +25,11 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO, NamedTuple
 
 from bayespatch.memory import available_memory, shown_bytes
 from bayespatch.persistence.atomic import check_path, refuse, replacing_all
+from bayespatch.version import __version__
 
 MAGIC = b"\x89bayespatch\n"
 FORMAT = 3  # what is written
@@ -49,14 +49,6 @@ class File(NamedTuple):
 
     manifest: dict[str, Any]
     parts: Mapping[str, Part]
-
-
-def package_version() -> str:
-    """The version of bayespatch, which every file names."""
-    try:
-        return version("bayespatch")
-    except PackageNotFoundError:  # run from a folder
-        return "unknown"
 
 
 def digest(part: Part) -> str:
@@ -199,7 +191,7 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
         raise refuse(
             path,
             f"was written by bayespatch {str(manifest.get('package'))[:40]!r} in format {version}, and this one "
-            f"({package_version()!r}) reads formats from {OLDEST} on",
+            f"({__version__!r}) reads formats from {OLDEST} on",
             "fit the model again",
         )
     if type(manifest.get("format")) is not int or manifest["format"] != version:

@@ -25,7 +25,7 @@ import numpy as np
 from bayespatch.persistence.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
 from bayespatch.persistence.atomic import StorageError, check_path, refuse, unfinished
 from bayespatch.persistence.contents import STORED, Stored, where_stored
-from bayespatch.persistence.file_format import File, Part, digest, dump_json, package_version, read, write
+from bayespatch.persistence.file_format import File, Part, digest, dump_json, read, write
 from bayespatch.persistence.file_format import read_manifest as read_any_manifest
 from bayespatch.persistence.json_codec import array_to_json, hyper_to_json, parameters_to_json
 from bayespatch.persistence.registry import LOADABLE
@@ -36,6 +36,7 @@ from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning
 from bayespatch.validation import check_choice, check_flag
+from bayespatch.version import __version__
 
 Path = str | PathLike[str]
 
@@ -186,7 +187,7 @@ def _attribute(estimator: Any, name: str) -> Any:
 def _manifest_again(estimator: Any, left_out: LeftOut) -> dict[str, Any]:
     """The manifest of a model that was loaded without its cases, which may have other parameters now."""
     kept = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
-    changed = {"package": package_version(), "parameters": parameters_to_json(estimator.get_params(deep=False))}
+    changed = {"package": __version__, "parameters": parameters_to_json(estimator.get_params(deep=False))}
     return {**kept, **changed}
 
 
@@ -206,7 +207,7 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         0 if posterior.steps is None else posterior.steps.shape[1],
     )
     return {
-        "package": package_version(),
+        "package": __version__,
         "holds": "model",
         "estimator": type(estimator).__name__,
         "parameters": parameters_to_json(estimator.get_params(deep=False)),
@@ -345,8 +346,8 @@ def _named(path: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
         raise refuse(path, "there is not enough memory to load it", "load it on a larger machine") from error
     except _WRONG as error:
         wrong, other = f"the content is not that of a model: {error}", manifest.get("package")
-        if isinstance(other, str) and other != package_version():
-            wrong += f" (it was written by bayespatch {other[:40]!r}, and this is {package_version()!r})"
+        if isinstance(other, str) and other != __version__:
+            wrong += f" (it was written by bayespatch {other[:40]!r}, and this is {__version__!r})"
         raise refuse(path, wrong) from error
 
 

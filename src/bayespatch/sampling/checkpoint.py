@@ -40,9 +40,9 @@ from bayespatch.persistence.checkpoint_folder import (
     reported,
     write_arrays,
 )
-from bayespatch.persistence.file_format import package_version
 from bayespatch.sampling.chains import Run
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
+from bayespatch.version import __version__
 
 DATA = "the data"
 LATER = 10.0  # seconds until writing is tried again where it failed
@@ -76,7 +76,7 @@ def describe(
 
     Not among it is `draws`: a run of more draws begins with those of a shorter one.
     """
-    said: dict[str, Any] = {"bayespatch": package_version()}
+    said: dict[str, Any] = {"bayespatch": __version__}
     said["the code of the engines"] = digest_of_sources(Path(__file__).parents[1] / "engine")
     said[DATA] = checksum(*map(np.asarray, data))
     said |= {"model": model.kind, "likelihood": model.likelihood}

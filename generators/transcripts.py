@@ -1,13 +1,11 @@
 """Writes docs/cli-transcripts.md: sessions at a terminal, every one of them run while the page is written.
 
-``python docs/make_transcripts.py`` runs all of them, with titles behind it only those. It needs a PostgreSQL server's
+``make pages GENERATORS=transcripts`` runs all of them, with titles behind it only those. It needs a PostgreSQL server's
 programs, psycopg and pyarrow.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -16,22 +14,17 @@ from pathlib import Path
 HOME = Path(__file__).parents[1]
 sys.path.insert(0, str(HOME))
 
+from generators.console import install_program, printed, shown
 from tests.cli.clinic import write_csv
 from tests.source.server import postgresql_server, why_no_server
 
-PAGE = Path(__file__).with_name("cli-transcripts.md")
-PROGRAM = f"""#!{sys.executable}
-import sys
-sys.argv[0] = "bayespatch"
-from bayespatch.cli import main
-main()
-"""
+PAGE = Path(__file__).parents[1] / "docs" / "cli-transcripts.md"
 SHORT = "--chains 2 --draws 100 --warmup 50"
 FIT = f"--target outcome --id 'patient no.' --drop 'admitted on' {SHORT}"
 
 BEFORE = """# Sessions at a terminal
 
-<!-- Written by docs/make_transcripts.py, which runs every command. -->
+<!-- Written by generators/transcripts.py, which runs every command. -->
 
 The demo is as it comes. In the other sessions chains are short, to be quick; a model that is to be relied on takes the
 defaults.
@@ -110,9 +103,9 @@ def main(only: list[str]) -> None:
     sections = (
         {part.partition("\n")[0]: part for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]} if only else {}
     )
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        room = Path(folder)
-        make_tables(room)
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+        folder = Path(temporary)
+        make_tables(folder)
         for title, lines in SESSIONS.items():
             if only and title not in only:
                 continue
@@ -121,45 +114,34 @@ def main(only: list[str]) -> None:
                 if (missing := why_no_server()) is not None:
                     sys.exit(f"{title} cannot be shown: {missing}")
                 more["CLINIC"] = stack.enter_context(postgresql_server())
-                fill(more["CLINIC"], room / "patients.csv")
-            sections[title] = session(title, lines, room, more)
+                fill(more["CLINIC"], folder / "patients.csv")
+            sections[title] = session(title, lines, folder, more)
     PAGE.write_text("\n## ".join([BEFORE, *(sections[title] for title in SESSIONS)]), encoding="utf-8")
 
 
-def session(title: str, lines: list[str], room: Path, more: dict[str, str]) -> str:
-    """Commands and what they print, both streams as a terminal shows them."""
-    said = []
-    places = {"PATH": f"{room / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    environment = {**os.environ, **places, "PYTHONPATH": str(HOME / "src"), "COLUMNS": "118", **more}
-    for line in lines:
-        print(line, file=sys.stderr)
-        result = subprocess.run(
-            line, shell=True, cwd=room, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        said.append(f"$ {line}\n{result.stdout}".rstrip())
-    return f"{title}\n\n```console\n" + "\n\n".join(said) + "\n```\n"
+def session(title: str, lines: list[str], folder: Path, more: dict[str, str]) -> str:
+    """A title, commands and what they print."""
+    return f"{title}\n\n{shown([(line, printed(line, folder, **more)) for line in lines])}"
 
 
-def make_tables(room: Path) -> None:
+def make_tables(folder: Path) -> None:
     """The tables, and the program on the path."""
     import sqlite3
 
     from bayespatch.source import read
 
-    write_csv(room / "patients.csv", 60)
-    newcomers(room)
-    write_csv(room / "new.csv", 5, seed=9)
-    frame = read(str(room / "patients.csv"))
-    frame.to_parquet(room / "patients.parquet", index=False)
-    connection = sqlite3.connect(room / "clinic.db")
+    write_csv(folder / "patients.csv", 60)
+    newcomers(folder)
+    write_csv(folder / "new.csv", 5, seed=9)
+    frame = read(str(folder / "patients.csv"))
+    frame.to_parquet(folder / "patients.parquet", index=False)
+    connection = sqlite3.connect(folder / "clinic.db")
     frame.to_sql("patients", connection, index=False)
     connection.close()
-    (room / "bin").mkdir()
-    (room / "bin" / "bayespatch").write_text(PROGRAM)
-    (room / "bin" / "bayespatch").chmod(0o755)
+    install_program(folder)
 
 
-def newcomers(room: Path) -> None:
+def newcomers(folder: Path) -> None:
     """Tables of UCI that are not bundled, with identifiers, dates, gaps and codes as such tables have them."""
     import numpy as np
     import pandas as pd
@@ -177,16 +159,18 @@ def newcomers(room: Path) -> None:
     frame["grape_code"] = wine.target.map({0: "B1", 1: "G1", 2: "B2"})
     frame["cultivar"] = wine.target.astype("Int64").mask(rng.random(len(frame)) < 0.02)
     shuffled = frame.sample(frac=1.0, random_state=0)
-    shuffled.iloc[6:].to_csv(room / "wine.csv", index=False, na_rep="?")
-    shuffled.iloc[:6].drop(columns=["cultivar", "grape_code"]).to_csv(room / "new-wine.csv", index=False, na_rep="?")
+    shuffled.iloc[6:].to_csv(folder / "wine.csv", index=False, na_rep="?")
+    shuffled.iloc[:6].drop(columns=["cultivar", "grape_code"]).to_csv(folder / "new-wine.csv", index=False, na_rep="?")
     tumors = datasets.load_breast_cancer(as_frame=True)
     frame = tumors.data.iloc[:, :6].copy()
     frame.insert(0, "patient_id", 842000 + 13 * np.arange(len(frame)))
     frame = frame.mask((rng.random(frame.shape) < 0.03) & (frame.columns != "patient_id"))
-    frame.assign(diagnosis=tumors.target).to_csv(room / "tumors.csv.gz", index=False)
+    frame.assign(diagnosis=tumors.target).to_csv(folder / "tumors.csv.gz", index=False)
     iris = datasets.load_iris(as_frame=True)
     species = iris.target.map(dict(enumerate(iris.target_names)))
-    iris.data.mask(rng.random(iris.data.shape) < 0.03).assign(species=species).to_excel(room / "iris.xlsx", index=False)
+    iris.data.mask(rng.random(iris.data.shape) < 0.03).assign(species=species).to_excel(
+        folder / "iris.xlsx", index=False
+    )
 
 
 def fill(url: str, table: Path) -> None:

@@ -1,6 +1,6 @@
 """Takes the pictures of the consulting page in docs/figures, from a real server with the bundled heart data.
 
-``python docs/make_screenshots.py`` needs Chromium (on the path, or named in CHROMIUM) and Playwright.
+``make pages GENERATORS=screenshots`` needs Chromium (on the path, or named in CHROMIUM) and Playwright.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 from bayespatch.casebase import CaseBase
 from bayespatch.web import Settings, create_app, demo
 
-FIGURES = Path(__file__).with_name("figures")
+FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 
 

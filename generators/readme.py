@@ -1,6 +1,6 @@
 """Writes the measured figures into README.md, between the marks, from what the benchmarks have left behind.
 
-``python docs/fill_readme.py`` after ``benchmarks/against.py``. A test fails where README.md is stale.
+``make pages GENERATORS=readme`` after ``benchmarks/against.py``. A test fails where README.md is stale.
 """
 
 from __future__ import annotations

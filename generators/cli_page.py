@@ -1,6 +1,6 @@
 """Writes docs/cli.md: what every command takes, from the commands themselves.
 
-``python docs/make_cli.py``; a test fails where the page is not what this would write.
+``make pages GENERATORS=cli_page``; a test fails where the page is not what this would write.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typer.models import ArgumentInfo
 from bayespatch.cli.app import command_name, help_of
 from bayespatch.cli.commands import ABOUT, COMMANDS, GROUPS
 
-PAGE = Path(__file__).with_name("cli.md")
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 BEFORE = f"""# The command line
 
-<!-- Written by docs/make_cli.py: change the commands, not this page. -->
+<!-- Written by generators/cli_page.py: change the commands, not this page. -->
 
 `pip install "bayespatch[cli]"` gives the program `bayespatch`. {ABOUT}
 

@@ -1,27 +1,23 @@
 """Writes the walk-through in docs/casebase.md: one patient's life, every command run while the page is written.
 
-``python docs/make_casebase.py``
+``make pages GENERATORS=casebase_page``
 """
 
 from __future__ import annotations
 
 import csv
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 HOME = Path(__file__).parents[1]
-PAGE = Path(__file__).with_name("casebase.md")
+sys.path[:0] = [str(HOME), str(HOME / "src")]
+
+from generators.console import install_program, printed, shown
+
+PAGE = Path(__file__).parents[1] / "docs" / "casebase.md"
 PATIENT = 20  # of the heart data: the one who comes
-PROGRAM = f"""#!{sys.executable}
-import sys
-sys.argv[0] = "bayespatch"
-from bayespatch.cli import main
-main()
-"""
 ONE = '"=H-7741"'
 COUNT = "find . -path './clinic.db*' -type f -exec cat {} + | grep -c -a -e 'H-7741' -e 'cousin'"
 
@@ -91,40 +87,34 @@ WALK: list[tuple[str, list[str]]] = [
 
 def main() -> None:
     """Make the tables, run the commands, and put what they print into the page."""
-    sys.path.insert(0, str(HOME / "src"))
-    with tempfile.TemporaryDirectory() as folder:
-        room = Path(folder)
-        values = make_tables(room)
-        said = [f"{before}\n\n{session(lines, room, values)}" for before, lines in WALK]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        values = make_tables(folder)
+        said = [f"{before}\n\n{session(lines, folder, values)}" for before, lines in WALK]
     page = PAGE.read_text(encoding="utf-8")
     begin, end = re.search(r"<!-- begin.*-->\n", page), page.index("<!-- end -->")
     assert begin is not None
     PAGE.write_text(page[: begin.end()] + "\n" + "\n".join(said) + "\n" + page[end:], encoding="utf-8")
 
 
-def session(lines: list[str], room: Path, values: dict[str, str]) -> str:
-    """Commands and what they print, both streams as a terminal shows them."""
-    places = f"{room / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": places, "PYTHONPATH": str(HOME / "src"), "COLUMNS": "118"}
-    shown = []
+def session(lines: list[str], folder: Path, values: dict[str, str]) -> str:
+    """Commands and what they print."""
+    session = []
     for line in lines:
         for name, value in values.items():
             line = line.replace(f"{{{name}}}", value)
-        print(line, file=sys.stderr)
-        result = subprocess.run(
-            line, shell=True, cwd=room, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        shown.append(f"$ {line}\n{result.stdout}".rstrip())
-        found = re.search(r"consultation +(\d+), case", result.stdout)
+        output = printed(line, folder)
+        session.append((line, output))
+        found = re.search(r"consultation +(\d+), case", output)
         if found is not None:  # what later commands need
             values["consultation"] = found[1]
-            sick = result.stdout.partition("presence of heart disease ")[2].partition("%")[0]
+            sick = output.partition("presence of heart disease ")[2].partition("%")[0]
             values["other"] = "absence" if int(sick) >= 50 else "presence"
             values["other"] = f"'{values['other']} of heart disease'"
-    return "```console\n" + "\n\n".join(shown) + "\n```\n"
+    return shown(session)
 
 
-def make_tables(room: Path) -> dict[str, str]:
+def make_tables(folder: Path) -> dict[str, str]:
     """Past patients, the data dictionary and the program; returns the one who comes."""
     import json
 
@@ -132,11 +122,11 @@ def make_tables(room: Path) -> dict[str, str]:
 
     X, y = load_heart()
     table = X.astype(object).where(X.notna(), None).assign(num=y, patient=[f"P-{i:03d}" for i in range(len(X))])
-    table.drop(index=table.index[PATIENT]).to_csv(room / "patients.csv", index=False)
+    table.drop(index=table.index[PATIENT]).to_csv(folder / "patients.csv", index=False)
     labels = {**X.attrs["labels"], "num": y.attrs["labels"]}
     usual = {"age": (29, 77), "trestbps": (94, 200), "chol": (126, 564), "thalach": (71, 202), "oldpeak": (0, 6.2)}
     possible = {"age": (0, 120), "trestbps": (40, 300), "chol": (50, 1000), "thalach": (30, 250), "oldpeak": (0, 10)}
-    with (room / "columns.csv").open("w", newline="", encoding="utf-8") as file:
+    with (folder / "columns.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["name", "label", "kind", "levels", "usual", "possible"])
         for name in [*X.columns, "num"]:
@@ -148,9 +138,7 @@ def make_tables(room: Path) -> dict[str, str]:
     someone = {
         name: int(value) if value is not None and value.is_integer() else value for name, value in someone.items()
     }
-    (room / "bin").mkdir()
-    (room / "bin" / "bayespatch").write_text(PROGRAM)
-    (room / "bin" / "bayespatch").chmod(0o755)
+    install_program(folder)
     return {
         "values": json.dumps(someone),
         "mistyped": json.dumps({**someone, "trestbps": 1400}),

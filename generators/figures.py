@@ -1,6 +1,6 @@
 """Draws the pictures in docs/figures: the paper's example patients and the views of a whole model, on the bundled data.
 
-``python docs/make_figures.py`` takes a minute or two. The ``network`` pictures follow the paper's figures of the same
+``make pages GENERATORS=figures`` takes a minute or two. The ``network`` pictures follow the paper's figures of the same
 names: two patients with the condition and two without, of each data set, with the past cases that stand for their
 voters.
 """
@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 from bayespatch import PatchworkClassifier, datasets, plot
 from bayespatch.sampling.diagnostics import MixingWarning
 
-HOME = Path(__file__).parent / "figures"
+HOME = Path(__file__).parents[1] / "docs" / "figures"
 N_HELD_OUT = 40  # patients from whom the examples are taken; the model has not seen them
 
 
