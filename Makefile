@@ -85,7 +85,7 @@ package-check: venv ## Build wheel and sdist; install them, and each extra alone
 	$(BIN)/python tests/packaging/installs.py
 
 study: venv ## Run the paper's experiments (finished parts are kept); READMISSION=path adds the third data set
-	$(BIN)/python -m bayespatch.study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
+	$(BIN)/bayespatch study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
 
 clean: ## Remove what was built, .venv included
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

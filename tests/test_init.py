@@ -41,6 +41,13 @@ def test_importing_loads_nothing_slow_and_nothing_optional():
     assert not loaded & {*OPTIONAL, *SLOW}
 
 
+def test_the_study_is_not_loaded_by_a_user_of_the_library():
+    code = "import sys, bayespatch; [getattr(bayespatch, name) for name in bayespatch.__all__]; print(*sys.modules)"
+    loaded = python(code)
+    assert "bayespatch.estimator" in loaded
+    assert not [name for name in loaded if name.startswith(("bayespatch.study", "bayespatch.cli"))]
+
+
 def test_importing_takes_less_than_half_a_second():
     code = "import time; began = time.perf_counter(); import bayespatch; print(time.perf_counter() - began)"
     assert min(float(python(code)[0]) for _ in range(3)) < 0.5  # the quickest: other programs may be in the way

@@ -1,6 +1,6 @@
 from bayespatch.dictionary import Dictionary
 from tests.cli.program import call, complaint, document
-from tests.cli.test_learning import dirty
+from tests.cli.test_fit import dirty
 
 
 def test_a_table_is_shown_before_anything_is_fitted(tmp_path):

@@ -24,7 +24,7 @@ def test_choices_are_those_of_the_library():
 
 
 def test_defaults_are_those_of_the_classifier():
-    from bayespatch.cli.learning import fit
+    from bayespatch.cli.fit import fit
 
     ours, theirs = inspect.signature(fit).parameters, inspect.signature(PatchworkClassifier).parameters
     for name in ("model", "parents", "n_parents", "hyper", "missing", "engine", "chains", "draws", "warmup"):

@@ -98,6 +98,16 @@ EXTRAS = {
         "    app.state.service.close()",
         ("matplotlib", "typer", "pyarrow"),
     ),
+    "excel": (
+        "import pandas\nfrom bayespatch.source import read\n"
+        "pandas.DataFrame({'a': [1, 2]}).to_excel('t.xlsx', index=False)\nassert read('t.xlsx').shape == (2, 1)",
+        ("matplotlib", "pyarrow"),
+    ),
+    "dask": ("from bayespatch.engine.dask import DaskEngine\nassert DaskEngine.REMOTE", ("matplotlib", "typer")),
+    "study": (
+        "from bayespatch.study import run\nassert run('study', quick=True, only=['trees']).exists()",
+        ("pyarrow", "sqlalchemy"),
+    ),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
 }
 NOT_TRIED = ("cuda", "test", "browser", "contract", "docs", "dev")  # for a GPU, and for developers

@@ -11,7 +11,7 @@ def test_what_is_in_a_model(clinic):
     assert "2 chains of 10 draws after 10" in text
     manifest = document("info", clinic / "model.bpatch", "--json")
     assert manifest["sizes"]["n"] == 40
-    assert "P-003" not in str(manifest)  # who the past cases are is not told
+    assert "P-003" not in str(manifest)  # nothing about who the past cases are
     assert "is not a file of bayespatch" in complaint("info", clinic / "new.csv")
 
 
