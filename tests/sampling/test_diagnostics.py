@@ -28,6 +28,20 @@ def test_a_slow_chain_is_told_how_many_draws_it_needs():
     assert wanted >= 400 * 200 / table.ess[0]
 
 
+def test_chains_that_agree_and_are_short_are_not_called_unmixed():
+    # The same numbers in each chain, in another order: nothing sets the chains apart.
+    draws = np.random.default_rng(0).permuted(np.tile(np.linspace(0, 1, 60)[:, None], (4, 1, 2)), axis=1)
+    table = diagnose(["q[0]", "q[1]"], draws)
+    assert (table.rhat <= 1.01).all()
+    assert table.verdict == "too few draws"
+    said = table.with_features(["age", "pain"]).warning()
+    assert said.startswith("too few draws: the chains agree")
+    assert "importance of age (ESS " in said
+    apart = np.random.default_rng(0).normal(size=(4, 60, 1)) + 5 * np.arange(4)[:, None, None]
+    assert diagnose(["q[0]"], apart).verdict == "not mixed"
+    assert diagnose(["a"], np.random.default_rng(0).normal(size=(4, 3, 1))).verdict == "too few draws"
+
+
 def test_the_warning_names_the_worst_five_and_counts_the_rest():
     stuck = np.random.default_rng(0).normal(size=(4, 100, 8)) + 10 * np.arange(4)[:, None, None]
     said = diagnose([f"q[{j}]" for j in range(8)], stuck).warning()

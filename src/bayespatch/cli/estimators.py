@@ -89,5 +89,11 @@ def fitted(estimator: Any, X: Any, y: Any) -> Any:
     if estimator.posterior_.interrupted:
         raise KeyboardInterrupt
     if not estimator.diagnostics_.converged:
-        say("note: the chains have not mixed; pass more --draws and --warmup before you rely on what they say")
+        few = estimator.diagnostics_.verdict == "too few draws"
+        trouble = (
+            "there are too few draws; pass more --draws"
+            if few
+            else ("the chains have not mixed; pass more --draws and --warmup")
+        )
+        say(f"note: {trouble} before you rely on the importances")
     return estimator.set_params(progress=False)

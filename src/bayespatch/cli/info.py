@@ -7,6 +7,7 @@ from typing import Any
 
 from bayespatch.cli.options import Json, ModelFile
 from bayespatch.cli.terminal import facts_text, show
+from bayespatch.sampling.diagnostics import MAX_RHAT
 
 
 def info(model: ModelFile, json: Json = False) -> None:
@@ -40,9 +41,19 @@ def _facts(manifest: dict[str, Any]) -> dict[str, str]:
         "features": ", ".join(column["name"] for column in columns),
         "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
         "run": f"{run['chains']} chains of {run['draws']} draws after {run['warmup']}, engine {run['engine']}",
-        "mixed": "yes" if mixed["converged"] else f"no (R-hat up to {_short(mixed['max_rhat'])})",
+        "mixed": _mixed(mixed),
         "size": ", ".join(f"{part['name']} {part['bytes'] / 1024:.0f} KiB" for part in manifest["parts"]),
     }
+
+
+def _mixed(found: dict[str, Any]) -> str:
+    """Whether the chains have, as far as a manifest says."""
+    rhat, ess = found["max_rhat"], found["min_ess"]
+    if found["converged"]:
+        return "yes"
+    if rhat is not None and rhat <= MAX_RHAT:
+        return f"the chains agree, but draws are too few (effective sample size from {_short(ess)})"
+    return f"no (R-hat up to {_short(rhat)})"
 
 
 def _short(number: float | None) -> str:

@@ -148,7 +148,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     def diagnostics_(self) -> Diagnostics:
         """Whether the chains have mixed."""
         check_is_fitted(self)
-        return self.posterior_.diagnostics()
+        names = getattr(self, "feature_names_in_", None)  # the schema's, which a model without its cases has not
+        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names.tolist()
+        return self.posterior_.diagnostics().with_features(names)
 
     # Before any work: what was asked for
 
@@ -282,6 +284,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             predictive=predictive,
             checkpoint=self.checkpoint,
             scheduler=self.scheduler,
+            feature_names=schema.names,
         )
         everyone = _past(encoded.x, y, parents, np.arange(len(encoded.x)), schema, n_classes)
         with progress_meter(self.progress, "tables")(1) as report:

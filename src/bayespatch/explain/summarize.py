@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Protocol
@@ -223,22 +222,15 @@ def _unusual(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.fl
 def _diagnostics(model: FittedModel) -> dict[str, Any]:
     table = model.diagnostics_
     worst = table.worst(5)
-    names = model.schema_.names
-    warning = table.warning()
-    quantities = [_by_feature(name, names) for name in worst.names]
     return {
         "converged": table.converged,
-        "warning": None if warning is None else _by_feature(warning, names),
+        "verdict": table.verdict,
+        "warning": table.warning(),
         "slowest": [
             {"quantity": name, "rhat": _number(rhat), "ess": _number(ess)}
-            for name, rhat, ess in zip(quantities, worst.rhat, worst.ess, strict=True)
+            for name, rhat, ess in zip(worst.names, worst.rhat, worst.ess, strict=True)
         ],
     }
-
-
-def _by_feature(text: str, names: tuple[str, ...]) -> str:
-    """Quantities by the names of their features: q[0] is the importance of the first."""
-    return re.sub(r"q\[(\d+)\]", lambda found: f"importance of {names[int(found[1])]}", text)
 
 
 def _number(value: float) -> float | None:

@@ -259,7 +259,7 @@ def diagnostics(model: Any, axes: Any = None) -> Figure:
         trace.plot(draws, color=SERIES[chain % 6], linewidth=0.8, label=f"chain {chain + 1}")
     trace.set(xlabel="draw", ylabel="log joint density")
     trace.legend(frameon=False, fontsize=7.5, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.1))
-    names = [_quantity(name, model.schema_.names) for name in table.names]
+    names = [name.removeprefix("importance of ").replace("_", " ") for name in table.names]
     values = np.where(np.isfinite(table.rhat), table.rhat, np.nan)
     place = np.arange(len(names))[::-1]
     good = values <= MAX_RHAT
@@ -272,9 +272,3 @@ def diagnostics(model: Any, axes: Any = None) -> Figure:
     for ax in (trace, rhat):
         plain_frame(ax)
     return finished(trace, rhat)
-
-
-def _quantity(name: str, features: tuple[str, ...]) -> str:
-    """``q[3]`` by the name of its feature."""
-    inside = name.removeprefix("q[").removesuffix("]")
-    return features[int(inside)] if inside.isdigit() else name.replace("_", " ")

@@ -10,7 +10,7 @@ import html
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ _MOST_NAMED = 5  # quantities that a warning names
 
 
 class MixingWarning(UserWarning):
-    """The chains have not mixed well enough for a quantity to be trusted."""
+    """The chains have not mixed, or are too short, for a quantity to be trusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,26 @@ class Diagnostics:
         """Whether there are draws enough to judge and no quantity is `poor`."""
         return self.n_draws >= MIN_DRAWS and not self.poor.any()
 
+    @property
+    def verdict(self) -> str:
+        """One of "mixed", "not mixed", "too few draws", where the chains agree (R-hat is fine) but the ESS is low."""
+        if self.converged:
+            return "mixed"
+        agree = self.n_chains > 1 and bool(np.all(self.rhat[self.poor] <= MAX_RHAT))
+        return "too few draws" if self.n_draws < MIN_DRAWS or agree else "not mixed"
+
+    def with_features(self, names: Sequence[str]) -> Diagnostics:
+        """The same table, with the names of the features: ``q[2]`` is the importance of the third.
+
+        Examples
+        --------
+        >>> draws = np.random.default_rng(0).normal(size=(4, 500, 2))
+        >>> diagnose(["q[0]", "slope"], draws).with_features(["age"]).names
+        ('importance of age', 'slope')
+        """
+        known = {f"q[{j}]": f"importance of {name}" for j, name in enumerate(names)}
+        return replace(self, names=tuple(known.get(name, name) for name in self.names))
+
     def worst(self, n: int = 3) -> Diagnostics:
         """The `n` rows that mix worst, the worst first; constant quantities are left out."""
         with np.errstate(divide="ignore"):
@@ -114,7 +134,7 @@ class Diagnostics:
         return tuple(said)
 
     def warning(self) -> str | None:
-        """What to tell a person whose chains have not mixed; None where they have."""
+        """What to tell a person whose chains have not mixed, or are too short; None where all is well."""
         if self.converged:
             return None
         if self.n_draws < MIN_DRAWS:
@@ -124,15 +144,22 @@ class Diagnostics:
             )
         n_poor = int(self.poor.sum())
         rows = self.worst(min(n_poor, _MOST_NAMED))
-        rhats = [f"R-hat {_rhat_text(value)}, " if self.n_chains > 1 else "" for value in rows.rhat]
+        few = self.verdict == "too few draws"
+        rhats = [f"R-hat {_rhat_text(value)}, " if self.n_chains > 1 and not few else "" for value in rows.rhat]
         named = [f"{name} ({rhat}ESS {ess:.0f})" for name, rhat, ess in zip(rows.names, rhats, rows.ess, strict=True)]
         more = f" and {n_poor - len(named)} more" if n_poor > len(named) else ""
         lowest = np.nanmin(self.ess[self.poor]) if np.isfinite(self.ess[self.poor]).any() else 1.0
         wanted = math.ceil(self.n_draws * max(self.min_ess / lowest, 2.0))
+        if few:
+            return (
+                f"too few draws: the chains agree, but the effective sample size (ESS) is low: "
+                f"{', '.join(named)}{more}; wanted is at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). Pass "
+                f"more draws (roughly {wanted} or more); diagnostics show every quantity"
+            )
         return (
             f"the chains have not mixed: {', '.join(named)}{more}; wanted are R-hat of at most {MAX_RHAT} and an ESS "
             f"of at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). Pass more draws (roughly {wanted} or more), "
-            f"or a larger thin where memory is short, or more warmup; posterior.diagnostics() shows every quantity"
+            f"or a larger thin where memory is short, or more warmup; diagnostics show every quantity"
         )
 
     def to_frame(self) -> Any:

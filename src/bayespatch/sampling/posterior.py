@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,6 +171,10 @@ class Posterior:
         >>> posterior.diagnostics().names
         ('q[0]', 'log_joint', 'mean_neighbors')
         """
+        return self._diagnostics
+
+    @cached_property
+    def _diagnostics(self) -> Diagnostics:
         if self.steps is not None:
             return diagnose_steps(self.steps)
         names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
@@ -295,5 +300,6 @@ class Posterior:
         Posterior of Model I, exact likelihood: 4 chains x 50 draws
         """
         table = self.diagnostics()
-        verdict = "The chains have mixed." if table.converged else "The chains have not mixed."
+        said = {"mixed": "The chains have mixed.", "not mixed": "The chains have not mixed."}
+        verdict = said.get(table.verdict, "There are too few draws.")
         return f"{self!r}\n{verdict} The slowest quantities:\n{table.worst()}"

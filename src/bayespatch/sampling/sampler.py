@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import import_module
 
@@ -232,10 +233,11 @@ def run_chains(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
     scheduler: str | None = None,
+    feature_names: Sequence[str] = (),
 ) -> Posterior:
     """`sample` where data, model and settings have been checked already; the rest is described there.
 
-    `predictive`: draws of q from its own posterior, given which all else is sampled.
+    `predictive`: draws of q from its own posterior, given which all else is sampled. `feature_names`: for warnings.
     """
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
     threads = available_cores() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
@@ -269,7 +271,7 @@ def run_chains(
             UserWarning,
             stacklevel=3,
         )
-    trouble = posterior.diagnostics().warning()
+    trouble = posterior.diagnostics().with_features(feature_names).warning()
     if trouble is not None:
         warnings.warn(trouble, MixingWarning, stacklevel=3)
     return posterior
