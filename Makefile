@@ -63,7 +63,7 @@ lint: venv ## Check style (ruff) and types (mypy)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: venv ## Put the code into the house style
+format: venv ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
