@@ -109,6 +109,13 @@ def check_seed(value: object) -> int:
     return seed
 
 
+def check_level(level: object) -> float:
+    """The probability of an interval."""
+    if isinstance(level, bool | str) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
+        raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
+    return float(level)
+
+
 def check_flag(name: str, value: object) -> bool:
     """An argument that is either True or False."""
     if not isinstance(value, bool | np.bool_):

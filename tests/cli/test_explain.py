@@ -47,6 +47,21 @@ def test_cases_without_precedent_are_left_empty_on_request(clinic, tmp_path):
     assert found[1] == {"row": 1, "class": None, "probabilities": {"en bonne santé": None, "malade": None}}
 
 
+def test_whatever_is_asked_for_cases_are_sampled_once(clinic, monkeypatch):
+    from bayespatch.estimator import base
+
+    real, asked = base.predict_batches, []
+
+    def counted(posterior, new, **options):
+        asked.append(len(new.x))
+        return real(posterior, new, **options)
+
+    monkeypatch.setattr(base, "predict_batches", counted)
+    words = ["predict", clinic / "model.bpatch", clinic / "new.csv", "--intervals", "--votes", "--abstain", "--json"]
+    assert len(document(*words)["predictions"]) == 5
+    assert asked == [5]
+
+
 def test_a_table_that_the_model_does_not_know(clinic, tmp_path):
     (tmp_path / "t.csv").write_text("age,outcome\n61,x\n")
     said = complaint("predict", clinic / "model.bpatch", tmp_path / "t.csv")

@@ -126,9 +126,6 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> who = clf.neighbors([["yes", 60]], top=3)
         >>> who.rows.shape, [y[row] for row in who.rows[0]]
         ((1, 3), ['sick', 'sick', 'sick'])
@@ -348,7 +345,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """The table with the parents that predict best, among the ways to choose so many of them."""
         assert table.encoded is not None
         schema, x, judged = table.schema, table.encoded.x, _judged_rows(len(y), table.plan, seed)
-        chosen = {"random": Parents(table.parents, table.cases, False)}
+        chosen = {"random": Parents(table.parents, table.cases)}
         for way in AUTO_WAYS[1:]:
             rng = np.random.default_rng([seed, AUTO_WAYS.index(way)])
             chosen[way] = choose_planned(way, table.plan, x, y, rng, schema.windows)
@@ -366,7 +363,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 n_threads=self._n_threads(),
             )
         way, trials = best.coding, tuple(Trial(f"{trial.coding} parents", trial.evidence) for trial in best.trials)
-        parents, cases, _ = chosen[way]
+        parents, cases = chosen[way]
         table = table._replace(
             parents=parents, cases=cases, past=_past(x, y, parents, cases, schema, n_classes), judged=pasts[way]
         )
@@ -473,10 +470,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if automatic:
                 plan = plan_parents(len(x), x.shape[1], self.n_parents)
             if plan.n_parents is not None:
-                parents, cases, _ = choose_planned(AUTO_WAYS[0], plan, x, y, rng, schema.windows)
+                parents, cases = choose_planned(AUTO_WAYS[0], plan, x, y, rng, schema.windows)
             else:
                 way, n_parents = ("all", None) if automatic else (self.parents, self.n_parents)
-                parents, cases, _ = choose_parents(way, x, y, rng, n_parents=n_parents, windows=schema.windows)
+                parents, cases = choose_parents(way, x, y, rng, n_parents=n_parents, windows=schema.windows)
             past = _past(x, y, parents, cases, schema, n_classes)
             judged = past
             if plan.n_parents is not None:

@@ -164,9 +164,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> [why.predicted for why in clf.explain_all([["yes", 60], ["no", 41]])]
         ['sick', 'well']
         """
@@ -202,9 +199,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> why = clf.explain_past(0)
         >>> why.outcome, 0 in [neighbor.index for neighbor in why.neighbors]
         ('sick', False)
@@ -427,9 +421,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> sorted(clf.overview().performance.scores)
         ['AUC', 'Brier score', 'accuracy', 'log loss']
         """
@@ -449,9 +440,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     clf.report(os.path.join(folder, "model.html"))

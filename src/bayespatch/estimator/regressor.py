@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,10 +32,17 @@ from bayespatch.pool import Pool
 from bayespatch.predict import LeaveOneOutVotes, cases_left_out, predict_batches
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveMean
-from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, refuse_masked
+from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
 
 _HALVINGS = 50  # of the range of a quantile
 _RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is asked for
+
+
+class PredictedNumbers(NamedTuple):
+    """What a regressor says of n cases: means, (n,), and intervals, (n, 2), where a level was given."""
+
+    means: NDArray[np.float64]
+    intervals: NDArray[np.float64] | None
 
 
 @loadable
@@ -256,18 +263,15 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         Examples
         --------
-        >>> from bayespatch import PatchworkRegressor
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
-        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> bool(regressor.predict([["yes", 60]])[0] > 4)
         True
         """
-        precedents = np.concatenate(
-            [self.kernel_density_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)]
+        precedents = [
+            self.kernel_density_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)
+        ]
+        return check_finite(
+            "the prediction", self._pooled_mean(np.concatenate(precedents), self.schema_.encode(X).values)
         )
-        if self.pool_ is not None:
-            precedents = self.pool_.combine(self.opinion_.predict(self.schema_.encode(X).values), precedents)
-        return check_finite("the prediction", precedents)
 
     @read_at_once
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
@@ -286,9 +290,6 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         Examples
         --------
-        >>> from bayespatch import PatchworkRegressor
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
-        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> low, middle, high = regressor.predict_quantiles([["yes", 60]], [0.1, 0.5, 0.9])[0]
         >>> bool(low < middle < high)
         True
@@ -309,16 +310,48 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         Examples
         --------
-        >>> from bayespatch import PatchworkRegressor
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
-        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> low, high = regressor.predict_interval([["yes", 61]], level=0.8)[0]
         >>> bool(low < 7 < high)
         True
         """
-        if isinstance(level, str) or not 0.0 < level < 1.0:
-            raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
-        return self.predict_quantiles(X, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        return self.predict_quantiles(X, _tails(check_level(level)))
+
+    @read_at_once
+    def predict_all(self, X: Any, level: float | None = None) -> PredictedNumbers:
+        """Means and intervals, from the same draws, taken once.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows
+            The cases.
+        level : float, optional
+            Probability of the intervals; without it there are none.
+
+        Returns
+        -------
+        PredictedNumbers
+
+        Examples
+        --------
+        >>> seen = regressor.predict_all([["yes", 60]], level=0.8)
+        >>> bool(seen.intervals[0, 0] < seen.means[0] < seen.intervals[0, 1])
+        True
+        """
+        tails = None if level is None else _tails(check_level(level))
+        weights, values = np.concatenate(list(self._weights_of(X))), self.schema_.encode(X).values
+        means = check_finite("the prediction", self._means(weights, values))
+        if tails is None:
+            return PredictedNumbers(means, None)
+        return PredictedNumbers(
+            means, check_finite("the prediction", self._quantiles(weights, self.parents_, values, tails))
+        )
+
+    def _means(self, weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Means of the pooled distribution, (n,), from weights of the parents' outcomes, (n, S)."""
+        return self._pooled_mean(self.kernel_density_.mean(weights, self.outcomes_[self.parents_]), values)
+
+    def _pooled_mean(self, precedents: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return precedents if self.pool_ is None else self.pool_.combine(self.opinion_.predict(values), precedents)
 
     def _weights_of(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """The weights of the parents' outcomes in rows of a table, batch by batch."""
@@ -424,11 +457,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         def number(share: NDArray[np.float32], level: float, row: int) -> NDArray[np.float64]:
             weights = self._weights(share, self.parents_)
-            mean = pool.combine(
-                self.opinion_.predict(values[[row]]), self.kernel_density_.mean(weights, self.outcomes_[self.parents_])
-            )
-            tails = np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-            return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], tails)[0])
+            mean = self._means(weights, values[[row]])
+            return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], _tails(level))[0])
 
         return OpinionOnCases(np.diff(below, axis=1), pool, number=number)
 
@@ -447,7 +477,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     def _training_cases(self, parents: NDArray[np.int64]) -> TrainingCases:
         def read_number(share: NDArray[np.float32], level: float) -> NDArray[np.float64]:
             weights = self._weights(share, parents)
-            ends = self.kernel_density_.quantiles(weights, self.outcomes_[parents], [(1 - level) / 2, (1 + level) / 2])
+            ends = self.kernel_density_.quantiles(weights, self.outcomes_[parents], _tails(level))
             return np.column_stack([self.kernel_density_.mean(weights, self.outcomes_[parents]), ends])
 
         return replace(super()._training_cases(parents), read_number=read_number)
@@ -457,6 +487,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         if len(outcomes) != n:
             raise ValueError(f"y has {len(outcomes)} outcomes for {n} rows; pass one for each row, or leave y out")
         return _classes_of(outcomes, self.edges_)
+
+
+def _tails(level: float) -> NDArray[np.float64]:
+    """The quantiles between which an interval lies."""
+    return np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
 
 def _read_outcomes(y: ArrayLike) -> NDArray[np.float64]:
