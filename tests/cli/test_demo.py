@@ -21,7 +21,7 @@ def test_a_report(clinic, tmp_path):
     assert document(*words, "--json") == {"report": str(out)}
     page = out.read_text(encoding="utf-8")
     assert "Triage &amp; &lt;more&gt;" in page
-    assert "is there already" in complaint(*words)
+    assert "already exists" in complaint(*words)
 
 
 def test_the_demo(tmp_path):
@@ -30,7 +30,7 @@ def test_the_demo(tmp_path):
     found = document(*words, "--json")
     assert found["truth"] in found["explanation"]["prediction"]["probabilities"]
     assert [Path(page).is_file() for page in found["pages"].values()] == [True, True]
-    assert "is there already" in complaint(*words)
+    assert "already exists" in complaint(*words)
 
 
 def test_the_study_is_called_with_what_was_asked_for(monkeypatch, tmp_path):

@@ -23,7 +23,7 @@ def test_predictions_as_csv_and_as_json_are_the_same(clinic, tmp_path):
         low, high = one["intervals"]["malade"]
         assert low <= high
         assert float(row["votes_malade"]) == pytest.approx(one["votes"]["malade"], rel=1e-5)
-    assert "is there already" in complaint(*words, "--out", out)
+    assert "already exists" in complaint(*words, "--out", out)
     assert call(*words, "--out", out, "--force").exit_code == 0
 
 
@@ -114,10 +114,10 @@ def test_the_forms_of_an_explanation(clinic, tmp_path):
     ("words", "said"),
     [
         (("--json-row", "{age: 3}"), "--json-row is not JSON"),
-        (("--json-row", "[1, 2]"), "which is no object"),
+        (("--json-row", "[1, 2]"), "which is not an object"),
         (("--json-row", '{"âge": 61}'), "row has no value of 'douleur thoracique', 'blood pressure'"),
         (("--row", "40"), "--row 40 is beyond the 40 rows of the training table; pass a number from 0 to 39"),
-        (("--id", "nobody"), "--id 'nobody' is none of the 40 identifiers; correct it"),
+        (("--id", "nobody"), "--id 'nobody' is not among the 40 identifiers; correct it"),
         (("--row", "0", "--top", "2", "--level", "3"), "level=3.0"),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_regression_with_cases_apart(clinic, tmp_path):
 def test_nothing_is_overwritten_without_force(clinic):
     before = (clinic / "model.bpatch").read_bytes()
     said = complaint("fit", clinic / "patients.csv", *FIT, "--out", clinic / "model.bpatch")
-    assert "is there already; pass --force" in said
+    assert "already exists; pass --force" in said
     assert (clinic / "model.bpatch").read_bytes() == before
 
 
@@ -188,7 +188,7 @@ def test_labels_the_short_way(tmp_path):
         "late",
         *SHORT,
     ]
-    assert "'2' is no class; the classes are '0', '1'" in complaint(*words, "--labels", "2=x", "--out", out)
+    assert "'2' is not a class; the classes are '0', '1'" in complaint(*words, "--labels", "2=x", "--out", out)
     assert "'0' is not VALUE=LABEL" in complaint(*words, "--labels", "0", "--out", out)
     found = document(*words, "--labels", "0=absent,1=present", "--out", out, "--json")
     assert found["classes"] == ["absent", "present"]

@@ -204,7 +204,7 @@ def test_files_are_written(tmp_path, pages):
     assert len(list(tmp_path.iterdir())) == 2
     with pytest.raises(ValueError, match="intended_use=3"):
         model_report(fitted(), tmp_path / "model.html", intended_use=3, overwrite=True)
-    with pytest.raises(ValueError, match="is there already; pass overwrite=True"):
+    with pytest.raises(ValueError, match="already exists; pass overwrite=True"):
         case_report(explained(), tmp_path / "case.html")
 
 

@@ -21,7 +21,7 @@ def backup(database: Database, path: str | os.PathLike[str], by: str) -> Path:
     """Copy the whole base, as it is at one moment, into a new file."""
     target = Path(os.fspath(path))
     if target.exists():
-        raise CaseBaseError(f"{str(target)!r} is there already; choose another name")
+        raise CaseBaseError(f"{str(target)!r} already exists; choose another name")
     try:
         check_writable(target)
     except StorageError as error:

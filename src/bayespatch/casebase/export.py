@@ -58,7 +58,7 @@ def write(
         _write_sql(known, where, table, names, rows)
         return len(rows)
     if os.path.exists(where):
-        raise CaseBaseError(f"{where!r} is there already; choose another name")
+        raise CaseBaseError(f"{where!r} already exists; choose another name")
     ending = where.lower().rpartition(".")[2]
     if ending == "csv":
         content = _as_csv(names, rows)

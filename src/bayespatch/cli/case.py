@@ -114,7 +114,7 @@ def _past_row(model: Any, ids: tuple[str, ...] | None, row: int | None, identifi
 
 def _found(ids: list[str], identifier: str) -> int:
     if identifier not in ids:
-        raise ValueError(f"--id {identifier!r} is none of the {len(ids)} identifiers; correct it")
+        raise ValueError(f"--id {identifier!r} is not among the {len(ids)} identifiers; correct it")
     return ids.index(identifier)
 
 

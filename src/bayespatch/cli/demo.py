@@ -47,6 +47,6 @@ def demo(
         model_report(model, model_page, overwrite=force)
     files = {"patient": str(page), "model": str(model_page)}
     pages = facts_text({"the patient:": files["patient"], "the model:": files["model"]})
-    text = f"{why.to_text(width())}\n\nIn truth: {truth}.\n\nPages to open in a browser or to print:\n{pages}"
+    text = f"{why.to_text(width())}\n\nKnown outcome: {truth}.\n\nPages to open in a browser or to print:\n{pages}"
     text += "\n\nTo consult in a browser, change values and see what they change: bayespatch serve"
     show({"explanation": why.to_dict(), "truth": truth, "pages": files}, json, text)

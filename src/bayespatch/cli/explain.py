@@ -67,7 +67,7 @@ def _format(form: Format | None, out: Path | None, json: bool) -> Format:
     by_name = None if out is None else endings.get(out.suffix.lower())
     if out is not None and form is None and by_name is None:
         known = ", ".join(ending for ending in endings if ending)
-        raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is no kind of explanation; end it in {known}")
+        raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is not a kind of explanation; end the name in {known}")
     if form is not None and by_name is not None and out is not None and out.suffix and form is not by_name:
         raise usage_error(
             f"--format {form.value} does not go into {str(out)!r}; give the file the ending .{form.value}"

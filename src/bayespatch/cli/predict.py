@@ -50,7 +50,7 @@ def predict(
 ) -> None:
     """Predict the cases of a table, which may have other columns beside those that the model knows.
 
-    With --abstain, a case that resembles the past less than 95 % of the past cases do gets no prediction: empty cells,
+    With --abstain, a case gets no prediction where 5 % of the past cases or fewer are as atypical as it: empty cells,
     or null in JSON. Their number is printed on stderr.
 
     With --worklist every case has its interval, both opinions, its nearest exemplar and its warnings, and those that

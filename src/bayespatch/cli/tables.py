@@ -164,7 +164,7 @@ def _labelled(y: Any, text: str, regression: bool) -> Any:
     classes = {str(value): value for value in y.unique().tolist()}
     unknown = [value for value in given if value not in classes]
     if unknown:
-        raise ValueError(f"--labels: {unknown[0]!r} is no class; the classes are {listed(sorted(classes), 20)}")
+        raise ValueError(f"--labels: {unknown[0]!r} is not a class; the classes are {listed(sorted(classes), 20)}")
     if len(set(given.values())) < len(given):
         raise ValueError(f"--labels {text!r} gives two classes the same label; give each its own")
     y = y.copy(deep=False)

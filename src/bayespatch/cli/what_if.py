@@ -73,4 +73,4 @@ def _value(column: Any, text: str) -> Any:
         return float(text)
     except ValueError:
         known = f", or one of {', '.join(column.labels)}" if column.labels else ""
-        raise ValueError(f"--set {column.name}={text}: {text!r} is no number; pass one{known}") from None
+        raise ValueError(f"--set {column.name}={text}: {text!r} is not a number; pass one{known}") from None

@@ -202,7 +202,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             return available_cores()
         n_jobs = check_count("n_jobs", self.n_jobs, at_least=-MOST_THREADS, at_most=MOST_THREADS)
         if n_jobs == 0:
-            raise ValueError("n_jobs=0 leaves nobody to do the work; pass a number of threads, or -1 for all cores")
+            raise ValueError("n_jobs=0 is not a number of threads; pass at least 1, or -1 for all cores")
         return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
 
     # The work

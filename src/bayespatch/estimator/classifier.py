@@ -368,8 +368,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         X : data frame, array or list of rows
             The cases.
         abstain : bool or float
-            True refuses cases that resemble the past less than all but 5 % of the past cases do; a number is another
-            share. See `Explanation.precedent`.
+            True refuses a case where 5 % of the past cases or fewer are as atypical as it; a number is another share.
+            See `Explanation.precedent`.
 
         Returns
         -------

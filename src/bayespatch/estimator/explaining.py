@@ -401,7 +401,7 @@ class Explaining(ABC):
             return self.class_names_.index(str(label))
         if str(label) in classes:
             return classes.index(str(label))
-        raise ValueError(f"to={label!r} is no class; the classes are {', '.join(map(repr, self.class_names_))}")
+        raise ValueError(f"to={label!r} is not a class; the classes are {', '.join(map(repr, self.class_names_))}")
 
     @read_at_once
     def overview(self, *, quantile: float = QUANTILE) -> Overview:

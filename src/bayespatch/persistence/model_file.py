@@ -122,7 +122,7 @@ def save(
         if not check_flag("overwrite", overwrite):
             for place in (path, cases_path):
                 if place is not None and os.path.lexists(check_path(place)):
-                    raise refuse(place, "is there already", "pass overwrite=True to replace it, or another name")
+                    raise refuse(place, "already exists", "pass overwrite=True to replace it, or another name")
         if not with_cases and cases_path is not None:
             raise ValueError("cases_path says where the past cases go, with_cases=False that they go nowhere")
         left_out = estimator.x_ if isinstance(estimator.x_, LeftOut) else None
