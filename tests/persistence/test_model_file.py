@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -76,8 +76,8 @@ def test_a_loaded_model_is_the_saved_one(name, tmp_path, recwarn):
     assert loaded.n_features_in_ == saved.n_features_in_
     if hasattr(saved, "feature_names_in_"):
         assert same(loaded.feature_names_in_, saved.feature_names_in_)
-    for name, value in vars(saved.posterior_).items():
-        kept = getattr(loaded.posterior_, name)
+    for field in fields(saved.posterior_):
+        value, kept = getattr(saved.posterior_, field.name), getattr(loaded.posterior_, field.name)
         assert same(kept, value) if isinstance(value, np.ndarray) else kept == value
     assert str(loaded.diagnostics_) == str(saved.diagnostics_)
     assert repr(loaded) == repr(saved)
