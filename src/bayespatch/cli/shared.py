@@ -30,8 +30,8 @@ def taking(**shared: Callable[..., Any]) -> Callable[[Callable[..., None]], Call
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True).parameters
-        of = {name: inspect.signature(function, eval_str=True).parameters for name, function in shared.items()}
+        own = _parameters(command)
+        of = {name: _parameters(function) for name, function in shared.items()}
 
         @wraps(command)
         def run(**given: Any) -> None:
@@ -46,6 +46,15 @@ def taking(**shared: Callable[..., Any]) -> Callable[[Callable[..., None]], Call
         return run
 
     return decorate
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function, their types as they are and not as texts."""
+    names = inspect.unwrap(function).__globals__
+    return {
+        name: param.replace(annotation=eval(param.annotation, names)) if isinstance(param.annotation, str) else param
+        for name, param in inspect.signature(function).parameters.items()
+    }
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from bayespatch.cli.casebase.opening import base_name, open_base, person
+from bayespatch.cli.casebase.opening import Opened, Person, base_name, open_base, person
 from bayespatch.cli.casebase.options import Backup, Base, By, Folder, Head, Limit, LogAction, LogBy, LogCase, Out
 from bayespatch.cli.options import Json
+from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, table_text, working
 
 
+@taking(opened=open_base)
 def log(
-    base: Base,
+    opened: Opened,
     case: LogCase = None,
     person: LogBy = None,
     action: LogAction = None,
     limit: Limit = 20,
-    folder: Folder = None,
     json: Json = False,
 ) -> None:
     """Show the audit log, the newest first: who did what and when.
@@ -24,8 +25,8 @@ def log(
     $ bayespatch casebase log clinic.db
     $ bayespatch casebase log clinic.db --case 304 --json
     """
-    with open_base(base, folder) as opened:
-        found = opened.audit(case=case, by=person, action=action, limit=limit)
+    with opened() as base:
+        found = base.audit(case=case, by=person, action=action, limit=limit)
     rows = [
         [str(one.number), one.at[:19], one.by, one.action, "" if one.case_id is None else str(one.case_id)]
         for one in found
@@ -55,16 +56,17 @@ def verify(base: Base, head: Head = None, folder: Folder = None, json: Json = Fa
     raise ValueError(f"{base_name(base)}: {'; '.join(found.problems)}")
 
 
-def backup(base: Base, out: Out, by: By = None, folder: Folder = None, json: Json = False) -> None:
+@taking(opened=open_base, by=person)
+def backup(opened: Opened, out: Out, by: Person, json: Json = False) -> None:
     """Copy the whole case base into one file, which is a case base itself, while others go on working.
 
     Examples
     --------
     $ bayespatch casebase backup clinic.db backups/2025-03-01.db
     """
-    with open_base(base, folder) as opened, working("Copying"):
-        path = opened.backup(out, by=person(by))
-        head = opened.verify_audit().head
+    with opened() as base, working("Copying"):
+        path = base.backup(out, by=by())
+        head = base.verify_audit().head
     show({"backup": str(path), "head": head}, json, f"the backup is in {path}; the log ends with {head}")
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from bayespatch.cli.casebase.opening import case_of, counted, open_base, person, value_text
+from bayespatch.cli.casebase.opening import Opened, Person, case_of, counted, open_base, person, value_text
 from bayespatch.cli.casebase.options import (
-    Base,
-    By,
     CaseName,
     Descending,
     Every,
-    Folder,
     Limit,
     Offset,
     Order,
@@ -22,19 +19,20 @@ from bayespatch.cli.casebase.options import (
     WithoutSensitive,
 )
 from bayespatch.cli.options import Json
+from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import say, show, table_text, working
 
 
+@taking(opened=open_base, by=person)
 def search(
-    base: Base,
+    opened: Opened,
+    by: Person,
     where: Where = None,
     state: StateOption = None,
     order: Order = "id",
     descending: Descending = False,
     offset: Offset = 0,
     limit: Limit = 20,
-    by: By = None,
-    folder: Folder = None,
     json: Json = False,
 ) -> None:
     """Find cases; a value may be 'null', which is a missing one.
@@ -46,11 +44,11 @@ def search(
     """
     from bayespatch.casebase.cases import read_condition
 
-    with open_base(base, folder) as opened:
-        known = opened.definition
-        page = opened.search(
+    with opened() as base:
+        known = base.definition
+        page = base.search(
             [read_condition(one, known) for one in where or ()],
-            by=person(by),
+            by=by(),
             state=None if state is None else state.value,
             order=order,
             descending=descending,
@@ -73,14 +71,14 @@ def search(
     show(page.to_dict(), json, f"{table_text(names, rows)}\n\n{shown}" if rows else shown)
 
 
+@taking(opened=open_base, by=person)
 def export(
-    base: Base,
+    opened: Opened,
     to: Target,
+    by: Person,
     state: StateOption = None,
     without_sensitive: WithoutSensitive = False,
     table: TableName = "cases",
-    by: By = None,
-    folder: Folder = None,
     json: Json = False,
 ) -> None:
     """Write the cases to a CSV or Parquet file, or into a new table of a database.
@@ -90,15 +88,14 @@ def export(
     $ bayespatch casebase export clinic.db past.csv --state past
     $ bayespatch casebase export clinic.db sqlite:///research.db --table cases --without-sensitive
     """
-    with open_base(base, folder) as opened, working("Writing"):
+    with opened() as base, working("Writing"):
         chosen = None if state is None else state.value
-        n = opened.export(to, by=person(by), state=chosen, sensitive=not without_sensitive, table=table)
+        n = base.export(to, by=by(), state=chosen, sensitive=not without_sensitive, table=table)
     show({"cases": n}, json, f"{counted(n, 'case')} written")
 
 
-def forget(
-    base: Base, case: CaseName, reason: Reason, by: By = None, folder: Folder = None, json: Json = False
-) -> None:
+@taking(opened=open_base, by=person)
+def forget(opened: Opened, case: CaseName, reason: Reason, by: Person, json: Json = False) -> None:
     """Forget a patient: the values go from every table and every model at once, and from the disk.
 
     The log keeps who forgot the case, when and why.
@@ -107,8 +104,8 @@ def forget(
     --------
     $ bayespatch casebase forget clinic.db 304 --reason 'asked for it on 3 May'
     """
-    with open_base(base, folder) as opened:
-        done = opened.forget(case_of(case), reason, by=person(by))
+    with opened() as base:
+        done = base.forget(case_of(case), reason, by=by())
     if done.note is not None:
         say(f"note: {done.note}; it will be done when the case base is opened next")
     n = len(done.versions) + len(done.removed)
@@ -116,7 +113,8 @@ def forget(
     show(done.to_dict(), json, f"case {done.case_id} is forgotten; {gone}")
 
 
-def drift(base: Base, every: Every = Period.month, by: By = None, folder: Folder = None, json: Json = False) -> None:
+@taking(opened=open_base, by=person)
+def drift(opened: Opened, by: Person, every: Every = Period.month, json: Json = False) -> None:
     """Hold what the model said against what happened since.
 
     Examples
@@ -124,8 +122,8 @@ def drift(base: Base, every: Every = Period.month, by: By = None, folder: Folder
     $ bayespatch casebase drift clinic.db
     $ bayespatch casebase drift clinic.db --every year --json
     """
-    with open_base(base, folder) as opened:
-        found = opened.drift(by=person(by), every=every.value)
+    with opened() as base:
+        found = base.drift(by=by(), every=every.value)
     names = ["consultations", "without_precedent", "decisions", "agreement", "outcomes", "log_score", "accuracy"]
     rows = [[one["period"], *(value_text(one[name]) for name in names)] for one in found]
     headings = ["period", *(name.replace("_", " ") for name in names)]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayespatch.cli.casebase.opening import case_of, counted, open_base, person
+from bayespatch.cli.casebase.opening import Opened, Person, case_of, counted, open_base, person
 from bayespatch.cli.casebase.options import (
-    Base,
-    By,
     CaseName,
     Class,
     Code,
     ExternalId,
-    Folder,
     MaybeCases,
     Neighbors,
     Number,
@@ -21,18 +18,18 @@ from bayespatch.cli.casebase.options import (
     Values,
 )
 from bayespatch.cli.options import Json
-from bayespatch.cli.shared import json_object
+from bayespatch.cli.shared import json_object, taking
 from bayespatch.cli.terminal import facts_text, show
 
 
+@taking(opened=open_base, by=person)
 def consult(
-    base: Base,
+    opened: Opened,
     values: Values,
+    by: Person,
     case: OldCase = None,
     external_id: ExternalId = None,
     top: Neighbors = 4,
-    by: By = None,
-    folder: Folder = None,
     json: Json = False,
 ) -> None:
     """Ask the active model about a patient, and keep what it showed.
@@ -42,22 +39,20 @@ def consult(
     $ bayespatch casebase consult clinic.db --values '{"age": 61, "pain": "rest"}' --id P-17
     $ bayespatch casebase consult clinic.db --values '{"age": 61, "pain": null}' --case 304 --json
     """
-    with open_base(base, folder) as opened:
+    with opened() as base:
         again = None if case is None else case_of(case)
-        seen = opened.consult(
-            json_object(values, "--values"), by=person(by), case=again, external_id=external_id, top=top
-        )
+        seen = base.consult(json_object(values, "--values"), by=by(), case=again, external_id=external_id, top=top)
     show(seen.to_dict(), json, _seen_text(seen))
 
 
+@taking(opened=open_base, by=person)
 def decide(
-    base: Base,
+    opened: Opened,
     consultation: Number,
     decided: Class,
+    by: Person,
     reason: Reason = "",
     code: Code = "",
-    by: By = None,
-    folder: Folder = None,
     json: Json = False,
 ) -> None:
     """Write down what was decided after a consultation; to override the model needs a reason or a code.
@@ -67,15 +62,14 @@ def decide(
     $ bayespatch casebase decide clinic.db 1204 sick
     $ bayespatch casebase decide clinic.db 1204 well --reason 'the pain is from a broken rib'
     """
-    with open_base(base, folder) as opened:
-        made = opened.decide(consultation, decided, by=person(by), reason=reason, code=code)
+    with opened() as base:
+        made = base.decide(consultation, decided, by=by(), reason=reason, code=code)
     word = "agrees with" if made.agrees else "overrides"
     show(made.to_dict(), json, f"decided: {made.decided}, which {word} the model")
 
 
-def outcome(
-    base: Base, case: CaseName, outcome: Class, by: By = None, folder: Folder = None, json: Json = False
-) -> None:
+@taking(opened=open_base, by=person)
+def outcome(opened: Opened, case: CaseName, outcome: Class, by: Person, json: Json = False) -> None:
     """Write down what became of a case; a second outcome is refused.
 
     Examples
@@ -83,13 +77,14 @@ def outcome(
     $ bayespatch casebase outcome clinic.db 304 sick
     $ bayespatch casebase outcome clinic.db P-17 well
     """
-    with open_base(base, folder) as opened:
-        found = opened.outcome(case_of(case), outcome, by=person(by))
-        label = opened.definition.class_name(found.outcome)
+    with opened() as base:
+        found = base.outcome(case_of(case), outcome, by=by())
+        label = base.definition.class_name(found.outcome)
     show(found.to_dict(), json, f"case {found.id}: {label}; retain it, and the next refit learns from it")
 
 
-def retain(base: Base, cases: MaybeCases = None, by: By = None, folder: Folder = None, json: Json = False) -> None:
+@taking(opened=open_base, by=person)
+def retain(opened: Opened, by: Person, cases: MaybeCases = None, json: Json = False) -> None:
     """Make open cases past ones, which the next refit learns from: those named, or all whose outcome is known.
 
     Examples
@@ -97,8 +92,8 @@ def retain(base: Base, cases: MaybeCases = None, by: By = None, folder: Folder =
     $ bayespatch casebase retain clinic.db
     $ bayespatch casebase retain clinic.db 304 P-17
     """
-    with open_base(base, folder) as opened:
-        ids = opened.retain([case_of(case) for case in cases] if cases else None, by=person(by))
+    with opened() as base:
+        ids = base.retain([case_of(case) for case in cases] if cases else None, by=by())
     show({"retained": ids}, json, f"{counted(len(ids), 'more past case')}")
 
 

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayespatch.cli.app import usage_error
-from bayespatch.cli.casebase.opening import open_base, person
-from bayespatch.cli.casebase.options import Base, By, Folder, Parameter, Version
+from bayespatch.cli.casebase.opening import Opened, Person, open_base, person
+from bayespatch.cli.casebase.options import Parameter, Version
 from bayespatch.cli.options import Json
+from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, table_text, working
 
 if TYPE_CHECKING:
     from bayespatch.casebase.models import Model
 
 
-def refit(base: Base, settings: Parameter = None, by: By = None, folder: Folder = None, json: Json = False) -> None:
+@taking(opened=open_base, by=person)
+def refit(opened: Opened, by: Person, settings: Parameter = None, json: Json = False) -> None:
     """Learn anew from all past cases, beside the active model; the new version is only offered.
 
     Killed or stopped, the same command goes on where it was.
@@ -28,21 +30,22 @@ def refit(base: Base, settings: Parameter = None, by: By = None, folder: Folder 
     """
     from bayespatch.casebase.models import Model
 
-    with open_base(base, folder) as opened, working("Learning from the past cases"):
-        model = opened.refit(by=person(by), **_parameters(settings or []))
+    with opened() as base, working("Learning from the past cases"):
+        model = base.refit(by=by(), **_parameters(settings or []))
     assert isinstance(model, Model)
     show(model.to_dict(), json, _comparison_text(model))
 
 
-def models(base: Base, folder: Folder = None, json: Json = False) -> None:
+@taking(opened=open_base)
+def models(opened: Opened, json: Json = False) -> None:
     """List the versions of the model, the newest first.
 
     Examples
     --------
     $ bayespatch casebase models clinic.db
     """
-    with open_base(base, folder) as opened:
-        found = opened.models()
+    with opened() as base:
+        found = base.models()
     rows = [
         [str(one.version), one.state, str(one.n_cases), str(one.n_forgotten), one.made_at[:19], one.made_by]
         for one in found
@@ -51,27 +54,29 @@ def models(base: Base, folder: Folder = None, json: Json = False) -> None:
     show({"models": [one.to_dict() for one in found]}, json, text)
 
 
-def promote(base: Base, version: Version, by: By = None, folder: Folder = None, json: Json = False) -> None:
+@taking(opened=open_base, by=person)
+def promote(opened: Opened, version: Version, by: Person, json: Json = False) -> None:
     """Make a version of the model the active one.
 
     Examples
     --------
     $ bayespatch casebase promote clinic.db 2
     """
-    with open_base(base, folder) as opened:
-        model = opened.promote(version, by=person(by))
+    with opened() as base:
+        model = base.promote(version, by=by())
     show(model.to_dict(), json, f"version {model.version} is active")
 
 
-def roll_back(base: Base, by: By = None, folder: Folder = None, json: Json = False) -> None:
+@taking(opened=open_base, by=person)
+def roll_back(opened: Opened, by: Person, json: Json = False) -> None:
     """Go back to the version that was active before.
 
     Examples
     --------
     $ bayespatch casebase roll-back clinic.db
     """
-    with open_base(base, folder) as opened:
-        model = opened.roll_back(by=person(by))
+    with opened() as base:
+        model = base.roll_back(by=by())
     show(model.to_dict(), json, f"version {model.version} is active")
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
+
+from bayespatch.cli.casebase.options import Base, By, Folder
 
 if TYPE_CHECKING:
     from bayespatch.casebase import CaseBase
 
+Opened = Callable[[], "AbstractContextManager[CaseBase]"]  # `open_base`, with what was given
+Person = Callable[[], str]  # `person`, likewise
+
 
 @contextmanager
-def open_base(base: str, folder: Path | None) -> Iterator[CaseBase]:
+def open_base(base: Base, folder: Folder = None) -> Iterator[CaseBase]:
     """A case base that is there."""
     from bayespatch.casebase import CaseBase
 
@@ -21,9 +25,9 @@ def open_base(base: str, folder: Path | None) -> Iterator[CaseBase]:
         yield opened
 
 
-def person(given: str | None) -> str:
+def person(by: By = None) -> str:
     """Who acts: the one who was named, or whoever is logged in."""
-    return given if given is not None else getpass.getuser()
+    return by if by is not None else getpass.getuser()
 
 
 def base_name(base: str) -> str:

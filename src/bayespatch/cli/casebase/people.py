@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from bayespatch.cli.casebase.opening import open_base, person
-from bayespatch.cli.casebase.options import Base, By, Folder, PersonName, Role, RoleOption
+from bayespatch.cli.casebase.opening import Opened, Person, open_base, person
+from bayespatch.cli.casebase.options import PersonName, Role, RoleOption
 from bayespatch.cli.options import Json
+from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show
 
 
-def invite(
-    base: Base,
-    name: PersonName,
-    role: RoleOption = Role.clinician,
-    by: By = None,
-    folder: Folder = None,
-    json: Json = False,
-) -> None:
+@taking(opened=open_base, by=person)
+def invite(opened: Opened, name: PersonName, by: Person, role: RoleOption = Role.clinician, json: Json = False) -> None:
     """Make a link by which a person chooses a password for the consulting page; it can be used once, for 72 hours.
 
     Examples
@@ -23,6 +18,6 @@ def invite(
     $ bayespatch casebase invite clinic.db 'Dr. Roe'
     $ bayespatch casebase invite clinic.db 'Sam Steward' --role steward
     """
-    with open_base(base, folder) as opened:
-        secret = opened.people.invite(name, role.value, by=person(by))
+    with opened() as base:
+        secret = base.people.invite(name, role.value, by=by())
     show({"path": f"/join/{secret}"}, json, f"after the address of the consulting page: /join/{secret}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bayespatch.cli.app import usage_error
-from bayespatch.cli.casebase.opening import base_name, counted, open_base, person
+from bayespatch.cli.casebase.opening import Opened, Person, base_name, counted, open_base, person
 from bayespatch.cli.casebase.options import Base, By, DictionaryFile, Folder, MaybeTarget, TableArgument
 from bayespatch.cli.options import Delimiter, Drop, IdColumn, Json, Query
+from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, working
 
 
@@ -39,17 +40,17 @@ def init(
     show(said, json, f"{base_name(base)} is ready; {text}")
 
 
+@taking(opened=open_base, by=person)
 def import_(
-    base: Base,
+    opened: Opened,
     data: TableArgument,
+    by: Person,
     target: MaybeTarget = None,
     id_column: IdColumn = None,
     dictionary: DictionaryFile = None,
     drop: Drop = None,
     query: Query = None,
     delimiter: Delimiter = None,
-    by: By = None,
-    folder: Folder = None,
     json: Json = False,
 ) -> None:
     """Add the cases of a table, all or none: past ones where the outcome is known, open ones where it is missing.
@@ -59,10 +60,10 @@ def import_(
     $ bayespatch casebase import clinic.db patients.csv --target outcome --id patient --dictionary columns.csv
     $ bayespatch casebase import clinic.db sqlite:///ward.db --query 'SELECT * FROM stays'
     """
-    with open_base(base, folder) as opened, working("Importing"):
-        ids = opened.import_cases(
+    with opened() as base, working("Importing"):
+        ids = base.import_cases(
             data,
-            by=person(by),
+            by=by(),
             target=target,
             id_column=id_column,
             dictionary=dictionary,
