@@ -71,6 +71,25 @@ class _TrainingTable(NamedTuple):
     plan: Plan
 
 
+class Learning(NamedTuple):
+    """What the last steps of a fit learn from: the table, coded, and its outcomes."""
+
+    X: Any
+    schema: Schema
+    encoded: EncodedTable
+    y: NDArray[np.int64]  # (n,) classes; where the outcome is a number, those into which it was cut
+    outcomes: NDArray[np.float64] | None  # (n,) where it is
+    n_classes: int
+    class_weight: NDArray[np.float64] | None  # (M,)
+    base: NDArray[np.float64]  # (M,) base rates
+    parents: NDArray[np.int64]  # (S,)
+
+    def past(self) -> Data:
+        """All rows beside the parents."""
+        everyone = np.arange(len(self.y))
+        return _past(self.encoded.x, self.y, self.parents, everyone, self.schema, self.n_classes)
+
+
 class ManyCasesWarning(UserWarning):
     """There are too many past cases for all of them to be parents; under parents="auto" some are."""
 
@@ -283,10 +302,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             scheduler=self.scheduler,
             feature_names=schema.names,
         )
-        everyone = _past(encoded.x, y, parents, np.arange(len(encoded.x)), schema, n_classes)
+        learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents)
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
-            opinion = self._opinion(X, y, schema, encoded, n_classes, class_weight, outcomes)
+            opinion = self._opinion(learning)
             report(1, "second opinion")
         return {
             "schema_": schema,
@@ -301,7 +320,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "values_": encoded.values,
             "ids_": None if encoded.ids == tuple(map(str, range(len(encoded.x)))) else encoded.ids,
             # All rows, the parents as well: what was chosen to be a parent need not be like the rest.
-            **self._leave_one_out(posterior, everyone, parents, base, class_weight, outcomes, n_threads),
+            **self._leave_one_out(posterior, learning, n_threads),
             **opinion,
         }
 
@@ -401,17 +420,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         )
         announce(self.progress, work.sentence())
 
-    def _leave_one_out(
-        self,
-        posterior: Posterior,
-        past: Data,
-        parents: NDArray[np.int64],
-        base: NDArray[np.float64],
-        class_weight: NDArray[np.float64] | None,
-        outcomes: NDArray[np.float64] | None,
-        n_threads: int,
-    ) -> dict[str, Any]:
+    def _leave_one_out(self, posterior: Posterior, found: Learning, n_threads: int) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
+        past, class_weight = found.past(), found.class_weight
         with progress_meter(self.progress, "cases")(min(len(past.x), MAX_LEFT_OUT)) as report:
             loo, by_chain = leave_one_out_votes(
                 posterior,
@@ -424,19 +435,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         known = past.y[loo.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
-        return {"loo_": loo, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
+        return {"loo_": loo, "calibration_": Calibration.learn(by_chain, known, found.base, weights, blank)}
 
     @abstractmethod
-    def _opinion(
-        self,
-        X: Any,
-        y: NDArray[np.int64],
-        schema: Schema,
-        encoded: EncodedTable,
-        n_classes: int,
-        class_weight: NDArray[np.float64] | None,
-        outcomes: NDArray[np.float64] | None,
-    ) -> dict[str, Any]:
+    def _opinion(self, found: Learning) -> dict[str, Any]:
         """The second opinion, learned from the training table: a fitted attribute."""
 
     def _coded(

@@ -15,8 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
-from bayespatch.encode import EncodedTable, Schema
-from bayespatch.estimator.base import Patchwork
+from bayespatch.estimator.base import Learning, Patchwork
 from bayespatch.estimator.explaining import check_abstain
 from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.model import Hyperparameters
@@ -472,23 +471,16 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         """
         return np.concatenate([part.mean_votes() for part in self._predictions(X)])
 
-    def _opinion(
-        self,
-        X: Any,
-        y: NDArray[np.int64],
-        schema: Schema,
-        encoded: EncodedTable,
-        n_classes: int,
-        class_weight: NDArray[np.float64] | None,
-        outcomes: NDArray[np.float64] | None,
-    ) -> dict[str, Any]:
-        if self.second_opinion is None or n_classes < 2:
+    def _opinion(self, found: Learning) -> dict[str, Any]:
+        if self.second_opinion is None or found.n_classes < 2:
             return {"opinion_": None}
+        values = found.encoded.values
         if isinstance(self.second_opinion, str):
-            return {"opinion_": AdditiveScore.learn(schema, encoded.values, y, n_classes, class_weight)}
+            score = AdditiveScore.learn(found.schema, values, found.y, found.n_classes, found.class_weight)
+            return {"opinion_": score}
         # The user's own model gets the classes as their codes, which sort as the classes do.
-        codes = np.arange(n_classes)
-        return {"opinion_": UserOpinion.learn(self.second_opinion, X, y, codes, encoded.values)}
+        codes = np.arange(found.n_classes)
+        return {"opinion_": UserOpinion.learn(self.second_opinion, found.X, found.y, codes, values)}
 
     def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         known: NDArray[Any] = column_or_1d(y)

@@ -13,10 +13,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from bayespatch.calibrate import Calibration
-from bayespatch.encode import EncodedTable, Schema
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
-from bayespatch.estimator.base import Patchwork
+from bayespatch.estimator.base import Learning, Patchwork
 from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.explain import OpinionOnCases, TrainingCases
 from bayespatch.kernel_density import (
@@ -26,7 +25,7 @@ from bayespatch.kernel_density import (
     class_weights,
     vote_weights,
 )
-from bayespatch.model import Data, Hyperparameters
+from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import LeaveOneOutVotes, cases_left_out, predict_batches
@@ -388,19 +387,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         weights = vote_weights(share, np.full(len(share), -1))
         return calibrated_weights(weights, self.y_[parents], self.calibration_)
 
-    def _leave_one_out(
-        self,
-        posterior: Posterior,
-        past: Data,
-        parents: NDArray[np.int64],
-        base: NDArray[np.float64],
-        class_weight: NDArray[np.float64] | None,
-        outcomes: NDArray[np.float64] | None,
-        n_threads: int,
-    ) -> dict[str, Any]:
+    def _leave_one_out(self, posterior: Posterior, found: Learning, n_threads: int) -> dict[str, Any]:
+        past, outcomes = found.past(), found.outcomes
         assert outcomes is not None
         chosen, hidden = cases_left_out(past)
-        groups = OutcomeGroups.of(outcomes[parents], past.y_parents)
+        groups = OutcomeGroups.of(outcomes[found.parents], past.y_parents)
         votes, familiarity, weights, done = [], [], [], 0
         seen = predict_batches(
             posterior, hidden, detail="shares", max_passes=1, n_threads=n_threads, engine=self._predicting()
@@ -413,7 +404,9 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             familiarity.append(part.familiarity)
             done += len(share)
         plain = np.concatenate(weights)
-        calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen], base)
+        calibration = Calibration.learn(
+            class_weights(plain, groups.classes, past.n_classes), past.y[chosen], found.base
+        )
         calibrated = calibrated_weights(plain, groups.classes, calibration)
         known = outcomes[chosen]
         density = KernelDensity.learn(calibrated, groups.outcomes, known)
@@ -427,20 +420,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             "density": (ends[1] - ends[0]) / (2.0 * half),
         }
 
-    def _opinion(
-        self,
-        X: Any,
-        y: NDArray[np.int64],
-        schema: Schema,
-        encoded: EncodedTable,
-        n_classes: int,
-        class_weight: NDArray[np.float64] | None,
-        outcomes: NDArray[np.float64] | None,
-    ) -> dict[str, Any]:
-        assert outcomes is not None
+    def _opinion(self, found: Learning) -> dict[str, Any]:
+        assert found.outcomes is not None
         if self.second_opinion is None:
             return {"opinion_": None}
-        return {"opinion_": AdditiveMean.learn(schema, encoded.values, outcomes)}
+        return {"opinion_": AdditiveMean.learn(found.schema, found.encoded.values, found.outcomes)}
 
     def _second_opinion(self, X: Any, level: float) -> OpinionOnCases | None:
         return None if self.pool_ is None else self._opinion_of_values(self.schema_.encode(X).values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,11 +165,8 @@ def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int
         ax.errorbar(x, y, np.clip(errors, 0, None), fmt=marker, color=color, markersize=5, linewidth=1, label=label)
         ax.plot(x, y, color=color, linewidth=1, alpha=0.6)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    ax.set_xlabel(f"stated probability of {model.class_names_[of]}", fontsize=9)
-    ax.set_ylabel("how often it occurred (95% interval)", fontsize=9)
-    ax.legend(frameon=False, fontsize=8, loc="upper left")
-    plain_frame(ax)
-    return finished(ax)
+    x_text = f"stated probability of {model.class_names_[of]}"
+    return _labelled(ax, x_text, "how often it occurred (95% interval)", "upper left")
 
 
 def roc(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
@@ -195,11 +192,8 @@ def roc(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
         area = np.trapezoid(y, x)
         ax.plot(x, y, color=BLUE, linewidth=1.6, label=f"this model, area {area:.2f}", drawstyle="steps-post")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    ax.set_xlabel("1 - specificity: share of the others that are called", fontsize=9)
-    ax.set_ylabel(f"sensitivity: share of {model.class_names_[of]} called", fontsize=9)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
-    plain_frame(ax)
-    return finished(ax)
+    y_text = f"sensitivity: share of {model.class_names_[of]} called"
+    return _labelled(ax, "1 - specificity: share of the others that are called", y_text, "lower right")
 
 
 def decision_curve(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
@@ -225,9 +219,15 @@ def decision_curve(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figur
     ax.plot(thresholds, [row.net_benefit for row in rows], color=BLUE, linewidth=1.6, label="this model")
     most = float(hit.mean())
     ax.set(xlim=(0, 1), ylim=(-0.15 * most, 1.08 * most))
-    ax.set_xlabel(f"probability of {model.class_names_[of]} above which it is called", fontsize=9)
-    ax.set_ylabel("net benefit per case", fontsize=9)
-    ax.legend(frameon=False, fontsize=8)
+    x_text = f"probability of {model.class_names_[of]} above which it is called"
+    return _labelled(ax, x_text, "net benefit per case", "best")
+
+
+def _labelled(ax: Axes, x_text: str, y_text: str, legend: Literal["upper left", "lower right", "best"]) -> Figure:
+    """The figure, once its axes are named and its legend has a place."""
+    ax.set_xlabel(x_text, fontsize=9)
+    ax.set_ylabel(y_text, fontsize=9)
+    ax.legend(frameon=False, fontsize=8, loc=legend)
     plain_frame(ax)
     return finished(ax)
 
