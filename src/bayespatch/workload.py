@@ -17,6 +17,7 @@ from bayespatch.memory import bytes_needed, shown_bytes
 from bayespatch.model import Model
 from bayespatch.parents import Plan
 from bayespatch.posterior import Settings
+from bayespatch.predict import MAX_REVIEWED
 from bayespatch.sample import load_engine
 
 # Seconds of one thread on the machine of the measurements, where `probe` took PROBE_SECONDS
@@ -32,7 +33,6 @@ OPINION_CLASSES = 5e-5  # ... and beyond two classes for each of 20,000 rows' va
 
 EVALUATIONS = 50  # of a search for the mode, beside two for each importance
 STEPS_PER_DRAW = 6.5  # of the importances, on average: as many as the diagnostics ask for
-MOST_REVIEWED = 5000
 MOST_SCORED = 2**25  # values that tuning compares, at most; then with so many parents:
 PARENTS_SCORED = 1000
 
@@ -167,7 +167,7 @@ def estimate_work(
         seconds["importances"] = steps * each / side_by_side
     values = plan.n_cases * n_parents * n_features
     seconds["sampling"] = chains * sweeps * (SWEEP + values * SWEEP_VALUE) / side_by_side
-    reviewed = min(n_rows, MOST_REVIEWED)
+    reviewed = min(n_rows, MAX_REVIEWED)
     seconds["leave-one-out"] = reviewed * n_parents * (REVIEW_PAIR + REVIEW_VALUE * n_features) / n_threads
     if second_opinion:
         seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features

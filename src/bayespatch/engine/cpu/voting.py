@@ -29,6 +29,7 @@ from bayespatch.engine.compiling import compiled, inlined, vectorised
 from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import MU, MU0, ONE
 
+STRETCH = 64  # parents that are skipped at once where one of them is chosen
 BIRTHS = 3  # births or deaths tried in a sweep
 SMALL = 1e-30  # sums of odds below this are too close to what single precision can tell from 0
 
@@ -36,7 +37,7 @@ SMALL = 1e-30  # sums of odds below this are too close to what single precision 
 class Case(NamedTuple):
     """Scratch memory for one case."""
 
-    agrees: NDArray[np.float32]  # (P, S) 1 where the values agree, else 0
+    agrees: NDArray[np.uint8]  # (P, S) 1 where the values agree, else 0
     observed: NDArray[np.bool_]  # (P,)
     agree: NDArray[np.float64]  # (P,) votes for the case's own value
     total: NDArray[np.float64]  # (P,) all votes on the feature
@@ -54,7 +55,7 @@ def blank_case(voters):
     n_features, n_parents = voters.x.shape
     n_classes = voters.mu.shape[1]
     return Case(
-        np.zeros((n_features, n_parents), np.float32),
+        np.zeros((n_features, n_parents), np.uint8),
         np.zeros(n_features, np.bool_),
         np.zeros(n_features),
         np.zeros(n_features),
@@ -76,20 +77,19 @@ def multiply_factors(q_tilde, agrees, gain, scale, odds):
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
         d0, d1, d2, d3 = gain[0, j], gain[0, j + 1], gain[0, j + 2], gain[0, j + 3]
-        a0, a1, a2, a3 = gain[1, j] - d0, gain[1, j + 1] - d1, gain[1, j + 2] - d2, gain[1, j + 3] - d3
+        a0, a1, a2, a3 = gain[1, j], gain[1, j + 1], gain[1, j + 2], gain[1, j + 3]
         scaled = scale[j] * scale[j + 1] * scale[j + 2] * scale[j + 3]
         for b in range(n_parents):
-            f0 = one + q_tilde[j, b] * (d0 + agrees[j, b] * a0)
-            f1 = one + q_tilde[j + 1, b] * (d1 + agrees[j + 1, b] * a1)
-            f2 = one + q_tilde[j + 2, b] * (d2 + agrees[j + 2, b] * a2)
-            f3 = one + q_tilde[j + 3, b] * (d3 + agrees[j + 3, b] * a3)
+            f0 = one + q_tilde[j, b] * (a0 if agrees[j, b] else d0)
+            f1 = one + q_tilde[j + 1, b] * (a1 if agrees[j + 1, b] else d1)
+            f2 = one + q_tilde[j + 2, b] * (a2 if agrees[j + 2, b] else d2)
+            f3 = one + q_tilde[j + 3, b] * (a3 if agrees[j + 3, b] else d3)
             odds[b] *= scaled * (f0 * f1) * (f2 * f3)
     for j in range(whole, n_features):
-        d = gain[0, j]
-        a = gain[1, j] - d
+        d, a = gain[0, j], gain[1, j]
         scaled = scale[j]
         for b in range(n_parents):
-            odds[b] *= scaled * (one + q_tilde[j, b] * (d + agrees[j, b] * a))
+            odds[b] *= scaled * (one + q_tilde[j, b] * (a if agrees[j, b] else d))
 
 
 @vectorised
@@ -176,8 +176,14 @@ def choose_parent(voters, case, rng):
                 break
             u -= case.by_class[m]
     u = uniform(rng) * case.by_class[chosen]
-    last = -1
-    for b in range(voters.start[chosen], voters.start[chosen + 1]):
+    first, end, last = voters.start[chosen], voters.start[chosen + 1], -1
+    while end - first > STRETCH:  # whole stretches are skipped, which vector instructions add up
+        part = stretch_sum(case.odds, first, first + STRETCH)
+        if u < part:
+            break
+        u -= part
+        first += STRETCH
+    for b in range(first, end):
         if case.odds[b] > 0.0:
             last = b
             u -= case.odds[b]
