@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lint format bench study docs package-check clean
+.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lint format bench study docs pages package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,7 +63,7 @@ lint: venv ## Check style (ruff) and types (mypy)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: venv ## Put the code into the house style
+format: venv ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -77,11 +77,15 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
+GENERATORS ?= cli_page readme figures casebase_page transcripts
+pages: venv ## Write the generated parts of the documentation anew (GENERATORS: some of them; screenshots needs Chromium)
+	for name in $(GENERATORS); do $(BIN)/python generators/$$name.py || exit 1; done
+
 package-check: venv ## Build wheel and sdist; install them, and each extra alone, in empty environments (slow); write an SBOM
 	$(BIN)/python tests/packaging/installs.py
 
 study: venv ## Run the paper's experiments (finished parts are kept); READMISSION=path adds the third data set
-	$(BIN)/python -m bayespatch.study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
+	$(BIN)/bayespatch study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
 
 clean: ## Remove what was built, .venv included
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

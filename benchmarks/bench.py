@@ -1,4 +1,4 @@
-"""All benchmarks in one run: tables and figures into results/, and the page README.md from them.
+"""All benchmarks in one run: what was measured, and figures, into results/, and the page README.md from them.
 
 ``python benchmarks/bench.py`` measures (about 20 minutes, on a machine with nothing else to do); ``--quick`` only shows
 that everything runs, within a minute, and writes to a temporary folder. ``--only speed memory`` measures a part anew
@@ -8,16 +8,15 @@ and keeps what was measured of the others; whatever is compared is compared with
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import card
 import casebase
 import explaining
 import fitting
+import gpu_findings
 import memory
 import mixing
 import plots
@@ -26,7 +25,7 @@ import report
 import scale
 import speed
 import startup
-from measure import Say, Section, as_text, environment, say
+from measure import Say, Section, as_text, say
 
 BENCHMARKS: dict[str, Callable[[bool, Say], Section]] = {
     "startup": startup.main,
@@ -63,19 +62,16 @@ def main() -> None:
     for name in options.only:
         say(f"[{time.perf_counter() - began:6.0f} s] {name}")
         section = BENCHMARKS[name](options.quick, say)
-        section.write(results)
         (results / f"{name}.json").write_text(section.to_json())
     sections = [Section.from_json(path.read_text()) for name in ORDER if (path := results / f"{name}.json").exists()]
     if (results / "gpu.json").exists():
-        sections.append(card.read(results / "gpu.json", scale.seconds_a_sweep(sections)))
+        sections.append(gpu_findings.read(results / "gpu.json", scale.seconds_a_sweep(sections)))
     if not sections:
         raise SystemExit(f"nothing has been measured yet that {results} would tell of; name what to run after --only")
     minutes = (time.perf_counter() - began) / 60
 
     plots.plot_all(sections, results)
     findings = [finding.row() for section in sections for finding in section.findings]
-    summary = {"environment": environment(), "findings": findings}
-    (results / "findings.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     (out / "README.md").write_text(report.page(sections, results.name, options.quick).rstrip() + "\n")
     say(f"\n{as_text(findings)}\n\n{minutes:.1f} minutes; the page is {out / 'README.md'}")
 

@@ -209,7 +209,7 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
     rng = np.random.default_rng(0)
     found = looks(clf, past)
     before = clf.calibration_.apply(np.array([one.votes for one in found]))
-    told: list[NDArray[np.float64]] = []
+    worths: list[NDArray[np.float64]] = []
     n_agree = n_marked = 0
     changed: dict[str, list[tuple[int, NDArray[np.int64]]]] = {"marked": [], "unmarked": []}
     for i, one in enumerate(found):
@@ -218,7 +218,7 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
         rest = votes_without_values(log_f, one.share, past.y_parents, one.votes, one.n_neighbors)
         worth = before[i, -1] - clf.calibration_.apply(rest)[:, -1]
         if i < N_CHANGED:
-            told.append(worth)
+            worths.append(worth)
         for k, b in enumerate(one.crowds.exemplars.tolist()):
             chosen = mark(weights(log_f)[b], worth, agrees[b])
             n_agree += int(agrees[b].sum())
@@ -227,7 +227,7 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
             if i < N_CHANGED and k < 3 and 0 < chosen.sum() <= len(others):
                 changed["marked"].append((i, np.flatnonzero(chosen)))
                 changed["unmarked"].append((i, rng.choice(others, int(chosen.sum()), replace=False)))
-    changed["each"] = [(i, np.array([j])) for i in range(len(told)) for j in range(past.x.shape[1])]
+    changed["each"] = [(i, np.array([j])) for i in range(len(worths)) for j in range(past.x.shape[1])]
     effect = {}
     for kind, pairs in changed.items():
         rows = np.array([i for i, _ in pairs])
@@ -239,7 +239,7 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
         after = clf.calibration_.apply(seen.mean_votes())
         effect[kind] = (before[rows] - after)[:, -1]
     share = n_marked / max(1, n_agree)
-    alike = float(np.corrcoef(effect.pop("each"), np.concatenate(told))[0, 1])
+    alike = float(np.corrcoef(effect.pop("each"), np.concatenate(worths))[0, 1])
     effect = {kind: np.abs(values) for kind, values in effect.items()}
     difference = effect["marked"] - effect["unmarked"]
     error = float(difference.std(ddof=1) / np.sqrt(len(difference)))
@@ -261,7 +261,7 @@ def marks_part(section: Section, some: Table, options: argparse.Namespace) -> No
 
 
 def guards_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """How often each guard speaks on held-out rows."""
+    """How often each guard warns on held-out rows."""
     rng = np.random.default_rng(0)
     order = rng.permutation(len(some.y))
     counts = dict.fromkeys(KINDS, 0)

@@ -1,4 +1,4 @@
-"""The CUDA engine on a real card: is it right, how fast is it, and how long does a whole study take?
+"""The CUDA engine on a real GPU: is it right, how fast is it, and how long does a whole study take?
 
     python benchmarks/gpu.py --parts updates exact speed models end --data FOLDER --out FOLDER
 
@@ -32,10 +32,10 @@ from numba.core.errors import NumbaPerformanceWarning  # noqa: E402
 
 warnings.simplefilter("ignore", NumbaPerformanceWarning)  # small grids: the problems that can be enumerated are tiny
 
-from bayespatch.check import check_data  # noqa: E402
 from bayespatch.engine.cpu import CpuEngine  # noqa: E402
 from bayespatch.engine.cuda import CudaEngine  # noqa: E402
 from bayespatch.model import KINDS, Hyperparameters, Model  # noqa: E402
+from bayespatch.validation import check_data  # noqa: E402
 from benchmarks.problems import simulated_arrays  # noqa: E402
 
 FULL = (101_766, 1_000, 19)  # N, S, P of the readmission file with 1,000 parents
@@ -43,12 +43,12 @@ SIZES = [FULL, (10_000, 1_000, 19), (101_766, 200, 19), (101_766, 1_000, 40), (1
 N_NEIGHBORS = 5.0  # expected
 EXACT = ["crowd", "exclude_self", "missing", "windows", "many_values", "hidden_label", "small_shapes", "rare_influence"]
 UPDATED = (6, 70, 34)  # N, S, P: several batches of parents, the last not full, and two words of features
-WARM_SECONDS = 1.0  # a card that has been idle runs at a fraction of its clock
+WARM_SECONDS = 1.0  # a GPU that has been idle runs at a fraction of its clock
 CPU_CASES = 2_000  # on which one core is timed; its time is proportional to the number of cases
 
 
 def seconds_a_sweep(engine: Any, at_least: float, n_settling: int = 15) -> float:
-    """Of a chain in its stationary phase; the median of five runs on a warm card."""
+    """Of a chain in its stationary phase; the median of five runs on a warm GPU."""
     state = engine.start(0, 0)
     for _ in range(n_settling):
         engine.sweep(state, adapt=True)
@@ -71,9 +71,9 @@ def seconds_a_sweep(engine: Any, at_least: float, n_settling: int = 15) -> float
 
 def arithmetic_limit(n_cases: int, n_parents: int, n_features: int) -> float:
     """Seconds for two operations (a fused multiply-add and a product) per case, parent and feature, nothing else."""
-    card = cuda.get_current_device()
-    lanes = card.MULTIPROCESSOR_COUNT * 128
-    return 2.0 * n_cases * n_parents * n_features / (lanes * card.CLOCK_RATE * 1e3)
+    device = cuda.get_current_device()
+    lanes = device.MULTIPROCESSOR_COUNT * 128
+    return 2.0 * n_cases * n_parents * n_features / (lanes * device.CLOCK_RATE * 1e3)
 
 
 def problem(n_cases: int, n_parents: int, n_features: int) -> Any:
@@ -85,7 +85,7 @@ def model(kind: Any, n_parents: int) -> Model:
 
 
 def speed(kinds: tuple[str, ...] = ("I",), sizes: Any = SIZES) -> list[dict[str, Any]]:
-    """Milliseconds a sweep on the card and on one core of this machine."""
+    """Milliseconds a sweep on the GPU and on one core of this machine."""
     rows = []
     for kind in kinds:
         for size in sizes:
@@ -118,7 +118,7 @@ def models() -> list[dict[str, Any]]:
 
 
 def updates(n_updates: int = 3) -> list[dict[str, Any]]:
-    """Neighbors found on the card against those that the definitions give with the same random numbers."""
+    """Neighbors found on the GPU against those that the definitions give with the same random numbers."""
     from tests.engine.update_at_hand import update
     from tests.problems import random_data
 
@@ -140,7 +140,7 @@ def updates(n_updates: int = 3) -> list[dict[str, Any]]:
 
 
 def exact(n_draws: int) -> list[dict[str, Any]]:
-    """Means of z, z*w, q and kappa against the enumerated posterior: the test of the other engines, on the card."""
+    """Means of z, z*w, q and kappa against the enumerated posterior: the test of the other engines, on the GPU."""
     from tests.montecarlo import check_against_exact
     from tests.problems import PROBLEMS
 
@@ -199,7 +199,7 @@ def end_to_end(folder: Path) -> dict[str, Any]:
 
     from bayespatch.datasets.readmission import load_readmission
     from bayespatch.estimator import PatchworkClassifier
-    from bayespatch.posterior import Posterior
+    from bayespatch.sampling.posterior import Posterior
 
     if importlib.util.find_spec("arviz_stats") is None:  # then the run goes without its diagnostics
         Posterior.diagnostics = lambda self: SimpleNamespace(warning=lambda: None)
@@ -215,7 +215,7 @@ def end_to_end(folder: Path) -> dict[str, Any]:
         draws=250, warmup=250, random_state=0,
     )  # fmt: skip
     classifier.fit(table.iloc[train], outcome.iloc[train])
-    marks.append(("encode, sample and review", time.perf_counter()))
+    marks.append(("encode, sample and leave-one-out", time.perf_counter()))
     probabilities = classifier.predict_proba(table.iloc[test])
     marks.append(("predict 20,000", time.perf_counter()))
     seconds = {name: at - before for (_, before), (name, at) in pairwise(marks)}
@@ -247,9 +247,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "shared" / "data" / "readmission")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))
     options = parser.parse_args()
-    card = cuda.get_current_device()
-    name = card.name if isinstance(card.name, str) else card.name.decode()
-    results: dict[str, Any] = {"card": name, "multiprocessors": card.MULTIPROCESSOR_COUNT, "clock_kHz": card.CLOCK_RATE}
+    device = cuda.get_current_device()
+    name = device.name if isinstance(device.name, str) else device.name.decode()
+    results: dict[str, Any] = {"device": name, "multiprocessors": device.MULTIPROCESSOR_COUNT}
+    results["clock_kHz"] = device.CLOCK_RATE
     todo = {
         "updates": updates,
         "exact": lambda: exact(options.draws),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import platform
@@ -63,14 +62,6 @@ class Section:
         """What `to_json` wrote."""
         parts = json.loads(text)
         return cls(parts["name"], [Finding(*finding) for finding in parts["findings"]], parts["tables"])
-
-    def write(self, folder: Path) -> None:
-        """One CSV file per table."""
-        for name, rows in self.tables.items():
-            with (folder / f"{name}.csv").open("w", newline="") as file:
-                writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
 
 
 def interleaved(

@@ -14,11 +14,11 @@ from problems import heart
 
 import bayespatch
 from bayespatch import Hyperparameters, Posterior
-from bayespatch.diagnostics import MixingWarning
 from bayespatch.engine.cpu import CpuEngine, CpuState
-from bayespatch.model import Kind
+from bayespatch.model import ModelKind
+from bayespatch.sampling.diagnostics import MixingWarning
 
-BASE_RATES: dict[Kind, tuple[float, ...]] = {"I": (0.1, 0.5, 1.0), "II": (0.5,), "III": (0.5,)}  # lam0
+BASE_RATES: dict[ModelKind, tuple[float, ...]] = {"I": (0.1, 0.5, 1.0), "II": (0.5,), "III": (0.5,)}  # lam0
 CHAINS = 4
 N_LAGS = 200  # sweeps over which the autocorrelation is shown
 
@@ -30,8 +30,7 @@ class SweepAlone(CpuEngine):
         """Stay."""
 
 
-# The room of the function that bears its name: importlib gives the module.
-importlib.import_module("bayespatch.sample").ENGINES["sweep alone"] = f"{__name__}:SweepAlone"
+importlib.import_module("bayespatch.sampling.sampler").ENGINES["sweep alone"] = f"{__name__}:SweepAlone"
 
 
 class Length(NamedTuple):
@@ -47,13 +46,13 @@ class Length(NamedTuple):
 
 
 # Long enough for R-hat < 1.01 and ESS > 400 of every q_j, with some to spare.
-GOOD_LENGTHS: dict[Kind, Length] = {
+GOOD_LENGTHS: dict[ModelKind, Length] = {
     "I": Length(500, 1500, 2),
     "II": Length(1000, 2000, 5),
     "III": Length(500, 2000, 2),
 }
 # As the paper has it, many neighbors: each sweep costs more, and q is all but unidentified.
-PAPER_LENGTHS: dict[float, dict[Kind, Length]] = {
+PAPER_LENGTHS: dict[float, dict[ModelKind, Length]] = {
     0.1: {"I": Length(500, 2000, 1), "II": Length(200, 500, 1), "III": Length(200, 500, 1)},
     0.5: {"I": Length(200, 500, 1), "II": Length(50, 100, 1), "III": Length(50, 100, 1)},
 }
@@ -97,7 +96,7 @@ def good_settings(quick: bool, section: Section, tell: Say) -> None:
             hyper = replace(expected, lam0=lam0)
             posterior = fit(problem, hyper, length.shorter() if quick else length, model=kind)
             rows.append({"model": kind, "lam0": lam0, **judged(posterior)})
-            tell("    " + told(rows[-1]))
+            tell("    " + shown(rows[-1]))
     section.tables["mixing_good_settings"] = rows
     for kind in GOOD_LENGTHS:
         mine = [row for row in rows if row["model"] == kind]
@@ -133,7 +132,7 @@ def with_and_without_the_move(quick: bool, section: Section, tell: Say) -> None:
             posterior = fit(problem, hyper, short, model=kind, engine=engine, keep_votes=False)
             row = {"model": kind, "moves": name, **judged(posterior)}
             rows.append(row)
-            tell("    " + told(row))
+            tell("    " + shown(row))
             if kind == "I":
                 slowest = int(np.argmin(posterior.diagnostics().ess_bulk[: posterior.q.shape[2]]))
                 curves[name] = autocorrelation(posterior.q[:, :, slowest], min(N_LAGS, length.draws // 2))
@@ -167,7 +166,7 @@ def paper_settings(quick: bool, section: Section, tell: Say) -> None:
             length = Length(5, 10, 1) if quick else length
             posterior = fit(problem, hyper, length, model=kind)
             rows.append({"model": kind, "alpha": alpha, **judged(posterior)})
-            tell("    " + told(rows[-1]))
+            tell("    " + shown(rows[-1]))
     section.tables["mixing_paper_settings"] = rows
 
 
@@ -183,7 +182,7 @@ def beside_the_papers_sampler(quick: bool, section: Section, tell: Say) -> None:
     for engine, length in lengths.items():
         posterior = fit(problem, hyper, length, engine=engine, n_threads=1, keep_votes=False)
         rows.append({"engine": engine, "chains": CHAINS, **judged(posterior)})
-        tell("    " + told(rows[-1]))
+        tell("    " + shown(rows[-1]))
     section.tables["mixing_engines"] = rows
     per_second = {str(row["engine"]): float(row["ESS per second"]) for row in rows}
     section.findings.append(
@@ -196,7 +195,7 @@ def beside_the_papers_sampler(quick: bool, section: Section, tell: Say) -> None:
     )
 
 
-def told(row: Row) -> str:
+def shown(row: Row) -> str:
     first, second = (f"{name} {row[name]}" for name in list(row)[:2])
     return (
         f"{first}, {second}: R-hat {row['max R-hat of q']:.4f}, ESS {row['min ESS of q']:.0f}, {row['seconds']:.0f} s"

@@ -11,13 +11,13 @@ from measure import Finding, Row, Say, Section, interleaved, ratio, run_alone
 from bayespatch import PatchworkClassifier, datasets
 from bayespatch.engine.cpu import CpuEngine
 from bayespatch.engine.streams import chain_key, subkey
-from bayespatch.model import HIDDEN, KINDS, Data, Kind
+from bayespatch.model import HIDDEN, KINDS, Data, ModelKind
 from bayespatch.predict import predict_cases
 
 SETTLED = 10  # sweeps after which the cost of an update is that of the long run
 
 
-def fitted(kind: Kind, n_parents: int, draws: int) -> PatchworkClassifier:
+def fitted(kind: ModelKind, n_parents: int, draws: int) -> PatchworkClassifier:
     """A classifier with default settings on the heart data, but for the length of the run."""
     X, y = datasets.load_heart()
     clf = PatchworkClassifier(model=kind, draws=draws, warmup=draws, random_state=0)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import bayespatch
-from bayespatch.check import check_data
 from bayespatch.model import Data
+from bayespatch.validation import check_data
 
 N_VALUES = 3  # of every simulated feature
 N_SOURCES = 10  # parents that a simulated case is pieced together from

@@ -32,7 +32,7 @@ from scores import calibration_errors, fold_scores  # noqa: E402
 
 from bayespatch import PatchworkClassifier  # noqa: E402
 from bayespatch.datasets import load_readmission  # noqa: E402
-from bayespatch.posterior import Posterior  # noqa: E402
+from bayespatch.sampling.posterior import Posterior  # noqa: E402
 
 OTHERS = ("logistic regression", "random forest", "gradient boosting")
 HELD_OUT = 0.2  # of the patients

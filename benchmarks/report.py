@@ -8,7 +8,7 @@ HEAD = """# Benchmarks
 
 Written by `make bench` on one machine; edit `benchmarks/report.py`, not this page. A ratio compares two
 things measured in the same run, turn by turn: the median over the rounds of the ratio within a round. Times of one
-thread are processor time of that thread; where threads matter, time by the clock. All tables are in `results/` as CSV.
+thread are processor time of that thread; where threads matter, time by the clock. All tables are in `results/` as JSON.
 """
 
 # Table -> what it shows. Tables that are not named here are in results/ only.
@@ -23,7 +23,7 @@ updates z and w of every case, then q and q-tilde by their own moves.""",
     "speed_models": """### Model by model
 
 P = 13, the same data otherwise. In Model II the weight of a neighbor is the number of its features that are on, so that
-the sum over w is a polynomial rather than a product. The models' sweeps differ in how many turns of moves for q they
+the sum over w is a polynomial rather than a product. The models' sweeps differ in how many joint q updates they
 make, so a sweep of one turn is compared as well.""",
     "speed_threads": "### Two threads",
     "speed_threads_by_cases": "Model I, complete sweep, by number of cases:",
@@ -58,8 +58,8 @@ for.""",
     "prediction_seconds": "Seconds by the clock, default settings of `PatchworkClassifier`, heart data, 2 threads:",
     "fitting_growth": """## Fits
 
-`PatchworkClassifier()` with its default settings, tuning and review included, two threads; columns of numbers, all
-cases are parents.""",
+`PatchworkClassifier()` with its default settings, tuning and leave-one-out included, two threads; columns of
+numbers, all cases are parents.""",
     "explaining_seconds": """## Explanations
 
 `explain_all` by the clock, default settings, heart data, 2 threads; reliance is a prediction of its own for each past
@@ -73,14 +73,15 @@ loads it and pandas too, though R-hat and ESS do without.""",
     "scale": """## A hundred thousand cases
 
 The size of the readmission data, simulated; 5 neighbors expected, 2 threads; a few sweeps in a fresh process.
-"Computed" is `bayespatch.memory.bytes_needed`, which `sample` holds against the memory that is available before it
-begins; "with 500 draws" adds what the draws of a complete run take to the peak that was measured.""",
+"Computed" is `bayespatch.sampling.memory.bytes_needed`, which `sample` holds against the memory that is
+available before it begins; "with 500 draws" adds what the draws of a complete run take to the peak that was
+measured.""",
     "scale_parents": "Choosing parents, and how far the cases are from the most similar one:",
     "gpu_sizes": """## On a GPU
 
 `python benchmarks/gpu.py` on an H200 (see docs/gpu.md): Model I, 5 neighbors expected, complete sweeps. One core of the
-card's own host was timed in the same run, on 2,000 of the cases. The arithmetic limit is the time of one multiply-add
-and one product for each case, parent and feature on all lanes of the card, and of nothing else.""",
+GPU's host was timed in the same run, on 2,000 of the cases. The arithmetic limit is the time of one multiply-add
+and one product for each case, parent and feature on all lanes of the GPU, and of nothing else.""",
     "gpu_models": "The models, at the first of these sizes:",
     "casebase_seconds": """## The case base
 

@@ -23,9 +23,9 @@ def sampled_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
     from problems import simulated_arrays
 
     from bayespatch import Hyperparameters, sample
-    from bayespatch.engine.base import Sizes
-    from bayespatch.memory import bytes_needed
-    from bayespatch.sample import load_engine
+    from bayespatch.engine.base import ProblemSizes
+    from bayespatch.sampling.memory import bytes_needed
+    from bayespatch.sampling.sampler import load_engine
 
     warnings.simplefilter("ignore")
     hyper = Hyperparameters(alpha=NEIGHBORS / n_parents)
@@ -34,7 +34,7 @@ def sampled_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
     before, _ = memory_now()
     posterior = sample(**arrays, hyper=hyper, chains=chains, draws=DRAWS, warmup=WARMUP, n_threads=THREADS)
     _, peak = memory_now()
-    sizes = Sizes(n_cases, n_parents, N_FEATURES, 2)
+    sizes = ProblemSizes(n_cases, n_parents, N_FEATURES, 2)
     needs = [
         bytes_needed(sizes, posterior.model, settings, load_engine("cpu"), n_threads=THREADS).total / PER_MB
         for settings in (posterior.settings, posterior.settings._replace(draws=FULL))

@@ -84,8 +84,8 @@ def _precedents_of(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame, seed: int,
         return Precedents(
             clf.predict_proba(new),
             clf.predict_interval(new),
-            clf.review_.rows,
-            clf.calibration_.apply(clf.review_.votes),
+            clf.loo_.rows,
+            clf.calibration_.apply(clf.loo_.votes),
             time.perf_counter() - began,
         )
 

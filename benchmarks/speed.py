@@ -14,7 +14,7 @@ from bayespatch import Hyperparameters
 from bayespatch.engine.cpu import CpuEngine, CpuState
 from bayespatch.engine.importance import N_TURNS
 from bayespatch.engine.streams import chain_key, subkey
-from bayespatch.model import KINDS, Kind, Model
+from bayespatch.model import KINDS, Model, ModelKind
 
 EXPECTED_NEIGHBORS = 10
 N_DOUBLES = 100_000  # filled at a time: stays in the cache
@@ -25,7 +25,7 @@ class Chain:
     """A chain that has forgotten its start, ready to be timed."""
 
     def __init__(
-        self, n_cases: int, n_parents: int, n_features: int, kind: Kind, n_threads: int = 1, warmup: int = 20
+        self, n_cases: int, n_parents: int, n_features: int, kind: ModelKind, n_threads: int = 1, warmup: int = 20
     ) -> None:
         alpha = min(0.5, EXPECTED_NEIGHBORS / n_parents)
         model = Model(kind=kind, hyper=Hyperparameters(alpha=alpha, lam0=0.1))
@@ -126,7 +126,7 @@ def between_models(n_cases: int, n_parents: int, rounds: int, section: Section) 
         Finding(f"Model II / Model I, {where}: update of z and w", ratio(updates["II"], updates["I"]), 8, at_most=True),
         Finding(f"Model II / Model I, {where}: complete sweep", ratio(sweeps["II"], sweeps["I"]), 8, at_most=True),
         Finding(
-            f"Model II / Model I, {where}: sweep with one turn of moves in both",
+            f"Model II / Model I, {where}: sweep with one joint q update in both",
             ratio(turns["II"], turns["I"]),
             8,
             at_most=True,

@@ -36,7 +36,7 @@ def main() -> None:
     for column in clf.schema_.columns:
         print(f"{column.name}: {column.kind}, {column.n_values:g} values")
 
-    print(f"\n{clf.explain(X.iloc[-1])}\n\nIn truth: {y.iloc[-1]}.")
+    print(f"\n{clf.explain(X.iloc[-1])}\n\nKnown outcome: {y.iloc[-1]}.")
     model = options.out / "model.bpatch"
     clf.save(model, overwrite=True)
     assert (bayespatch.load(model).predict_proba(X) == clf.predict_proba(X)).all()

@@ -72,7 +72,7 @@ class Stop(Exception):
 
 def stop_after(n_saves, monkeypatch):
     """The run breaks off right after it was written down for the n-th time."""
-    from bayespatch.checkpoint import Checkpoint
+    from bayespatch.sampling.checkpoint import Checkpoint
 
     real = Checkpoint._save
     left = n_saves
@@ -145,9 +145,11 @@ def die_at(when: str) -> None:
 def main(folder: str, out: str, every: str, when: str, changes: str) -> None:
     import importlib
 
-    importlib.import_module("bayespatch.checkpoint").SHARE = 0  # as often as can be: what it costs is not the question
+    importlib.import_module(
+        "bayespatch.sampling.checkpoint"
+    ).SHARE = 0  # as often as can be: what it costs is not the question
     if float(every) == 0:
-        importlib.import_module("bayespatch.chains")._BLOCK_SECONDS = 0.0  # the chains meet after every sweep
+        importlib.import_module("bayespatch.sampling.chains")._BLOCK_SECONDS = 0.0  # the chains meet after every sweep
     if when != "never":
         die_at(when)
     np.savez(out, **arrays_of(run_here(folder, float(every), **json.loads(changes))))

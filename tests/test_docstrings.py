@@ -53,8 +53,20 @@ def test_a_public_name_is_documented(name):
         assert f"{name.rpartition('.')[2]}(" in said.partition(">>> ")[2], f"the example of {name} does not call it"
 
 
+@pytest.fixture(scope="module")
+def fitted():
+    """The models of the examples: those that the docstrings of the estimators' `fit` make."""
+    X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
+    short = dict(draws=50, warmup=50, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = bayespatch.PatchworkClassifier(**short).fit(X, ["sick", "sick", "well", "well"] * 5)
+        regressor = bayespatch.PatchworkRegressor(**short).fit(X, [7.0, 6.0, 1.0, 2.0] * 5)
+    return {"clf": clf, "regressor": regressor, "X": X, "y": ["sick", "sick", "well", "well"] * 5}
+
+
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name, tmp_path, monkeypatch):
+def test_examples_run(name, tmp_path, monkeypatch, fitted):
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)
     said = []
@@ -63,5 +75,6 @@ def test_examples_run(name, tmp_path, monkeypatch):
         warnings.simplefilter("ignore")  # chains of examples are short
         for test in doctest.DocTestFinder(exclude_empty=True).find(module, module.__name__):
             if test.examples:
+                test.globs = {**fitted, **test.globs}
                 runner.run(test, out=said.append)
     assert not runner.failures, "".join(said)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from bayespatch.diagnostics import MixingWarning
+from bayespatch.sampling.diagnostics import MixingWarning
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # Example -> its arguments, {} being a folder, and words in what it prints.
 RUNS = {
     "heart": (["--quick", "--out", "{}"], ["auc", "patient.html", "model.html", "patchwork.png", "heart.bpatch"]),
-    "own_csv": (["--quick", "--out", "{}"], ["fièvre: categorical", "in truth", "saved"]),
+    "own_csv": (["--quick", "--out", "{}"], ["fièvre: categorical", "known outcome", "saved"]),
     "pipeline": (["--quick"], ["log_loss", "auto", "ignore"]),
     "what_if": (["--quick"], ["what if: chest pain type", "one value at a time"]),
     "regression": (["--quick"], ["mean absolute error", "80 % intervals", "neighbors of the first"]),
@@ -48,4 +48,4 @@ def test_a_file_of_ones_own_can_be_given(tmp_path, monkeypatch, capsys):
     path.write_text("\n".join(lines))
     said = run("own_csv", [str(path), "--id", "who", "--quick", "--out", str(tmp_path / "out")], monkeypatch, capsys)
     assert "P39" in said
-    assert "In truth: b." in said
+    assert "Known outcome: b." in said

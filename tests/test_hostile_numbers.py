@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor
-from bayespatch.check import check_data, check_finite
 from bayespatch.encode import Schema
 from bayespatch.model import LARGEST, SMALLEST_SHAPE, SMALLEST_VOTE
-from bayespatch.sample import sample
-from tests.storage.fitted import SHORT, fit
+from bayespatch.sampling.sampler import sample
+from bayespatch.validation import check_data, check_finite
+from tests.persistence.fitted import SHORT, fit
 
 X = [["yes", 61.0], ["yes", 58.0], ["no", 40.0], ["no", 44.0]] * 3
 Y = ["sick", "sick", "well", "well"] * 3

@@ -7,8 +7,8 @@ from scipy.special import logit
 from bayespatch import importances
 from bayespatch.engine.cpu.leave_one_out import predict_each
 from bayespatch.importances import LeaveOneOut, compared_pairs, draw_importances
-from bayespatch.metropolis import Chain
 from bayespatch.model import Data, Hyperparameters, Model
+from bayespatch.sampling.metropolis import Chain
 from tests.problems import random_data
 
 HALVES = np.array([0.5, 0.5])

@@ -1,4 +1,3 @@
-import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +41,13 @@ def test_importing_loads_nothing_slow_and_nothing_optional():
     assert not loaded & {*OPTIONAL, *SLOW}
 
 
+def test_the_study_is_not_loaded_by_a_user_of_the_library():
+    code = "import sys, bayespatch; [getattr(bayespatch, name) for name in bayespatch.__all__]; print(*sys.modules)"
+    loaded = python(code)
+    assert "bayespatch.estimator" in loaded
+    assert not [name for name in loaded if name.startswith(("bayespatch.study", "bayespatch.cli"))]
+
+
 def test_importing_takes_less_than_half_a_second():
     code = "import time; began = time.perf_counter(); import bayespatch; print(time.perf_counter() - began)"
     assert min(float(python(code)[0]) for _ in range(3)) < 0.5  # the quickest: other programs may be in the way
@@ -64,17 +70,12 @@ def test_the_core_does_without_optional_packages():
 @pytest.mark.parametrize(
     "first",
     [
-        "from bayespatch.sample import sample",
-        "import bayespatch.sample",
+        "from bayespatch.sampling.sampler import sample",
+        "import bayespatch.sampling.sampler",
         "import bayespatch; bayespatch.sample",
-        "import bayespatch.posterior, bayespatch.model",
+        "import bayespatch.sampling.posterior, bayespatch.model",
     ],
 )
 def test_sample_is_the_function_whatever_was_imported_first(first):
     assert python(f"{first}; import bayespatch; print(type(bayespatch.sample).__name__)") == ["function"]
     assert python(f"{first}; from bayespatch import sample; print(type(sample).__name__)") == ["function"]
-
-
-def test_the_room_behind_the_function_can_still_be_had():
-    room = importlib.import_module("bayespatch.sample")
-    assert room.sample is bayespatch.sample

@@ -23,7 +23,6 @@ def choose(parents, seed=0, x=X, y=Y, **options):
 def test_all_are_parents_and_cases():
     chosen = choose("all")
     assert chosen.parents.tolist() == chosen.cases.tolist() == list(range(20))
-    assert chosen.exclude_self
 
 
 @pytest.mark.parametrize("way", ["random", "balanced", "medoids"])
@@ -33,7 +32,6 @@ def test_some_are_parents_and_the_others_are_cases(way, n):
     assert len(chosen.parents) == n
     assert sorted([*chosen.parents, *chosen.cases]) == list(range(20))
     assert chosen.parents.tolist() == sorted(chosen.parents)
-    assert not chosen.exclude_self
     assert choose(way, n_parents=n).parents.tolist() == chosen.parents.tolist()
 
 

@@ -122,5 +122,5 @@ def test_stored_and_restored():
      {"weight": 0.5, "weight_sd": 0.1, "log_loss": [1.0]}],
 )  # fmt: skip
 def test_what_is_no_pool_is_refused(data):
-    with pytest.raises(ValueError, match="store the model anew"):
+    with pytest.raises(ValueError, match="save the model again"):
         Pool.from_dict(data)

@@ -10,7 +10,6 @@ from scipy.stats import binom
 
 from bayespatch import predict
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_data
 from bayespatch.model import HIDDEN, Hyperparameters, Latent, Model, class_votes, log_likelihood_features
 from bayespatch.predict import (
     MAX_PASSES,
@@ -18,15 +17,16 @@ from bayespatch.predict import (
     Neighborhood,
     Rounds,
     blank_votes,
-    cases_to_review,
+    cases_left_out,
+    leave_one_out_votes,
     predict_batches,
     predict_cases,
-    review_cases,
     row_numbers,
     sample_together,
     without_parent,
 )
-from bayespatch.sample import sample
+from bayespatch.sampling.sampler import sample
+from bayespatch.validation import check_data
 
 N_FEATURES = 4
 VOTES = Calibration.none(2)  # votes are probabilities
@@ -429,7 +429,7 @@ def seeded(posterior, seed):
     return replace(posterior, settings=posterior.settings._replace(seed=seed))
 
 
-# Neighborhoods and reviews
+# Neighborhoods and leave-one-out votes
 
 
 def test_the_most_influential_come_first():
@@ -446,21 +446,21 @@ def test_the_most_influential_come_first():
     assert Neighborhood.of(near, rows, 50).rows.shape == (25, 20)
 
 
-def test_a_review_predicts_every_case_without_itself():
+def test_leave_one_out_predicts_every_case_without_itself():
     posterior = fitted()
     arrays = problem()
     data = check_data(**(arrays | {"x": arrays["x_parents"], "y": arrays["y_parents"]}))
     past = data._replace(own_parent=np.arange(20))
-    review, by_chain = review_cases(posterior, past, n_threads=2)
-    np.testing.assert_allclose(by_chain.mean(axis=(1, 2)), review.votes)
-    np.testing.assert_array_equal(review.rows, np.arange(20))
+    loo, by_chain = leave_one_out_votes(posterior, past, n_threads=2)
+    np.testing.assert_allclose(by_chain.mean(axis=(1, 2)), loo.votes)
+    np.testing.assert_array_equal(loo.rows, np.arange(20))
     alone = predict_cases(posterior, rows_of(past._replace(y=np.full(20, HIDDEN)), [7]), max_passes=1)
-    np.testing.assert_array_equal(review.votes[7], alone.mean_votes()[0])
-    assert review.familiarity[7] == alone.familiarity[0]
-    few, _ = review_cases(posterior, past, most=5)
+    np.testing.assert_array_equal(loo.votes[7], alone.mean_votes()[0])
+    assert loo.familiarity[7] == alone.familiarity[0]
+    few, _ = leave_one_out_votes(posterior, past, most=5)
     np.testing.assert_array_equal(few.rows, [0, 5, 10, 14, 19])
-    np.testing.assert_array_equal(few.votes, review.votes[few.rows])
-    assert (cases_to_review(past)[1].y == HIDDEN).all()
+    np.testing.assert_array_equal(few.votes, loo.votes[few.rows])
+    assert (cases_left_out(past)[1].y == HIDDEN).all()
 
 
 # Past and new cases together
@@ -482,7 +482,7 @@ def test_together_the_new_cases_come_last_and_their_own_parent_stays_out(own):
     assert (itself == 0).all() == own
 
 
-@pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
+@pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics.MixingWarning")
 def test_together_the_votes_of_the_chains_are_those_of_the_prediction():
     """Votes that the joint chains cast on the new cases, beside those that are cast anew under their q-tilde."""
     posterior = fitted(chains=2, draws=400, warmup=100)

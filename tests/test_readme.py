@@ -81,7 +81,7 @@ def test_the_commands_are_there():
 
 
 def filler():
-    spec = importlib.util.spec_from_file_location("fill_readme", ROOT / "docs" / "fill_readme.py")
+    spec = importlib.util.spec_from_file_location("readme", ROOT / "generators" / "readme.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -90,7 +90,7 @@ def filler():
 def test_the_figures_are_those_measured():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     again = filler().filled(readme, ROOT / "benchmarks" / "results")
-    assert readme == again, "README.md is stale: run python docs/fill_readme.py"
+    assert readme == again, "README.md is stale: run make pages GENERATORS=readme"
 
 
 def test_figures_come_from_the_results(tmp_path):

@@ -164,7 +164,7 @@ class Calibration:
         return np.hypot(of_votes, self.slope_error * per_log_slope), p
 
     def interval(self, votes: NDArray[Any], shares: NDArray[Any], level: float) -> NDArray[np.float64]:
-        """What so few voters leave open: credible intervals of the probabilities, (n, M, 2).
+        """Credible intervals of the probabilities, (n, M, 2): the uncertainty from the small number of voters.
 
         Votes with shares s_b are worth ``(sum s)^2 / sum s^2`` voters of equal weight (Kish). Had these been drawn from
         all cases like this one, the share of a class among those cases would be Beta-distributed around its votes

@@ -21,9 +21,9 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from bayespatch.check import check_count
-from bayespatch.diagnostics import MixingWarning
 from bayespatch.predict import UnseenValueWarning
+from bayespatch.sampling.diagnostics import MixingWarning
+from bayespatch.validation import check_count
 
 Tell = Callable[[int, int, str], object]  # (fits done, fits in all, the method that is fitted)
 
@@ -89,7 +89,7 @@ def compare(
     seed : int
         Of the folds and of the methods that draw.
     tell : function, optional
-        Told how far it is.
+        Called with how far it is.
 
     Returns
     -------

@@ -27,10 +27,10 @@ from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any, Literal
 
-Kind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
+ValueKind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
 Value = str | bool | int | float | None
 
-KINDS: tuple[Kind, ...] = ("number", "text", "boolean", "any")
+KINDS: tuple[ValueKind, ...] = ("number", "text", "boolean", "any")
 MOST_TEXT = 10_000  # characters; a longer text is a document and not a value
 _LARGEST = 1e25  # the largest number that can be coded
 _PARTS = ("label", "kind", "unit", "levels", "usual", "possible", "coarse", "identifier", "sensitive")
@@ -67,7 +67,7 @@ class Entry:
     """
 
     name: str
-    kind: Kind = "any"
+    kind: ValueKind = "any"
     label: str = ""
     unit: str = ""
     levels: tuple[tuple[Value, str], ...] = ()
@@ -254,7 +254,7 @@ class Dictionary:
         >>> Dictionary.infer(["age", "pain"], [[61, "none"], [None, "some"]])["age"].kind
         'number'
         """
-        kinds: list[dict[Kind, Value]] = [{} for _ in names]
+        kinds: list[dict[ValueKind, Value]] = [{} for _ in names]
         for number, row in enumerate(rows, start=1):
             for name, found, value in zip(names, kinds, row, strict=True):
                 plain = plain_value(value, name, f"row {number}, ")
@@ -458,7 +458,7 @@ def plain_value(value: Any, name: str, where: str = "") -> Value:
     return number
 
 
-def _kind_of(value: Value) -> Kind:
+def _kind_of(value: Value) -> ValueKind:
     if isinstance(value, bool):
         return "boolean"
     return "text" if isinstance(value, str) else "number"

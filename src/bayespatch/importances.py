@@ -34,11 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from bayespatch.diagnostics import diagnose_steps
 from bayespatch.engine.base import AGREES, DIFFERS, UNKNOWN, Pairs, predict_each
-from bayespatch.metropolis import Array, Chain, Shape, find_shape
 from bayespatch.model import Data, Model
-from bayespatch.posterior import PredictiveDraws
+from bayespatch.sampling.diagnostics import diagnose_steps
+from bayespatch.sampling.metropolis import Array, Chain, Shape, find_shape
+from bayespatch.sampling.posterior import PredictiveDraws
 
 COMMON_MEAN, COMMON_SD, APART_SD = -0.7, 1.0, 0.5  # of the logit of an effect
 LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5

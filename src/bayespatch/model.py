@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-Kind = Literal["I", "II", "III"]
+ModelKind = Literal["I", "II", "III"]
 Likelihood = Literal["exact", "paper"]
-KINDS: tuple[Kind, ...] = ("I", "II", "III")
+KINDS: tuple[ModelKind, ...] = ("I", "II", "III")
 LIKELIHOODS: tuple[Likelihood, ...] = ("exact", "paper")
 
 # Constants that may be one number for each of these.
@@ -172,7 +172,7 @@ class Model:
         The constants.
     """
 
-    kind: Kind = "I"
+    kind: ModelKind = "I"
     likelihood: Likelihood = "exact"
     hyper: Hyperparameters = field(default_factory=Hyperparameters)
 

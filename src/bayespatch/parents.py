@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayespatch.check import check_choice
 from bayespatch.model import HIDDEN
+from bayespatch.validation import check_choice
 
 WAYS = ("all", "random", "balanced", "medoids")
 AUTO_WAYS = ("random", "balanced", "medoids")  # among which the leave-one-out score decides under "auto"
@@ -44,13 +44,10 @@ class Parents(NamedTuple):
         The parents.
     cases : int array of shape (N,)
         The cases: all rows with ``parents="all"``, else those that are not parents.
-    exclude_self : bool
-        Whether case i is parent i, and so never its own neighbor.
     """
 
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
-    exclude_self: bool
 
 
 class Plan(NamedTuple):
@@ -123,7 +120,7 @@ def choose_planned(
         common = np.flatnonzero(y[parents] == counts.argmax())
         parents[rng.choice(common)] = rng.choice(np.flatnonzero(y == absent))
     others = np.setdiff1d(np.arange(len(y)), parents)
-    return Parents(np.sort(parents), np.sort(rng.choice(others, plan.n_cases, replace=False)), False)
+    return Parents(np.sort(parents), np.sort(rng.choice(others, plan.n_cases, replace=False)))
 
 
 def choose_parents(
@@ -190,7 +187,7 @@ def choose_parents(
                 f"pass parents='random' with n_parents"
             )
         everyone = np.arange(n_rows)
-        return Parents(everyone, everyone, True)
+        return Parents(everyone, everyone)
     n = _how_many(parents, n_parents, n_rows, len(known))
     if parents == "random":
         chosen = rng.choice(known, n, replace=False)
@@ -207,7 +204,7 @@ def _split(chosen: NDArray[np.int64], n_rows: int) -> Parents:
     is_case[chosen] = False
     if not is_case.any():
         raise ValueError(f"all {n_rows} rows are parents and no case remains to learn from; pass parents='all'")
-    return Parents(np.flatnonzero(~is_case), np.flatnonzero(is_case), False)
+    return Parents(np.flatnonzero(~is_case), np.flatnonzero(is_case))
 
 
 def _refuse_number(n_parents: float | None, beside: str) -> None:

@@ -151,10 +151,12 @@ class Pool:
     def from_dict(cls, data: Any) -> Pool:
         """The pool that `to_dict` wrote; anything else is refused."""
         if not isinstance(data, dict) or set(data) != {"weight", "weight_sd", "log_loss"}:
-            raise ValueError("this is not a stored pool; store the model anew")
+            raise ValueError("this is not a stored pool; save the model again")
         numbers = [data["weight"], data["weight_sd"], *data["log_loss"]]
         if len(numbers) != 5 or not all(type(number) in (int, float) for number in numbers) or not 0 <= numbers[0] <= 1:
-            raise ValueError(f"the stored pool has weight {data['weight']!r}, which is none; store the model anew")
+            raise ValueError(
+                f"the stored pool has weight {data['weight']!r}, which is not between 0 and 1; save the model again"
+            )
         return cls(float(numbers[0]), float(numbers[1]), (numbers[2], numbers[3], numbers[4]))
 
 

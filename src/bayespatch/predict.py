@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import MAX_SEED, check_choice
 from bayespatch.engine.base import (
     MAX_FEATURES_BY_PLACE,
     Draws,
@@ -41,8 +40,9 @@ from bayespatch.engine.base import (
     vote_on_cases,
 )
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
-from bayespatch.posterior import Posterior, PredictiveDraws
-from bayespatch.sample import chosen_engine, load_engine, run_chains
+from bayespatch.sampling.posterior import Posterior, PredictiveDraws
+from bayespatch.sampling.sampler import chosen_engine, load_engine, run_chains
+from bayespatch.validation import MAX_SEED, check_choice
 
 ERROR = 0.01  # Monte Carlo standard error of a probability that is good enough, unless told otherwise
 N_BATCHES = 12  # of draws, from whose spread the error is taken
@@ -53,7 +53,7 @@ N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forg
 CASES_PER_THREAD = 8  # fewer are not worth a thread
 BLANK_ERROR = 0.002  # of the votes on a case of which nothing is known
 REPORTED = 256  # cases that are predicted between two reports of progress, at least
-MAX_REVIEWED = 2000  # past cases that are predicted by the others: enough for a slope within a few hundredths
+MAX_LEFT_OUT = 2000  # past cases that are predicted by the others: enough for a slope within a few hundredths
 MANY_NEIGHBORS = 12.0  # expected: then asking each parent in turn is cheaper than asking each neighbor
 CASES_PER_PART = 512  # for workers: a second or so each, and less than a megabyte
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
@@ -171,7 +171,7 @@ class Prediction(NamedTuple):
         )
 
 
-class Review(NamedTuple):
+class LeaveOneOutVotes(NamedTuple):
     """Past cases predicted by all others (leave-one-out): none votes on itself, and their own labels are hidden.
 
     Attributes
@@ -360,7 +360,7 @@ def predict_cases(posterior: Importances, data: Data, **settings: Any) -> Predic
     Examples
     --------
     >>> from bayespatch import sample
-    >>> from bayespatch.check import check_data
+    >>> from bayespatch.validation import check_data
     >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
     >>> posterior = sample([[0], [1]], [0, 1], **past)
     >>> new = check_data([[1]], [-1], **past)
@@ -630,18 +630,18 @@ def _prediction_key(posterior: Importances) -> np.uint64:
     return chain_key(posterior.seed, -1 % 2**63)
 
 
-def review_cases(
+def leave_one_out_votes(
     posterior: Importances,
     past: Data,
     *,
-    most: int = MAX_REVIEWED,
+    most: int = MAX_LEFT_OUT,
     error: float = ERROR,
     max_passes: int = 1,
     n_threads: int = 1,
     engine: str = "cpu",
     scheduler: str | None = None,
     report: Callable[[int], object] = lambda done: None,
-) -> tuple[Review, NDArray[np.float64]]:
+) -> tuple[LeaveOneOutVotes, NDArray[np.float64]]:
     """Predict the past cases, or `most` of them, evenly spread, each without itself.
 
     Parameters
@@ -655,15 +655,15 @@ def review_cases(
     error, max_passes, n_threads, engine, scheduler
         As in `predict_batches`; the error is that of the votes.
     report : callable
-        Told how many of the cases are done.
+        Called with the number of cases that are done.
 
     Returns
     -------
-    Review
+    LeaveOneOutVotes
     array of shape (R, C, B, M)
         Their votes in each batch of each chain.
     """
-    chosen, hidden = cases_to_review(past, most)
+    chosen, hidden = cases_left_out(past, most)
     settings: dict[str, Any] = dict(
         error=error, max_passes=max_passes, n_threads=n_threads, engine=engine, scheduler=scheduler
     )
@@ -676,7 +676,7 @@ def review_cases(
         report(min(first + size, len(chosen)))
     seen = Prediction.joined(parts)
     by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
-    return Review(chosen, seen.mean_votes(), seen.familiarity), by_chain
+    return LeaveOneOutVotes(chosen, seen.mean_votes(), seen.familiarity), by_chain
 
 
 def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
@@ -689,7 +689,7 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
     Examples
     --------
     >>> from bayespatch import sample
-    >>> from bayespatch.check import check_data
+    >>> from bayespatch.validation import check_data
     >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
     >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
     >>> blank_votes(posterior, check_data([[0], [1]], [0, 1], **past)).round(2)
@@ -719,7 +719,7 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
     return total / total.sum()
 
 
-def cases_to_review(past: Data, most: int = MAX_REVIEWED) -> tuple[NDArray[np.int64], Data]:
+def cases_left_out(past: Data, most: int = MAX_LEFT_OUT) -> tuple[NDArray[np.int64], Data]:
     """Which past cases are predicted by the others, at most so many, evenly spread; and these, their classes hidden."""
     n = len(past.x)
     chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)

@@ -1,4 +1,4 @@
-"""How far a run has come: shown as a bar to a person, told to a program, or kept quiet."""
+"""How far a run has come: a bar for a person, calls of a function for a program, or nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from bayespatch.check import check_flag
+from bayespatch.validation import check_flag
 
 Tell = Callable[[int, int, str], object]  # (steps done, steps in all, phase, such as "warm-up" or "leave-one-out")
 Report = Callable[[int, str], object]  # (steps done, phase)
@@ -38,10 +38,10 @@ def _silent(total: int) -> Iterator[Report]:
 
 def _telling(tell: Tell) -> Meter:
     @contextmanager
-    def told(total: int) -> Iterator[Report]:
+    def telling(total: int) -> Iterator[Report]:
         yield lambda done, phase: tell(done, total, phase)
 
-    return told
+    return telling
 
 
 def _bar(unit: str) -> Meter:

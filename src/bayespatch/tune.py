@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.importances import LeaveOneOut
-from bayespatch.metropolis import Shape
 from bayespatch.model import LARGEST, SMALLEST_VOTE, Data, Hyperparameters, Model
+from bayespatch.sampling.metropolis import Shape
 
 N_NEIGHBORS = 4.0  # expected, of a case
 BASE_VOTES = 0.2  # of all classes together, beside 1 for each neighbor
@@ -138,7 +138,7 @@ def tune(
     class_weight : array of shape (M,), optional
         How much a case of each class counts.
     report : callable
-        Told how many of the codings are done.
+        Called with the number of codings that are done.
     log_prior : dict of floats, optional
         Log prior odds of codings; 0 where nothing is said.
     given : Hyperparameters, optional

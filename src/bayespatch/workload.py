@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.base import Sizes
-from bayespatch.memory import bytes_needed, shown_bytes
+from bayespatch.engine.base import ProblemSizes
+from bayespatch.memory import shown_bytes
 from bayespatch.model import Model
 from bayespatch.parents import Plan
-from bayespatch.posterior import Settings
-from bayespatch.predict import MAX_REVIEWED
-from bayespatch.sample import load_engine
+from bayespatch.predict import MAX_LEFT_OUT
+from bayespatch.sampling.memory import bytes_needed
+from bayespatch.sampling.posterior import SamplingSettings
+from bayespatch.sampling.sampler import load_engine
 
 # Seconds of one thread on the machine of the measurements, where `probe` took PROBE_SECONDS
 PROBE_SECONDS = 1.7e-4
@@ -26,7 +27,10 @@ CODING = 6.0e-7  # for each value of the table, and coding
 SCORE = 6.3e-10  # of the leave-one-out score and its gradient, for each pair of values that are compared
 STEP, STEP_PAIR, STEP_VALUE = 1e-3, 5e-9, 3e-10  # of the importances: each, for each pair of cases, and of values
 SWEEP, SWEEP_VALUE = 1e-3, 1.05e-9  # each, and for each pair of values that are compared
-REVIEW_PAIR, REVIEW_VALUE = 3.0e-6, 2.5e-7  # for each pair of a past case and a parent, and of their values
+LOO_PAIR, LOO_VALUE = (
+    3.0e-6,
+    2.5e-7,
+)  # for each pair of a past case and a parent, and of their values
 MEDOIDS = 1.5e-4  # for each parent and feature
 OPINION, OPINION_VALUE = 1.5, 6e-6  # once, and for each value of the table,
 OPINION_CLASSES = 5e-5  # ... and beyond two classes for each of 20,000 rows' values and each pair of classes
@@ -167,8 +171,8 @@ def estimate_work(
         seconds["importances"] = steps * each / side_by_side
     values = plan.n_cases * n_parents * n_features
     seconds["sampling"] = chains * sweeps * (SWEEP + values * SWEEP_VALUE) / side_by_side
-    reviewed = min(n_rows, MAX_REVIEWED)
-    seconds["leave-one-out"] = reviewed * n_parents * (REVIEW_PAIR + REVIEW_VALUE * n_features) / n_threads
+    left_out = min(n_rows, MAX_LEFT_OUT)
+    seconds["leave-one-out"] = left_out * n_parents * (LOO_PAIR + LOO_VALUE * n_features) / n_threads
     if second_opinion:
         seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features
         if n_classes > 2:  # a block of the second derivatives for each pair of classes
@@ -193,8 +197,8 @@ def _bytes(
     n_threads: int,
 ) -> float:
     """The larger of what the phases hold, beside what stays."""
-    sizes = Sizes(plan.n_cases, plan.n_parents or n_rows, n_features, n_classes)
-    settings = Settings("cpu", chains=chains, draws=draws, warmup=0, thin=1, seed=0)
+    sizes = ProblemSizes(plan.n_cases, plan.n_parents or n_rows, n_features, n_classes)
+    settings = SamplingSettings("cpu", chains=chains, draws=draws, warmup=0, thin=1, seed=0)
     run = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=n_threads)
     # Codes and values of the chosen coding, beside what codings leave behind as they are tried
     table = 34 * n_rows * n_features

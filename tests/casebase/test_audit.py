@@ -48,7 +48,7 @@ def test_a_log_that_was_written_anew_is_found_by_an_end_that_was_noted(base):
     assert base.verify_audit(noted).problems[0].endswith("is not the one that was noted: the log was rewritten")
     base.case(1, by=BY)
     assert not base.verify_audit(noted).intact
-    with pytest.raises(CaseBaseError, match="is no end of a chain"):
+    with pytest.raises(CaseBaseError, match="is not the end of an audit log"):
         base.verify_audit("yesterday")
 
 

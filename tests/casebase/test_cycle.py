@@ -231,7 +231,7 @@ def test_what_goes_out_comes_in_again(base, places, tmp_path):
     base.consult(SOMEONE, by=BY, external_id="N-1")
     n = base.export(tmp_path / "cases.csv", by=BY)
     assert n == 31
-    with pytest.raises(CaseBaseError, match="is there already"):
+    with pytest.raises(CaseBaseError, match="already exists"):
         base.export(tmp_path / "cases.csv", by=BY)
     base.export(tmp_path / "cases.parquet", by=BY, state="past", sensitive=False)
     base.export(f"sqlite:///{tmp_path}/out.db", by=BY)
@@ -253,7 +253,7 @@ def test_what_goes_out_comes_in_again(base, places, tmp_path):
 def test_a_backup_is_a_case_base_and_can_be_restored(base, places, tmp_path):
     seen = base.consult(SOMEONE, by=BY)
     path = base.backup(tmp_path / "backup.db", by=BY)
-    with pytest.raises(CaseBaseError, match="is there already"):
+    with pytest.raises(CaseBaseError, match="already exists"):
         base.backup(path, by=BY)
     with places.open(f"sqlite:///{path}") as copy:
         check(copy)

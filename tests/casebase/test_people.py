@@ -96,7 +96,7 @@ def test_a_key_does_it_once(base, someone):
     assert base.verify_audit().intact
 
 
-def test_asking_names_who_was_shown(base, someone):
+def test_explain_names_who_was_shown(base, someone):
     version, why = base.ask(someone, by=BY, reliance=False)
     entry = base.audit(action="ask")[0]
     assert entry.details["version"] == version

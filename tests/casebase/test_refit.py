@@ -12,7 +12,7 @@ import pytest
 from bayespatch.casebase import CaseBaseError
 from bayespatch.casebase import refit as refitting
 from bayespatch.casebase.comparison import LeaveOneOut, metrics
-from bayespatch.checkpoint import Checkpoint
+from bayespatch.sampling.checkpoint import Checkpoint
 from tests.casebase.clinic import BY
 from tests.casebase.invariants import check
 from tests.casebase.test_cycle import refit

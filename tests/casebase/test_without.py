@@ -8,7 +8,7 @@ from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.casebase.without import _moved, without_case
 from bayespatch.encode.column import Column
 from bayespatch.predict import predict_cases, without_parent
-from tests.storage.fitted import SHORT, fit
+from tests.persistence.fitted import SHORT, fit
 
 
 def people(n=26, seed=0):
@@ -84,7 +84,7 @@ def test_the_case_is_gone_and_the_others_are_as_they_were(clf, row, tmp_path):
     assert new.ids_ == tuple(f"c{i}" for i in rest)
     assert rest[new.parents_].tolist() == [i for i in clf.parents_ if i != row]
     assert rest[new.cases_].tolist() == [i for i in clf.cases_ if i != row]
-    assert rest[new.review_.rows].tolist() == [i for i in clf.review_.rows if i != row]
+    assert rest[new.loo_.rows].tolist() == [i for i in clf.loo_.rows if i != row]
     assert new.posterior_.z_mean.shape == (len(new.cases_), len(new.parents_))
     X, _ = people()
     assert np.array_equal(

@@ -103,7 +103,7 @@ def test_without_the_extra_one_line_names_the_install_command():
     assert result.stderr == 'bayespatch: the command line needs typer and rich: pip install "bayespatch[cli]"\n'
 
 
-def test_help_and_completion_do_not_load_the_slow_rooms():
+def test_help_and_completion_do_not_load_the_slow_modules():
     code = "import sys, bayespatch.cli.commands; print([m for m in ('numba', 'sklearn', 'pandas') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
     completion = {"_TYPER_COMPLETE_ARGS": "bayespatch inf", "_BAYESPATCH_COMPLETE": "complete_zsh"}

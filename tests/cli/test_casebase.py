@@ -81,7 +81,7 @@ def test_calls_that_make_no_sense(tmp_path, clinic):
     assert call("casebase", "init", tmp_path / "x.db", "--target", "y").exit_code == 2
     assert call("casebase", "refit", clinic / "clinic.db", "--set", "draws").exit_code == 2
     assert "--values is not JSON" in complaint("casebase", "consult", clinic / "clinic.db", "--values", "{")
-    assert "is no condition" in complaint("casebase", "search", clinic / "clinic.db", "--where", "age")
+    assert "is not a condition" in complaint("casebase", "search", clinic / "clinic.db", "--where", "age")
 
 
 def test_every_command_has_help_with_examples():

@@ -31,5 +31,5 @@ def test_nothing_said_is_a_request_for_help():
 
 
 def test_the_page_about_the_commands_is_not_stale():
-    maker = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "make_cli.py"))
-    assert maker["PAGE"].read_text(encoding="utf-8") == maker["page"](), "run python docs/make_cli.py"
+    maker = runpy.run_path(str(Path(__file__).parents[2] / "generators" / "cli_page.py"))
+    assert maker["PAGE"].read_text(encoding="utf-8") == maker["page"](), "run make pages GENERATORS=cli_page"

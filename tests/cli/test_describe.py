@@ -1,6 +1,6 @@
 from bayespatch.dictionary import Dictionary
 from tests.cli.program import call, complaint, document
-from tests.cli.test_learning import dirty
+from tests.cli.test_fit import dirty
 
 
 def test_a_table_is_shown_before_anything_is_fitted(tmp_path):
@@ -30,5 +30,5 @@ def test_the_same_for_programs_and_a_draft_of_the_dictionary(tmp_path):
     said = Dictionary.read(draft)
     assert said["no"].identifier
     assert said["cp"].labels == {1: "1", 2: "2", 3: "3", 4: "4"}
-    assert "is there already; pass --force" in complaint("describe", tmp_path / "dirty.csv", "--dictionary", draft)
+    assert "already exists; pass --force" in complaint("describe", tmp_path / "dirty.csv", "--dictionary", draft)
     assert "--target 'x' is not a column" in complaint("describe", tmp_path / "dirty.csv", "--target", "x")

@@ -7,7 +7,7 @@ def test_a_file_that_is_there_is_kept_unless_asked(tmp_path):
     path = tmp_path / "a.csv"
     check_new(False, path, None)
     path.write_text("old")
-    with pytest.raises(ValueError, match="is there already; pass --force"):
+    with pytest.raises(ValueError, match="already exists; pass --force"):
         check_new(False, path)
     check_new(True, path)
     assert path.read_text() == "old"

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import bayespatch
-from bayespatch import files
 from bayespatch.cli.predictions import as_csv
 from bayespatch.cli.terminal import as_json, table_text, visible, width, working
+from bayespatch.persistence import atomic
 from tests.cli.clinic import SHORT, write_csv
 from tests.cli.program import FIT, call, complaint, document
-from tests.storage.damage import put_together, taken_apart
+from tests.persistence.damage import put_together, taken_apart
 
 PROGRAM = [sys.executable, "-c", "from bayespatch.cli import main; main()"]
 ESCAPE, TITLE, BIDI, C1 = "\x1b[31m", "\x1b]0;owned\x07", "\u202e", "\x9b2J"
@@ -164,7 +164,7 @@ def test_a_manifest_that_makes_no_sense_is_one_sentence(clinic, tmp_path):
     ):
         path.write_bytes(put_together({**manifest, **change}, parts))
         assert str(path) in complaint("info", path)
-    path.write_bytes(put_together({"format": 2, "holds": "soup", "parts": []}, {}))
+    path.write_bytes(put_together({"format": 3, "holds": "soup", "parts": []}, {}))
     assert "does not say what the file holds" in complaint("info", path)
 
 
@@ -245,7 +245,7 @@ def test_a_full_disk_leaves_the_old_file(clinic, tmp_path, monkeypatch, command,
         raise OSError(28, "No space left on device")
 
     if step == "write":
-        created = files._created
+        created = atomic._created
 
         class Full:
             def __init__(self, *args):
@@ -263,7 +263,7 @@ def test_a_full_disk_leaves_the_old_file(clinic, tmp_path, monkeypatch, command,
                 self.file.write(chunk[:7])
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(files, "_created", Full)
+        monkeypatch.setattr(atomic, "_created", Full)
     else:
         monkeypatch.setattr(os, step, full)
     assert "No space left on device" in complaint(*words, "--out", out, "--force")
@@ -280,7 +280,7 @@ def test_sigterm_writes_a_last_checkpoint(tmp_path):
     """Long before the first checkpoint would be due."""
     write_csv(tmp_path / "t.csv")
     slowly = (
-        "import time; from bayespatch.chains import Run; keep = Run._keep\n"
+        "import time; from bayespatch.sampling.chains import Run; keep = Run._keep\n"
         "Run._keep = lambda self, chain: (time.sleep(0.05), keep(self, chain))\n"
         "from bayespatch.cli import main; main()"
     )

@@ -17,14 +17,14 @@ def test_every_option_says_what_it_is(name):
     assert TYPES[name].__metadata__[0].help.endswith(".")
 
 
-def test_choices_are_those_of_the_rooms():
+def test_choices_are_those_of_the_library():
     assert [kind.value for kind in options.Model] == list(KINDS)
     assert {rule.value for rule in options.Missing} == {"auto", *MISSING_RULES}
-    assert {rule.value for rule in options.Parents} == {"auto", *WAYS}
+    assert {rule.value for rule in options.ParentsWay} == {"auto", *WAYS}
 
 
 def test_defaults_are_those_of_the_classifier():
-    from bayespatch.cli.learning import fit
+    from bayespatch.cli.fit import fit
 
     ours, theirs = inspect.signature(fit).parameters, inspect.signature(PatchworkClassifier).parameters
     for name in ("model", "parents", "n_parents", "hyper", "missing", "engine", "chains", "draws", "warmup"):

@@ -6,32 +6,23 @@ import pandas as pd
 import pytest
 
 from bayespatch.cli.predictions import as_csv, predictions
+from bayespatch.estimator.classifier import PredictedClasses
+from bayespatch.estimator.regressor import PredictedNumbers
 
 
 class Two:
     classes_ = np.array(["no", "yes"])
     class_names_ = ("no", "yes")
 
-    def predict(self, X, abstain):
-        assert abstain
-        return np.array([None, "no"], dtype=object)
-
-    def predict_proba(self, X):
-        return np.array([[0.25, 0.75], [0.9, 0.1]])
-
-    def predict_votes(self, X):
-        return np.array([[0.5, 0.5], [1.0, 0.0]])
-
-    def predict_interval(self, X, level):
-        return np.full((2, 2, 2), level)
+    def predict_all(self, X, level):
+        p, votes = np.array([[0.25, 0.75], [0.9, 0.1]]), np.array([[0.5, 0.5], [1.0, 0.0]])
+        intervals = None if level is None else np.full((2, 2, 2), level)
+        return PredictedClasses(p, votes, np.array([0.01, 0.5]), intervals)
 
 
 class Number:
-    def predict(self, X):
-        return np.array([1.5, 2.0])
-
-    def predict_interval(self, X, level):
-        return np.array([[1.0, 2.0], [1.5, 2.5]])
+    def predict_all(self, X, level):
+        return PredictedNumbers(np.array([1.5, 2.0]), np.array([[1.0, 2.0], [1.5, 2.5]]))
 
 
 X = pd.DataFrame({"age": [61, 40]})

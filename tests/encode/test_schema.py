@@ -10,9 +10,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from bayespatch.check import check_data
 from bayespatch.datasets import load_breast, load_heart
 from bayespatch.encode import MISSING_NUMBER, Schema
+from bayespatch.validation import check_data
 
 NAN = float("nan")
 rng = np.random.default_rng(0)

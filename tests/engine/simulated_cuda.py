@@ -12,9 +12,9 @@ from bayespatch.engine.cuda import sums as cuda_sums
 from bayespatch.engine.cuda.sums import compare_nodes, compare_settings
 from bayespatch.engine.streams import SUM, subkey
 from bayespatch.model import KINDS, Hyperparameters, Model
-from tests.engine.card_at_hand import blank_settings
 from tests.engine.contract import GIVEN, a_thawed_chain_goes_on, statistics_are_those_of_the_model
-from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
+from tests.engine.gpu_layout import blank_settings
+from tests.engine.simulated_gpu import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
 
 

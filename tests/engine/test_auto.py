@@ -3,7 +3,7 @@ import pytest
 
 from bayespatch.engine import auto
 from bayespatch.engine.cuda import layout as cuda_layout
-from bayespatch.sample import chosen_engine, sample
+from bayespatch.sampling.sampler import chosen_engine, sample
 from tests.problems import random_data
 
 LARGE = (100_000, 1_000, 19)

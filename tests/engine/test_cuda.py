@@ -7,7 +7,7 @@ from bayespatch.engine.cuda import engine as cuda_engine
 from bayespatch.engine.cuda import launch as cuda_launch
 from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.model import Hyperparameters, Model
-from bayespatch.sample import sample
+from bayespatch.sampling.sampler import sample
 from tests.problems import random_data
 from tests.simulator import check_in_simulator
 

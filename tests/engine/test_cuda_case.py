@@ -9,7 +9,7 @@ from bayespatch.engine.cuda.update import cast_votes, refresh_labels
 from bayespatch.engine.cuda.weigh import accepted, largest_odds, turned_down
 from bayespatch.engine.votes import VOTE_OFF, VOTE_ON, pick
 from bayespatch.model import KINDS, Latent, label_votes
-from tests.engine.card_at_hand import GROUP, B, begun, chances, w_of
+from tests.engine.gpu_layout import GROUP, B, begun, chances, w_of
 
 
 def test_ones_counts_bits():

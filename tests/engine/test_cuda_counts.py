@@ -18,7 +18,7 @@ from bayespatch.engine.cuda.weigh import (
 )
 from bayespatch.engine.votes import ON
 from bayespatch.model import Latent, log_likelihood_features, log_likelihood_labels
-from tests.engine.card_at_hand import B, hand, w_of
+from tests.engine.gpu_layout import B, hand, w_of
 
 N_DRAWS = 20_000
 

@@ -6,7 +6,7 @@ import pytest
 from bayespatch.engine.cuda.layout import Importance
 from bayespatch.engine.cuda.weigh import draw_kappa, factor_given_kappa, largest_odds, likely_odds, weight_of_kappa
 from bayespatch.engine.paper import N_CANDIDATES
-from tests.engine.card_at_hand import GROUP, B, begun, chances
+from tests.engine.gpu_layout import GROUP, B, begun, chances
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,4 +1,4 @@
-"""What fits onto a card."""
+"""What fits onto a GPU."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from bayespatch.model import Hyperparameters, Model
 from tests.problems import random_data
 
 
-def test_a_problem_too_large_for_the_card_is_refused_before_the_work(monkeypatch):
+def test_a_problem_too_large_for_the_gpu_is_refused_before_the_work(monkeypatch):
     monkeypatch.setattr(cuda_layout, "require_gpu", lambda: None)
     monkeypatch.setattr(cuda_layout, "free_bytes", lambda: 100.0)
     with pytest.raises(ValueError, match="fewer parents"):

@@ -11,7 +11,7 @@ from bayespatch.engine.cuda.layout import words_of
 from bayespatch.engine.cuda.sums import begin_redraw, compare_nodes, draw_w, sum_over_nodes
 from bayespatch.engine.quadrature import HANDFUL, make_nodes
 from bayespatch.engine.votes import VOTE_OFF, VOTE_ON
-from tests.engine.card_at_hand import hand, settings
+from tests.engine.gpu_layout import hand, settings
 
 SEEDS = range(6)
 N_DRAWS = 20_000

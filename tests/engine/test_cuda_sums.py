@@ -10,7 +10,7 @@ from bayespatch.engine.compiling import compiled
 from bayespatch.engine.cuda.summary import summarise_case
 from bayespatch.engine.cuda.sums import MAX_SUMMED, compare_settings, redraw_settings
 from bayespatch.model import KINDS, class_votes, log_likelihood_features, log_likelihood_labels
-from tests.engine.card_at_hand import blank_settings, hand, latent_of, log_settings, settings, w_of
+from tests.engine.gpu_layout import blank_settings, hand, latent_of, log_settings, settings, w_of
 
 SEEDS = range(6)
 N_DRAWS = 20_000

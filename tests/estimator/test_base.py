@@ -1,4 +1,4 @@
-"""What the estimators share: the review of the past, checkpoints, and a fit that fails leaves the last one alone."""
+"""What the estimators share: leave-one-out votes, checkpoints, and a fit that fails leaves the last one alone."""
 
 import importlib
 import warnings
@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
-from bayespatch.checkpoint import Checkpoint
-from bayespatch.container import read
 from bayespatch.estimator import base
-from bayespatch.files import StorageError
-from bayespatch.predict import Review, predict_cases
+from bayespatch.persistence.atomic import StorageError
+from bayespatch.persistence.file_format import read
+from bayespatch.predict import LeaveOneOutVotes, predict_cases
+from bayespatch.sampling.checkpoint import Checkpoint
 from tests.checkpointed import Stop, arrays_of, assert_same, stop_after
 
-pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics.MixingWarning")
 
 X = pd.DataFrame({"pain": ["yes", "yes", "no", "no"] * 6, "age": [61, 58, 40, 44] * 6})
 Y = np.array(["sick", "sick", "well", "well"] * 6)
@@ -28,33 +28,33 @@ def fit(**settings):
         return PatchworkClassifier(**{**SHORT, **settings}).fit(X, Y)
 
 
-def test_the_review_is_a_prediction_of_each_case_by_the_others():
+def test_leave_one_out_is_a_prediction_of_each_case_by_the_others():
     clf = fit()
-    np.testing.assert_array_equal(clf.review_.rows, np.arange(24))
+    np.testing.assert_array_equal(clf.loo_.rows, np.arange(24))
     past = base._past(clf.x_, clf.y_, clf.parents_, clf.cases_, clf.schema_, 2)
     alone = past._replace(x=past.x[3:4], y=np.array([-1]), own_parent=np.array([3]))
     expected = predict_cases(clf.posterior_, alone, max_passes=1)
-    np.testing.assert_array_equal(clf.review_.votes[3], expected.mean_votes()[0])
-    assert clf.review_.familiarity[3] == expected.familiarity[0]
+    np.testing.assert_array_equal(clf.loo_.votes[3], expected.mean_votes()[0])
+    assert clf.loo_.familiarity[3] == expected.familiarity[0]
 
 
-def test_all_rows_are_reviewed_and_the_learned_ones_say_what_is_usual():
+def test_all_rows_are_left_out_once_and_the_learned_ones_say_what_is_usual():
     clf = fit(parents="random", n_parents=8)
-    np.testing.assert_array_equal(clf.review_.rows, np.arange(24))
-    past = clf._told_past(clf.parents_)
-    np.testing.assert_array_equal(past.familiarity, clf.review_.familiarity[clf.cases_])
+    np.testing.assert_array_equal(clf.loo_.rows, np.arange(24))
+    past = clf._training_cases(clf.parents_)
+    np.testing.assert_array_equal(past.familiarity, clf.loo_.familiarity[clf.cases_])
 
 
-def test_where_only_parents_were_reviewed_they_say_what_is_usual():
+def test_where_only_parents_were_left_out_they_say_what_is_usual():
     clf = fit(parents="random", n_parents=8)
-    clf.review_ = Review(*(part[clf.parents_] for part in clf.review_))
-    np.testing.assert_array_equal(clf._told_past(clf.parents_).familiarity, clf.review_.familiarity)
+    clf.loo_ = LeaveOneOutVotes(*(part[clf.parents_] for part in clf.loo_))
+    np.testing.assert_array_equal(clf._training_cases(clf.parents_).familiarity, clf.loo_.familiarity)
 
 
 def test_a_fit_that_fails_leaves_the_last_one_alone(monkeypatch):
     clf = fit()
     before = clf.predict_proba(X)
-    monkeypatch.setattr(base, "review_cases", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(base, "leave_one_out_votes", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         clf.fit(X.assign(age=1.0), Y)
     np.testing.assert_array_equal(clf.predict_proba(X), before)
@@ -81,7 +81,7 @@ def learn(folder, estimator=PatchworkClassifier, y=Y, **settings):
 )
 def test_a_fit_that_broke_off_goes_on_to_the_very_same_model(tmp_path, monkeypatch, estimator, y, hyper):
     plain = learn(None, estimator, y, hyper=hyper)
-    monkeypatch.setattr("bayespatch.chains._BLOCK_SECONDS", 0.0)  # the chains meet after every sweep
+    monkeypatch.setattr("bayespatch.sampling.chains._BLOCK_SECONDS", 0.0)  # the chains meet after every sweep
     monkeypatch.setattr(Checkpoint, "meet", Checkpoint.end)  # and are written down
     for n_saves, n_kept in ((7, 0), (13 + 9, 9)):
         with monkeypatch.context() as patch:

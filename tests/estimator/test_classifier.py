@@ -28,7 +28,7 @@ from tests.estimator.tables import SHORT, TINY, X, Y, fit, heart, quietly
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning"),
+    pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics.MixingWarning"),
     pytest.mark.filterwarnings("ignore::bayespatch.predict.PrecisionWarning"),
 ]
 
@@ -234,7 +234,7 @@ def test_the_fit_does_not_depend_on_the_threads_of_other_libraries(tmp_path):
         "import sys, warnings; warnings.simplefilter('ignore');"
         "from tests.estimator.tables import fit, heart;"
         "table, y = heart(150); clf = fit(table[:120], y[:120], n_jobs=int(sys.argv[1]));"
-        "parts = clf.posterior_.q, clf.posterior_.q_tilde, clf.review_.votes, clf.predict_votes(table[120:]);"
+        "parts = clf.posterior_.q, clf.posterior_.q_tilde, clf.loo_.votes, clf.predict_votes(table[120:]);"
         "sys.stdout.write(b''.join(part.tobytes() for part in parts).hex());"
         "sys.stderr.write(clf.predict_proba(table[120:]).tobytes().hex())"
     )
@@ -415,7 +415,7 @@ def test_probabilities_keep_the_frequency_of_a_class_that_has_more_than_its_shar
     table, y = rare()
     clf = fit(table, y, parents="balanced", n_parents=80, second_opinion=None)
     assert y[clf.cases_].mean() < 0.75 * y.mean()
-    assert set(clf.parents_) <= set(clf.review_.rows)
+    assert set(clf.parents_) <= set(clf.loo_.rows)
     assert clf.predict_proba(table)[:, 1].mean() == pytest.approx(y.mean(), rel=0.15)
 
 

@@ -11,7 +11,7 @@ from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.tune import BASE_VOTES
 from tests.estimator.tables import TINY, X, Y, fit, quietly
 
-pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics.MixingWarning")
 
 
 def test_class_weights_are_weights_of_votes():
@@ -100,7 +100,7 @@ def test_wrong_parameters_are_refused_before_the_work(wrong, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("sampling began")
 
-    monkeypatch.setattr(import_module("bayespatch.sample"), "run_chains", never)  # the name is the function's, too
+    monkeypatch.setattr(import_module("bayespatch.sampling.sampler"), "run_chains", never)
     with pytest.raises(ValueError, match=f"{next(iter(wrong))}|{next(iter(wrong.values()))}"):
         PatchworkClassifier(**wrong).fit(X, Y)
 
@@ -117,7 +117,7 @@ def test_a_warm_start_begins_where_the_last_fit_ended(parents):
     begun = {}
 
     def watch(engine, state, q, q_tilde):
-        begun.setdefault(state.chain, (q, q_tilde))  # the first time; later the review of the past cases does the same
+        begun.setdefault(state.chain, (q, q_tilde))  # the first time; later the leave-one-out prediction does the same
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bayespatch.engine.cpu.CpuEngine.set_importance", watch)

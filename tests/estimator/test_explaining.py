@@ -14,7 +14,7 @@ from bayespatch import PatchworkClassifier, PatchworkRegressor, load, plot, pred
 from bayespatch.explain import words
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.report import case_page, case_report, model_page
-from bayespatch.sample import load_engine
+from bayespatch.sampling.sampler import load_engine
 from tests.explain.fitted import BAD, SHORT, explained, fitted, table
 
 NEW, _ = table(20, seed=9)

@@ -75,7 +75,7 @@ def test_it_is_saved_and_predicts(fitted, tmp_path):
     clf, _, _ = fitted
     clf.save(tmp_path / "m.bpatch")
     np.testing.assert_array_equal(load(tmp_path / "m.bpatch").predict_proba(X[:5]), clf.predict_proba(X[:5]))
-    with pytest.raises(ValueError, match="is there already; pass overwrite=True"):
+    with pytest.raises(ValueError, match="already exists; pass overwrite=True"):
         clf.save(tmp_path / "m.bpatch")
     clf.save(tmp_path / "m.bpatch", overwrite=True)
 

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bayespatch import Hyperparameters, PatchworkRegressor
 from bayespatch.datasets import load_heart
 
-pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.diagnostics.MixingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics.MixingWarning")
 
 HYPER = Hyperparameters(alpha=0.03)  # tuning is tested by itself
 SHORT = dict(chains=1, draws=20, warmup=20, hyper=HYPER)
@@ -170,7 +170,7 @@ def test_alone_in_a_batch_in_another_order_with_other_threads(fitted, monkeypatc
     np.testing.assert_array_equal(again.predict(table), whole)
     monkeypatch.setattr("bayespatch.predict.BATCH", 7)
     np.testing.assert_array_equal(fitted.predict(table), whole)
-    again = fit(chains=2, draws=60, warmup=60, n_jobs=1)  # the review in batches, too
+    again = fit(chains=2, draws=60, warmup=60, n_jobs=1)  # leave-one-out in batches, too
     np.testing.assert_array_equal(again.predict(table), whole)
 
 
@@ -210,7 +210,7 @@ def test_wrong_parameters_are_refused_before_the_work(wrong, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("sampling began")
 
-    monkeypatch.setattr(import_module("bayespatch.sample"), "run_chains", never)
+    monkeypatch.setattr(import_module("bayespatch.sampling.sampler"), "run_chains", never)
     with pytest.raises(ValueError, match=next(iter(wrong))):
         PatchworkRegressor(**wrong).fit(X, Y)
 

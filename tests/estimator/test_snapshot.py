@@ -9,7 +9,8 @@ import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
 from bayespatch.encode import Schema
-from tests.storage.fitted import SHORT, fit
+from bayespatch.persistence import model_file
+from tests.persistence.fitted import SHORT, fit
 
 FAST = {**SHORT, "hyper": Hyperparameters(), "bins": "quantile"}
 rng = np.random.default_rng(0)
@@ -79,14 +80,13 @@ def test_an_answer_in_the_midst_of_a_refit(known, monkeypatch):
 
 def test_saving_in_the_midst_of_a_refit(known, monkeypatch, tmp_path):
     clf = fit(PatchworkClassifier(**FAST), *ONE)
-    storage = sys.modules["bayespatch.storage.model"]
-    real = storage._manifest
+    real = model_file._manifest
 
     def manifest(*args):
         fit(clf, *TWO)
         return real(*args)
 
-    monkeypatch.setattr(storage, "_manifest", manifest)
+    monkeypatch.setattr(model_file, "_manifest", manifest)
     clf.save(tmp_path / "a")
     assert answers(load(tmp_path / "a")) == known[0]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from bayespatch.explain import Past, SecondOpinion, explain_cases
+from bayespatch.explain import OpinionOnCases, TrainingCases, explain_cases
 from bayespatch.explain.ballot import votes_without
 from bayespatch.pool import Pool
 from bayespatch.predict import Neighborhood
@@ -100,12 +100,12 @@ def test_a_past_case_does_not_vote_on_itself():
     assert 5 not in [member.index for part in after.exemplars for member in part.members]
 
 
-def test_a_past_case_as_if_it_were_new_is_that_of_the_review():
+def test_a_past_case_as_if_it_were_new_is_that_of_leave_one_out():
     """Both are leave-one-out; 60 draws of a share leave a Monte Carlo error of at most .5/sqrt(60), twice."""
     clf = fitted()
     rows = range(0, 60, 6)
     found = [list(clf.explain_past(row, known=False).votes.values())[1] for row in rows]
-    assert np.abs(np.array(found) - clf.review_.votes[list(rows), 1]).max() < 4 * np.sqrt(2) * 0.5 / np.sqrt(60)
+    assert np.abs(np.array(found) - clf.loo_.votes[list(rows), 1]).max() < 4 * np.sqrt(2) * 0.5 / np.sqrt(60)
 
 
 def test_reliance_is_the_effect_of_taking_a_case_away():
@@ -142,12 +142,12 @@ def test_votes_without_a_crowd_are_those_of_a_model_without_it():
 def test_a_second_opinion_is_pooled_and_shown():
     clf = fitted()
     posterior, new, encoded = clf._cases_of(NEW.iloc[:2])
-    cases = clf._words_of(NEW.iloc[:2], encoded, None)
+    cases = clf._case_texts(NEW.iloc[:2], encoded, None)
     other = np.array([[0.9, 0.1], [0.2, 0.8]])
-    second = SecondOpinion(other, Pool(0.25), points=np.arange(8.0).reshape(2, 4))
+    second = OpinionOnCases(other, Pool(0.25), points=np.arange(8.0).reshape(2, 4))
     # The pool takes a quarter of the error away: the same votes are drawn where as much more is asked of them alone.
-    alone = list(explain_cases(posterior, new, cases, clf._told_past(clf.parents_), error=0.005 / 0.75))
-    both = list(explain_cases(posterior, new, cases, clf._told_past(clf.parents_), second=second))
+    alone = list(explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), error=0.005 / 0.75))
+    both = list(explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), second=second))
     for k, (one, two) in enumerate(zip(alone, both, strict=True)):
         precedents, pooled = np.array(list(one.probabilities.values())), np.array(list(two.probabilities.values()))
         np.testing.assert_allclose(pooled, 0.75 * precedents + 0.25 * other[k])
@@ -162,7 +162,7 @@ def test_a_second_opinion_is_pooled_and_shown():
         for a, b in zip(one.exemplars, two.exemplars, strict=True):
             assert b.reliance == pytest.approx(0.75 * a.reliance, abs=1e-9)
     unexplained = next(
-        explain_cases(posterior, new, cases, clf._told_past(clf.parents_), second=second._replace(points=None))
+        explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), second=second._replace(points=None))
     )
     assert unexplained.to_dict()["opinions"]["points"] is None
 
@@ -176,7 +176,7 @@ def test_percentiles_of_like_cases_are_uniform():
 
 
 def _past(familiarity):
-    return Past(*[None] * 11, familiarity, None, None, None, {})
+    return TrainingCases(*[None] * 11, familiarity, None, None, None, {})
 
 
 def test_a_single_chain_has_nothing_to_be_compared_with():

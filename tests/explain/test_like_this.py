@@ -25,5 +25,5 @@ def test_few_past_cases_are_all_counted():
 def test_it_is_that_of_the_leave_one_out_votes():
     clf, why = fitted(), explained()
     m = list(why.votes).index(why.predicted)
-    votes, hit = clf.review_.votes[:, m], clf.y_[clf.review_.rows] == m
+    votes, hit = clf.loo_.votes[:, m], clf.y_[clf.loo_.rows] == m
     assert why.like_this == like_this(why.votes[why.predicted], votes, hit, why.predicted)

@@ -21,10 +21,10 @@ def test_it_is_plain_data(overview):
     assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
-def test_scores_are_those_of_the_review(overview):
+def test_scores_are_those_of_leave_one_out(overview):
     clf = fitted()
-    y = clf.y_[clf.review_.rows]
-    p = clf.calibration_.apply(clf.review_.votes)
+    y = clf.y_[clf.loo_.rows]
+    p = clf.calibration_.apply(clf.loo_.votes)
     scores = overview.performance.scores
     assert scores["AUC"] == pytest.approx(roc_auc_score(y, p[:, 1]))
     assert scores["log loss"] == pytest.approx(log_loss(y, p))
@@ -80,7 +80,7 @@ def test_past_cases_worth_a_look(overview):
     spoken = [case.n_cases for case in overview.influential]
     assert spoken == sorted(spoken, reverse=True)
     assert overview.influential[0].index == clf.posterior_.z_mean.sum(axis=0).argmax()
-    assert overview.unusual[0].index == clf.review_.rows[clf.review_.familiarity.argmin()]
+    assert overview.unusual[0].index == clf.loo_.rows[clf.loo_.familiarity.argmin()]
     assert overview.n_without_precedent == sum(case.percentile <= 0.05 for case in overview.unusual)
 
 
@@ -109,6 +109,6 @@ def test_three_classes():
         == list(overview.performance.roc)
         == list(overview.performance.thresholds)
     )
-    y = clf.y_[clf.review_.rows]
-    expected = roc_auc_score(y, clf.calibration_.apply(clf.review_.votes), multi_class="ovr")
+    y = clf.y_[clf.loo_.rows]
+    expected = roc_auc_score(y, clf.calibration_.apply(clf.loo_.votes), multi_class="ovr")
     assert overview.performance.scores["AUC"] == pytest.approx(expected)

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 from safetensors.numpy import load as unpack  # noqa: E402
 from safetensors.numpy import save as pack  # noqa: E402
 
-from tests.storage.damage import at, leaves, put_together, taken_apart  # noqa: E402
+from tests.persistence.damage import at, leaves, put_together, taken_apart  # noqa: E402
 
 SECONDS = 60  # for one file, its predictions included, on a busy machine
 ROOM = 2**30  # bytes of address space beyond what the process has when it begins
@@ -63,8 +63,8 @@ OTHERS = (None, True, False, [], {}, [[]], {"type": "pickle", "value": "cos"}, {
 def honest() -> dict[str, bytes]:
     """Whole files of small models, one of each sort."""
     from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor
-    from tests.storage.fitted import NUMBERS as outcomes
-    from tests.storage.fitted import SHORT, X, Y, fit, tiny, tiny_regressor
+    from tests.persistence.fitted import NUMBERS as outcomes
+    from tests.persistence.fitted import SHORT, X, Y, fit, tiny, tiny_regressor
 
     short = {**SHORT, "draws": 3, "warmup": 2}
     named = X.set_axis([f"patient {k}" for k in range(len(X))], axis=0)
@@ -200,13 +200,13 @@ def in_bulk(rng: np.random.Generator, manifest: dict, parts: dict) -> str:
     return f"parameter {name} is {n} values of {dtype}"
 
 
-def in_told(rng: np.random.Generator, manifest: dict, parts: dict) -> str:
+def in_metadata(rng: np.random.Generator, manifest: dict, parts: dict) -> str:
     arrays = dict(unpack(parts["cases"]))
-    told = json.loads(arrays["told"].tobytes())
-    done = json_edit(rng, told)
-    arrays["told"] = np.frombuffer(json.dumps(told).encode("ascii"), np.uint8)
+    metadata = json.loads(arrays["metadata"].tobytes())
+    done = json_edit(rng, metadata)
+    arrays["metadata"] = np.frombuffer(json.dumps(metadata).encode("ascii"), np.uint8)
     parts["cases"] = pack(arrays)
-    return f"told {done}"
+    return f"metadata {done}"
 
 
 def in_array(rng: np.random.Generator, manifest: dict, parts: dict) -> str:
@@ -244,7 +244,7 @@ def in_array(rng: np.random.Generator, manifest: dict, parts: dict) -> str:
 
 def in_sizes(rng: np.random.Generator, manifest: dict, parts: dict) -> str:
     """A size, with all arrays that have it: a contradiction less."""
-    from bayespatch.storage.arrays import ARRAYS
+    from bayespatch.persistence.arrays import ARRAYS
 
     letter = "nNSPMCDR"[rng.integers(8)]
     times = int(rng.choice([0, 2, 7]))
@@ -261,7 +261,7 @@ def in_sizes(rng: np.random.Generator, manifest: dict, parts: dict) -> str:
     return f"size {letter} times {times or '1 / itself'}"
 
 
-EDITS = (in_manifest, in_told, in_array, in_sizes, in_bulk)
+EDITS = (in_manifest, in_metadata, in_array, in_sizes, in_bulk)
 WEIGHTS = (0.45, 0.17, 0.28, 0.08, 0.02)
 
 
@@ -285,7 +285,7 @@ class Judge:
     def judge(self, blob: bytes, limit: float | None = 2.0) -> str | None:
         """None: as it should be."""
         from bayespatch import load
-        from bayespatch.storage import StorageError
+        from bayespatch.persistence.atomic import StorageError
 
         path = self.folder / "forged.bpatch"
         path.write_bytes(blob)
@@ -310,7 +310,7 @@ class Judge:
 
     def judge_checkpoint(self, blob: bytes) -> str | None:
         """None: refused, or a run that goes on and ends with finite numbers."""
-        from bayespatch.storage import StorageError
+        from bayespatch.persistence.atomic import StorageError
 
         folder = self.folder / "run"
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from bayespatch.storage import believe
+from bayespatch.persistence import validation
 from tests.hostile import attack
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and /proc of Linux")
@@ -59,19 +59,19 @@ def test_some_edits_of_a_checkpoint(judge):
 
 
 def test_it_finds_a_check_that_is_missing(judge, files, monkeypatch):
-    monkeypatch.setattr(believe, "_check_rows", lambda *_: None)
-    monkeypatch.setattr(believe, "check_arrays", lambda *_: None)
+    monkeypatch.setattr(validation, "_check_rows", lambda *_: None)
+    monkeypatch.setattr(validation, "check_arrays", lambda *_: None)
     assert wrong(judge, files, 300)
 
 
 def test_it_finds_memory_that_was_taken(judge, files, monkeypatch):
-    real = believe.believed
+    real = validation.validated
 
     def swollen(*args):
         attack.np.ones(2**23)
         return real(*args)
 
-    monkeypatch.setattr("bayespatch.storage.model.believed", swollen)
+    monkeypatch.setattr("bayespatch.persistence.model_file.validated", swollen)
     assert "bytes of memory, more than" in judge.judge(files["tiny"])
 
 

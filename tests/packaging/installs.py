@@ -31,7 +31,7 @@ SHIPPED = (
     "web/templates/consult.html",
     "web/static/web.js",
 )
-IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_house.py", "examples/heart.py")
+IN_SDIST = ("README.md", "LICENSE", "Makefile", "mkdocs.yml", "tests/test_layers.py", "examples/heart.py")
 
 # With the core alone a model is fitted, saved, loaded and explained.
 CORE = """
@@ -97,6 +97,16 @@ EXTRAS = {
         "    assert app.state.service.health()['status'] == 'ok'\n"
         "    app.state.service.close()",
         ("matplotlib", "typer", "pyarrow"),
+    ),
+    "excel": (
+        "import pandas\nfrom bayespatch.source import read\n"
+        "pandas.DataFrame({'a': [1, 2]}).to_excel('t.xlsx', index=False)\nassert read('t.xlsx').shape == (2, 1)",
+        ("matplotlib", "pyarrow"),
+    ),
+    "dask": ("from bayespatch.engine.dask import DaskEngine\nassert DaskEngine.REMOTE", ("matplotlib", "typer")),
+    "study": (
+        "from bayespatch.study import run\nassert run('study', quick=True, only=['trees']).exists()",
+        ("pyarrow", "sqlalchemy"),
     ),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
 }

@@ -39,7 +39,7 @@ def test_every_past_case_is_a_point():
     clf = fitted()
     ax = plot.probabilities(clf).axes[0]
     points = np.concatenate([line.get_xdata() for line in ax.lines if line.get_linestyle() == "None"])
-    expected = clf.calibration_.apply(clf.review_.votes)[:, 1]
+    expected = clf.calibration_.apply(clf.loo_.votes)[:, 1]
     np.testing.assert_allclose(np.sort(points), np.sort(expected))
 
 
@@ -64,7 +64,7 @@ def test_traces_and_rhat():
 
 def test_curves_are_those_of_the_metrics():
     clf = fitted()
-    p, hit = clf.calibration_.apply(clf.review_.votes)[:, 1], clf.y_[clf.review_.rows] == 1
+    p, hit = clf.calibration_.apply(clf.loo_.votes)[:, 1], clf.y_[clf.loo_.rows] == 1
     line = plot.roc(clf).axes[0].lines[1]
     np.testing.assert_allclose(np.column_stack([line.get_xdata(), line.get_ydata()]), metrics.roc_points(p, hit))
     nobody, everybody, ours = plot.decision_curve(clf).axes[0].lines

@@ -109,5 +109,5 @@ def test_stored_and_restored(missing):
 
 @pytest.mark.parametrize("data", [None, {}, {"terms": [{}], "least_known": 1}, {"terms": [], "least_known": "1"}])
 def test_what_is_no_design_is_refused(data):
-    with pytest.raises(ValueError, match="store the model anew"):
+    with pytest.raises(ValueError, match="save the model again"):
         Design.from_dict(data)

@@ -12,7 +12,7 @@ from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.engine.cuda import update as cuda_update
 from bayespatch.model import KINDS, Hyperparameters, Model
 from tests.engine.contract import CHAINS, GIVEN
-from tests.engine.simulated_card import check_means, check_predictions, check_updates, simulated  # noqa: F401
+from tests.engine.simulated_gpu import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
 
 

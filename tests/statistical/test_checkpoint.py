@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from bayespatch.container import read
+from bayespatch.persistence.file_format import read
 from tests.checkpointed import arrays_of, assert_same, run_here, start_apart
 
 N_KILLS = 20

@@ -19,7 +19,7 @@ distributed = pytest.importorskip("distributed")
 RNG = np.random.default_rng(0)
 X, Y = RNG.integers(0, 3, (600, 6)).astype(float), RNG.integers(0, 2, 600)
 PROBLEM = dict(x=X, y=Y, x_parents=X[:20], y_parents=Y[:20], n_values=[3] * 6, n_classes=2, exclude_self=False)
-KEPT = ("q", "q_tilde", "z_mean", "n_neighbors", "log_joint", "votes_mean")
+STORED = ("q", "q_tilde", "z_mean", "n_neighbors", "log_joint", "votes_mean")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -41,7 +41,7 @@ def test_a_killed_worker_changes_nothing(kind):
 
         found = sample(**PROBLEM, **run, engine="dask", scheduler=cluster.scheduler_address, progress=kill)
     assert len(set(killed)) == 2
-    for name in KEPT:
+    for name in STORED:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 

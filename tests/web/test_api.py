@@ -59,7 +59,7 @@ def test_the_cycle(program):
     assert program.get(f"{API}/audit/verification").json()["intact"]
 
 
-def test_asking_keeps_nothing(served, program):
+def test_explain_keeps_nothing(served, program):
     said = program.post(f"{API}/answers", json={"values": VALUES, "reliance": False}).json()
     assert said["explanation"]["exemplars"][0]["reliance"] is None
     assert served.base.search(state="open", by="t").total == 0

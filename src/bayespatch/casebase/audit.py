@@ -143,7 +143,7 @@ def check_chain(rows: Iterable[Any], head_number: int, head_hash: str, expected:
 def _read_head(text: str) -> tuple[int, str]:
     number, _, digest = text.partition(":")
     if not number.isdecimal() or (digest and len(digest) != 64):
-        raise CaseBaseError(f"{text!r} is no end of a chain; pass NUMBER:HASH as verify states it")
+        raise CaseBaseError(f"{text!r} is not the end of an audit log; pass NUMBER:HASH as verify states it")
     return int(number), digest
 
 

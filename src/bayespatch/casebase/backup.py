@@ -12,7 +12,7 @@ from bayespatch.casebase.cases import index_columns
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import chain, metadata, settings
-from bayespatch.files import StorageError, check_writable
+from bayespatch.persistence.atomic import StorageError, check_writable
 
 _BATCH = 1000  # rows at a time
 
@@ -21,7 +21,7 @@ def backup(database: Database, path: str | os.PathLike[str], by: str) -> Path:
     """Copy the whole base, as it is at one moment, into a new file."""
     target = Path(os.fspath(path))
     if target.exists():
-        raise CaseBaseError(f"{str(target)!r} is there already; choose another name")
+        raise CaseBaseError(f"{str(target)!r} already exists; choose another name")
     try:
         check_writable(target)
     except StorageError as error:

@@ -429,7 +429,7 @@ class CaseBase:
             transaction.record("search", where=asked, state=state, found=page.total, shown=[c.id for c in page.cases])
         return page
 
-    # Reuse: the model speaks
+    # Reuse: what the model says
 
     def consult(
         self,

@@ -233,7 +233,7 @@ def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> N
     if len(set(external_ids)) < len(external_ids):
         seen: set[str] = set()
         twice = next(one for one in external_ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
-        raise CaseBaseError(f"external id {twice!r} stands in more than one row; give every case its own")
+        raise CaseBaseError(f"external id {twice!r} occurs in more than one row; give every case its own")
     for start in range(0, len(external_ids), 500):
         part = external_ids[start : start + 500]
         query = select(cases.c.external_id, cases.c.id).where(cases.c.external_id.in_(part)).limit(1)
@@ -324,9 +324,9 @@ def search(
 ) -> Page:
     """The cases that meet all conditions, page by page."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_AT_ONCE:
-        raise CaseBaseError(f"limit={limit!r} is no number of cases; pass one from 1 to {MOST_AT_ONCE}")
+        raise CaseBaseError(f"limit={limit!r} is not a number of cases; pass one from 1 to {MOST_AT_ONCE}")
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 2**31:
-        raise CaseBaseError(f"offset={offset!r} is no number of cases; pass 0 or more")
+        raise CaseBaseError(f"offset={offset!r} is not a number of cases; pass 0 or more")
     known = definition(connection)
     asked = list(where)
     conditions = [_condition(connection, known, one) for one in asked]
@@ -372,7 +372,7 @@ def read_condition(said: str, known: Definition) -> Condition:
         if found:
             break
     else:
-        raise CaseBaseError(f"{said!r} is no condition; write COLUMN, one of {' '.join(OPERATORS)}, and a value")
+        raise CaseBaseError(f"{said!r} is not a condition; write COLUMN, one of {' '.join(OPERATORS)}, and a value")
     name, value = name.strip(), value.strip()
     plain: Any = value
     kind = known.features[name].kind if name in known.features else "number" if name == "id" else "text"
@@ -407,7 +407,7 @@ def _condition(connection: Connection, known: Definition | None, said: Condition
         name, operator, value = said
     except (TypeError, ValueError):
         raise CaseBaseError(
-            f"{said!r} is no condition; pass (column, operator, value), as in ('age', '>=', 60)"
+            f"{said!r} is not a condition; pass (column, operator, value), as in ('age', '>=', 60)"
         ) from None
     if operator not in OPERATORS:
         raise CaseBaseError(f"operator {operator!r} is not known; choose one of {' '.join(OPERATORS)}")

@@ -27,8 +27,8 @@ class LeaveOneOut(NamedTuple):
 
 def leave_one_out(clf: Any) -> LeaveOneOut:
     """The leave-one-out results of a fitted classifier, by the ids of the cases."""
-    rows = clf.review_.rows
-    probabilities = clf.calibration_.apply(clf.review_.votes)
+    rows = clf.loo_.rows
+    probabilities = clf.calibration_.apply(clf.loo_.votes)
     if clf.pool_ is not None:
         probabilities = clf.pool_.combine(clf.opinion_.loo[rows], probabilities)
     return LeaveOneOut(

@@ -293,7 +293,7 @@ def json_text(value: Any) -> str:
 def read_url(where: str) -> URL:
     """A URL, or the path of a SQLite file."""
     if not isinstance(where, str | os.PathLike) or not str(where):
-        raise CaseBaseError(f"{where!r} names no case base; pass a file, sqlite:///FILE or postgresql://...")
+        raise CaseBaseError(f"{where!r} is not a case base; pass a file, sqlite:///FILE or postgresql://...")
     name = os.fspath(where)
     if "://" not in name:
         return URL.create("sqlite", database=os.path.abspath(name))

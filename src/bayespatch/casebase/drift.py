@@ -28,7 +28,7 @@ def drift(connection: Connection, known: Definition, every: str) -> list[dict[st
         each class how many were expected and observed, and z, their difference in standard deviations.
     """
     if every not in PERIODS:
-        raise CaseBaseError(f"every={every!r} is no period; choose one of {', '.join(PERIODS)}")
+        raise CaseBaseError(f"every={every!r} is not a period; choose one of {', '.join(PERIODS)}")
     query = (
         select(
             consultations.c.id,

@@ -12,7 +12,7 @@ class NotFoundError(CaseBaseError):
 
 
 class ConflictError(CaseBaseError):
-    """What is there already stands against it: a second outcome, a case that was forgotten, an id that is taken."""
+    """What already exists stands against it: a second outcome, a case that was forgotten, an id that is taken."""
 
 
 class UnavailableError(CaseBaseError):

@@ -15,7 +15,7 @@ from bayespatch.casebase.cases import WITHDRAWN, Definition, as_case
 from bayespatch.casebase.database import read_url
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases
-from bayespatch.files import StorageError, replacing
+from bayespatch.persistence.atomic import StorageError, replacing
 from bayespatch.source.frame import frame_of
 
 _OWN = ("case_id", "external_id", "state")
@@ -58,7 +58,7 @@ def write(
         _write_sql(known, where, table, names, rows)
         return len(rows)
     if os.path.exists(where):
-        raise CaseBaseError(f"{where!r} is there already; choose another name")
+        raise CaseBaseError(f"{where!r} already exists; choose another name")
     ending = where.lower().rpartition(".")[2]
     if ending == "csv":
         content = _as_csv(names, rows)

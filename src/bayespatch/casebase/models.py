@@ -25,7 +25,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.tables import model_parts, models, training
-from bayespatch.storage import load
+from bayespatch.estimator import load
 
 OFFERED, ACTIVE, RETIRED, REMOVED = "offered", "active", "retired", "removed"
 PART = 2**20  # bytes in one row

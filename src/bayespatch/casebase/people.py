@@ -89,7 +89,7 @@ class People:
         with self._database.writing(by) as transaction:
             there = _find(transaction.connection, name)
             if there is not None and there.role != role:
-                raise ConflictError(f"{name!r} is there already, as {there.role}; change the role instead")
+                raise ConflictError(f"{name!r} already exists, as {there.role}; change the role instead")
             transaction.execute(delete(invitations).where(invitations.c.user == name))
             row = {"hash": _hash(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
             transaction.execute(insert(invitations).values(**row))

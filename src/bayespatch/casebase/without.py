@@ -58,16 +58,16 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
     """
     parents, cases = np.flatnonzero(clf.parents_ == row), np.flatnonzero(clf.cases_ == row)
     n_left = len(clf.x_) - 1, len(clf.parents_) - len(parents), len(clf.cases_) - len(cases)
-    reviewed = np.flatnonzero(clf.review_.rows == row)
-    if min(n_left) < 1 or len(clf.review_.rows) - len(reviewed) < 1 or n_left[0] < 2:
+    left_out = np.flatnonzero(clf.loo_.rows == row)
+    if min(n_left) < 1 or len(clf.loo_.rows) - len(left_out) < 1 or n_left[0] < 2:
         raise ValueError(f"the model has {len(clf.x_)} past cases, and too few would remain without row {row}")
     new = copy.copy(clf)
     new.x_, new.y_, new.values_ = (np.delete(array, row, axis=0) for array in (clf.x_, clf.y_, clf.values_))
     new.ids_ = None if clf.ids_ is None else clf.ids_[:row] + clf.ids_[row + 1 :]
     new.parents_ = _renumbered(np.delete(clf.parents_, parents), row)
     new.cases_ = _renumbered(np.delete(clf.cases_, cases), row)
-    review = type(clf.review_)(*(np.delete(array, reviewed, axis=0) for array in clf.review_))
-    new.review_ = review._replace(rows=_renumbered(review.rows, row))
+    loo = type(clf.loo_)(*(np.delete(array, left_out, axis=0) for array in clf.loo_))
+    new.loo_ = loo._replace(rows=_renumbered(loo.rows, row))
     posterior = clf.posterior_
     w_mean, votes = posterior.kept_w_mean, posterior.kept_votes
     new.posterior_ = replace(

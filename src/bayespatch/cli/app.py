@@ -22,7 +22,7 @@ except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
 _EXAMPLES = "\n\nExamples\n--------\n"
-# Of what was given, and told in one sentence
+# Errors of what was given, shown as one sentence
 _FAILURES = (ValueError, ImportError, OSError, MemoryError, FloatingPointError, RecursionError)
 _INTERRUPTED, _TERMINATED = 130, 143
 
@@ -76,7 +76,7 @@ def new_app(
 
 def _register(app: typer.Typer, commands: Sequence[Callable[..., Any]], wishes: _Wishes) -> None:
     for command in commands:
-        text, examples = told(command)
+        text, examples = help_of(command)
         epilog = "\n\n".join(["Examples:", *examples])
         app.command(command_name(command), help=text, epilog=epilog)(_plainly(command, wishes))
 
@@ -86,7 +86,7 @@ def command_name(command: Callable[..., Any]) -> str:
     return command.__name__.rstrip("_").replace("_", "-")
 
 
-def told(command: Callable[..., Any]) -> tuple[str, list[str]]:
+def help_of(command: Callable[..., Any]) -> tuple[str, list[str]]:
     """What a command's docstring says, and its examples."""
     text, _, examples = (inspect.getdoc(command) or "").partition(_EXAMPLES)
     return text, examples.splitlines()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from bayespatch.cli import casebase
 from bayespatch.cli.app import Group, new_app
-from bayespatch.cli.asking import explain, predict
+from bayespatch.cli.compare import compare
 from bayespatch.cli.counterfactual import counterfactual
+from bayespatch.cli.demo import demo
 from bayespatch.cli.describe import describe
-from bayespatch.cli.learning import compare, fit
+from bayespatch.cli.explain import explain
+from bayespatch.cli.fit import fit
+from bayespatch.cli.info import info
+from bayespatch.cli.predict import predict
+from bayespatch.cli.report import report
 from bayespatch.cli.serve import serve
-from bayespatch.cli.showing import demo, info, report, study
+from bayespatch.cli.study import study
 from bayespatch.cli.what_if import what_if
-from bayespatch.container import package_version
+from bayespatch.version import __version__
 
 ABOUT = (
     "Bayesian Patchworks: predictions pieced together from past cases, and from those of their features that matter. "
@@ -22,4 +27,4 @@ COMMANDS = (demo, describe, fit, predict, explain, what_if, counterfactual, repo
 
 GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}
 
-app = new_app(COMMANDS, ABOUT, package_version(), GROUPS)
+app = new_app(COMMANDS, ABOUT, __version__, GROUPS)

@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-from bayespatch.cli.asking import find_case
+from collections.abc import Callable
+
+from bayespatch.cli.case import Case, find_case
 from bayespatch.cli.files import check_new, write
-from bayespatch.cli.options import (
-    Cases,
-    Change,
-    Delimiter,
-    Force,
-    HideIds,
-    Identifier,
-    IdentifierColumn,
-    Json,
-    JsonRow,
-    Level,
-    MaybeData,
-    MaybeOut,
-    ModelFile,
-    MostChanges,
-    Query,
-    Row,
-    Top,
-    Wanted,
-)
+from bayespatch.cli.options import Change, Force, Json, Level, MaybeOut, MostChanges, Top, Wanted
+from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import as_json, say, visible, width, working
 
 
+@taking(find=find_case)
 def counterfactual(
-    model: ModelFile,
-    data: MaybeData = None,
+    find: Callable[[], Case],
     change: Change = None,
     to: Wanted = None,
     most: MostChanges = 3,
-    row: Row = None,
-    identifier: Identifier = None,
-    json_row: JsonRow = None,
     out: MaybeOut = None,
     top: Top = 4,
     level: Level = 0.9,
-    query: Query = None,
-    delimiter: Delimiter = None,
-    id_column: IdentifierColumn = None,
-    cases: Cases = None,
-    hide_ids: HideIds = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -55,7 +31,7 @@ def counterfactual(
     $ bayespatch counterfactual model.bpatch --id P-03 --to well --json
     """
     check_new(force, out)
-    case = find_case(model, data, row, identifier, json_row, query, delimiter, id_column, cases, hide_ids)
+    case = find()
     with working("Trying changes"):
         found = case.model.counterfactual(case.row, change, to=to, most=most, top=top, level=level)
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bayespatch.files import check_writable, replacing
+from bayespatch.persistence.atomic import check_writable, replacing
 
 
 def check_new(force: bool, *paths: Path | None) -> None:
@@ -15,7 +15,7 @@ def check_new(force: bool, *paths: Path | None) -> None:
             continue
         check_writable(path)
         if path.exists() and not force:
-            raise ValueError(f"{str(path)!r} is there already; pass --force to replace it, or choose another name")
+            raise ValueError(f"{str(path)!r} already exists; pass --force to replace it, or choose another name")
 
 
 def write(content: str | bytes, path: Path | None) -> None:

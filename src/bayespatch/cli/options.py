@@ -20,7 +20,7 @@ class Model(StrEnum):
     III = "III"
 
 
-class Parents(StrEnum):
+class ParentsWay(StrEnum):
     """Which past cases may be neighbors."""
 
     auto = "auto"
@@ -155,7 +155,7 @@ MissingRule = Annotated[
 Regression = Annotated[
     bool, typer.Option("--regression", help="Predict a number instead of a class.", rich_help_panel=_MODEL)
 ]
-Kind = Annotated[
+ModelOption = Annotated[
     Model,
     typer.Option(
         "--model",
@@ -164,7 +164,7 @@ Kind = Annotated[
     ),
 ]
 ParentsRule = Annotated[
-    Parents, typer.Option("--parents", help="Which past cases may be neighbors.", rich_help_panel=_MODEL)
+    ParentsWay, typer.Option("--parents", help="Which past cases may be neighbors.", rich_help_panel=_MODEL)
 ]
 NParents = Annotated[
     float | None,

@@ -19,19 +19,21 @@ def predictions(
 
     Where the model abstains, the record has all its keys and nothing but None behind them.
     """
+    from bayespatch.estimator.explaining import QUANTILE
+
     ids = [{"id": str(name)} if X.index.name is not None else {"row": int(name)} for name in X.index]
     found: list[dict[str, Any]]
     if not hasattr(model, "classes_"):
         for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
             if wanted:
                 raise ValueError(f"{name} is for classes, and this model predicts a number; leave it out")
-        found = [{"predicted": float(value)} for value in model.predict(X)]
+        numbers = model.predict_all(X, level if intervals else None)
+        found = [{"predicted": float(value)} for value in numbers.means]
         if intervals:
-            ends = model.predict_interval(X, level).tolist()
-            found = [{**one, "interval": pair} for one, pair in zip(found, ends, strict=True)]
+            found = [{**one, "interval": pair} for one, pair in zip(found, numbers.intervals.tolist(), strict=True)]
         return [{**who, **one} for who, one in zip(ids, found, strict=True)]
     names = [str(label) for label in model.classes_]
-    probabilities = model.predict_proba(X)
+    seen = model.predict_all(X, level if intervals else None)
     labels = dict(zip(names, model.class_names_, strict=True)) if tuple(names) != model.class_names_ else {}
     found = [
         {
@@ -39,18 +41,18 @@ def predictions(
             **({"label": labels[names[row.argmax()]]} if labels else {}),
             "probabilities": dict(zip(names, row.tolist(), strict=True)),
         }
-        for row in probabilities
+        for row in seen.probabilities
     ]
     more: dict[str, Any] = {}
     if intervals:
-        more["intervals"] = model.predict_interval(X, level).tolist()
+        more["intervals"] = seen.intervals.tolist()
     if votes:
-        more["votes"] = model.predict_votes(X).tolist()
+        more["votes"] = seen.votes.tolist()
     for i, one in enumerate(found):
         one |= {name: dict(zip(names, rows[i], strict=True)) for name, rows in more.items()}
     if abstain:
-        said = model.predict(X, abstain=True)
-        found = [_empty(one) if label is None else one for one, label in zip(found, said, strict=True)]
+        refused = seen.percentiles <= QUANTILE
+        found = [_empty(one) if without else one for one, without in zip(found, refused.tolist(), strict=True)]
     return [{**who, **one} for who, one in zip(ids, found, strict=True)]
 
 

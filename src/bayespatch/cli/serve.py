@@ -39,7 +39,7 @@ Proxy = Annotated[
     typer.Option(
         "--proxy",
         metavar="ADDRESSES",
-        help="Reverse proxies whose X-Forwarded headers are believed, with commas.",
+        help="Reverse proxies whose X-Forwarded headers are trusted, with commas.",
         rich_help_panel=_WHO,
     ),
 ]

@@ -6,6 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bayespatch.cli.options import (
+    AgeOf,
+    AsOf,
+    Data,
+    DaysOf,
+    Delimiter,
+    DictionaryFile,
+    Drop,
+    IdColumn,
+    Keep,
+    Query,
+    Regression,
+    Target,
+)
 from bayespatch.cli.terminal import say, working
 from bayespatch.dictionary import Dictionary
 from bayespatch.source import Training, read, training_table
@@ -17,6 +31,7 @@ from bayespatch.source.frame import listed
 class Wishes(NamedTuple):
     """What was said about a table."""
 
+    data: str
     target: str
     regression: bool = False
     query: str | None = None
@@ -38,8 +53,40 @@ class Learned(NamedTuple):
     categorical: tuple[str, ...]
 
 
-def read_training(data: str, wishes: Wishes) -> Learned:
+def table_wishes(
+    data: Data,
+    target: Target,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    id_column: IdColumn = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    age: AgeOf = None,
+    days: DaysOf = None,
+    as_of: AsOf = "today",
+    dictionary: DictionaryFile = None,
+    regression: Regression = False,
+) -> Wishes:
+    """The options about a table to learn from."""
+    return Wishes(
+        data,
+        target,
+        regression,
+        query,
+        delimiter,
+        id_column,
+        drop=drop or (),
+        keep=keep or (),
+        age=age or (),
+        days=days or (),
+        as_of=as_of,
+        dictionary=dictionary,
+    )
+
+
+def read_training(wishes: Wishes) -> Learned:
     """The table, with a word about columns that will not help and a question about those that may be identifiers."""
+    data = wishes.data
     said = None if wishes.dictionary is None else Dictionary.read(wishes.dictionary)
     texts = [wishes.id_column] if wishes.id_column else []
     if said is not None:
@@ -117,7 +164,7 @@ def _labelled(y: Any, text: str, regression: bool) -> Any:
     classes = {str(value): value for value in y.unique().tolist()}
     unknown = [value for value in given if value not in classes]
     if unknown:
-        raise ValueError(f"--labels: {unknown[0]!r} is no class; the classes are {listed(sorted(classes), 20)}")
+        raise ValueError(f"--labels: {unknown[0]!r} is not a class; the classes are {listed(sorted(classes), 20)}")
     if len(set(given.values())) < len(given):
         raise ValueError(f"--labels {text!r} gives two classes the same label; give each its own")
     y = y.copy(deep=False)

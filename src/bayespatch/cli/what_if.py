@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from bayespatch.cli.asking import find_case
+from bayespatch.cli.case import Case, find_case
 from bayespatch.cli.files import check_new, write
-from bayespatch.cli.options import (
-    Cases,
-    Delimiter,
-    Force,
-    HideIds,
-    Identifier,
-    IdentifierColumn,
-    Json,
-    JsonRow,
-    Level,
-    MaybeData,
-    MaybeOut,
-    ModelFile,
-    Query,
-    Row,
-    Set,
-    Top,
-)
+from bayespatch.cli.options import Force, Json, Level, MaybeOut, Set, Top
+from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import as_json, say, visible, width
 
 
+@taking(find=find_case)
 def what_if(
-    model: ModelFile,
-    data: MaybeData = None,
+    find: Callable[[], Case],
     set: Set = [],  # noqa: B006  # typer reads it, nobody changes it
-    row: Row = None,
-    identifier: Identifier = None,
-    json_row: JsonRow = None,
     out: MaybeOut = None,
     top: Top = 4,
     level: Level = 0.9,
-    query: Query = None,
-    delimiter: Delimiter = None,
-    id_column: IdentifierColumn = None,
-    cases: Cases = None,
-    hide_ids: HideIds = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -57,7 +34,7 @@ def what_if(
     if not set:
         raise ValueError("nothing is changed; pass --set FEATURE=VALUE, such as --set age=50")
     check_new(force, out)
-    case = find_case(model, data, row, identifier, json_row, query, delimiter, id_column, cases, hide_ids)
+    case = find()
     found = case.model.what_if(case.row, parsed_changes(case.model.schema_, set), top=top, level=level)
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
     if out is not None:
@@ -96,4 +73,4 @@ def _value(column: Any, text: str) -> Any:
         return float(text)
     except ValueError:
         known = f", or one of {', '.join(column.labels)}" if column.labels else ""
-        raise ValueError(f"--set {column.name}={text}: {text!r} is no number; pass one{known}") from None
+        raise ValueError(f"--set {column.name}={text}: {text!r} is not a number; pass one{known}") from None

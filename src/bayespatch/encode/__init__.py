@@ -1,4 +1,4 @@
-"""From a table to codes and back: the one room that knows data frames.
+"""From a table to codes and back: the one package that knows data frames.
 
 ``table`` reads any table into plain columns, ``bins`` cuts numbers, ``ranks`` ranks them, ``column`` codes one
 column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of past ones.

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from bayespatch.encode.ranks import knot_of, n_rank_values, rank_codes, rank_complaints
 from bayespatch.encode.table import LARGEST, Family, PlainColumn, Value, family_of
 
-Kind = Literal["categorical", "ordinal", "binned", "windowed", "ranked"]
-KINDS: tuple[Kind, ...] = ("categorical", "ordinal", "binned", "windowed", "ranked")
+ColumnKind = Literal["categorical", "ordinal", "binned", "windowed", "ranked"]
+KINDS: tuple[ColumnKind, ...] = ("categorical", "ordinal", "binned", "windowed", "ranked")
 
 MISSING, UNSEEN = "missing", "not seen before"  # what codes without a value are called
 MISSING_NUMBER = -1e30  # the code of a missing value under a window: far from every number, equal to itself
@@ -67,7 +67,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     family: Family
     values: tuple[Value, ...] = ()
     labels: tuple[str, ...] = ()

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayespatch.check import check_choice, check_count
 from bayespatch.encode.bins import Cut, learn_edges, read_cut, read_outcome
-from bayespatch.encode.column import Column, Kind
+from bayespatch.encode.column import Column, ColumnKind
 from bayespatch.encode.ranks import Share, learn_knots, rank_window, read_share
 from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, plain_values, read_table
+from bayespatch.validation import check_choice, check_count
 
 MISSING_RULES = ("category", "ignore", "error")
 _FORMAT = 1  # of the stored schema
@@ -314,7 +314,7 @@ def _learn_column(plain: PlainColumn, wishes: _Wishes, outcome: NDArray[np.float
         raise ValueError(f"{asked} names column {name!r}, which holds no numbers; leave it out, or convert the column")
     part: dict[str, Any] = {"family": plain.family, "values": ()}
     if plain.family == "text" or name in wishes.categorical or (plain.declared is not None and not asked):
-        kind: Kind = "ordinal" if plain.ordered and name not in wishes.categorical else "categorical"
+        kind: ColumnKind = "ordinal" if plain.ordered and name not in wishes.categorical else "categorical"
         return {**part, "kind": kind, "values": plain.declared or _sorted_values(plain)}
     numbers = plain.numbers[known]
     if not asked and _has_few_levels(numbers, wishes.max_levels):

@@ -48,7 +48,7 @@ class Neighbors(NamedTuple):
     kappa: NDArray[np.float64]  # (N, C), or (N, 1) and unused where the model derives it
 
 
-class Sizes(NamedTuple):
+class ProblemSizes(NamedTuple):
     """How large a problem is."""
 
     n_cases: int  # N
@@ -82,7 +82,7 @@ class Engine(ABC):
         """Give back what the engine holds outside of this process, if anything."""
 
     @classmethod
-    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+    def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
         """Memory that a chain holds (its engine and its state), and that a sweep takes besides.
 
         An engine that does not say is taken to need nothing; what is kept of the draws is counted elsewhere.

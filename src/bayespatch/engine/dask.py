@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from bayespatch.engine.base import Engine, Neighbors, Observation, Sizes, first_capacity
+from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
 from bayespatch.engine.blocks import N_BLOCKS, block_edges, sum_of_blocks
 from bayespatch.engine.compiling import STAMP
 from bayespatch.engine.cpu import layout
@@ -490,7 +490,7 @@ class DaskEngine(CpuEngine):
         return [cls(data, model, 1, spread) for _ in range(n_chains)]
 
     @classmethod
-    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+    def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
         """In this process: importances, commands and a snapshot; and what comes back of a draw."""
         n_cases, n_parents, n_features, n_classes = sizes
         importances = 2 * 2 * 4 * 8 * n_parents * layout.padded_width(n_features)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, expit, log_expit, logit
 
 from bayespatch import model as bp
-from bayespatch.engine.base import Engine, Observation, Sizes
+from bayespatch.engine.base import Engine, Observation, ProblemSizes
 from bayespatch.model import Data, Latent, Model
 from bayespatch.simulate import draw_prior
 
@@ -72,7 +72,7 @@ class PaperEngine(Engine):
         self._label_c1 = label_c1[np.maximum(data.y, 0)]  # (N,) of the case's own class; not read where it is hidden
 
     @classmethod
-    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+    def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
         """Everything is dense: agreement and votability in doubles, z, w, kappa; and products of these in a sweep."""
         n_pairs = sizes.n_cases * sizes.n_parents
         return n_pairs * (17 * sizes.n_features + 26), n_pairs * (32 * sizes.n_features + 16)

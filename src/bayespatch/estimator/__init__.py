@@ -1,6 +1,10 @@
-"""scikit-learn's face of the model: thin methods over the rooms that do the work."""
+"""scikit-learn's face of the model: thin methods over the modules that do the work.
+
+`load` is here because a model file is loaded as one of these classes (`persistence.registry`).
+"""
 
 from bayespatch.estimator.classifier import PatchworkClassifier
 from bayespatch.estimator.regressor import PatchworkRegressor
+from bayespatch.persistence.model_file import load
 
-__all__ = ["PatchworkClassifier", "PatchworkRegressor"]
+__all__ = ["PatchworkClassifier", "PatchworkRegressor", "load"]

@@ -19,35 +19,35 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
-from bayespatch.checkpoint import check_folder
-from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
-from bayespatch.metropolis import Shape
-from bayespatch.model import HIDDEN, Data, Hyperparameters, Kind, Likelihood, Model
+from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
 from bayespatch.parents import AUTO_WAYS, COMPARED, Parents, Plan, choose_parents, choose_planned, plan_parents
-from bayespatch.posterior import Posterior, Settings
+from bayespatch.persistence.checkpoint_folder import check_folder
+from bayespatch.persistence.model_file import Storable
 from bayespatch.predict import (
+    MAX_LEFT_OUT,
     MAX_PASSES,
-    MAX_REVIEWED,
     Detail,
     Neighborhood,
     PrecisionWarning,
     Prediction,
     UnseenValueWarning,
     blank_votes,
+    leave_one_out_votes,
     predict_batches,
-    review_cases,
     sample_together,
 )
 from bayespatch.progress import Report, announce, progress_meter
-from bayespatch.sample import ENGINES, available_cores, check_scheduler, check_size, chosen_engine, run_chains
-from bayespatch.storage import Storable
+from bayespatch.sampling.diagnostics import Diagnostics
+from bayespatch.sampling.metropolis import Shape
+from bayespatch.sampling.posterior import Posterior, SamplingSettings
+from bayespatch.sampling.sampler import ENGINES, available_cores, check_scheduler, check_size, chosen_engine, run_chains
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
+from bayespatch.validation import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
 from bayespatch.workload import estimate_work
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
@@ -59,7 +59,7 @@ GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 
 
-class _Table(NamedTuple):
+class _TrainingTable(NamedTuple):
     """The training table under one coding."""
 
     schema: Schema
@@ -126,9 +126,6 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> who = clf.neighbors([["yes", 60]], top=3)
         >>> who.rows.shape, [y[row] for row in who.rows[0]]
         ((1, 3), ['sick', 'sick', 'sick'])
@@ -148,7 +145,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     def diagnostics_(self) -> Diagnostics:
         """Whether the chains have mixed."""
         check_is_fitted(self)
-        return self.posterior_.diagnostics()
+        names = getattr(self, "feature_names_in_", None)  # the schema's, which a model without its cases has not
+        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names.tolist()
+        return self.posterior_.diagnostics().with_features(names)
 
     # Before any work: what was asked for
 
@@ -203,7 +202,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             return available_cores()
         n_jobs = check_count("n_jobs", self.n_jobs, at_least=-MOST_THREADS, at_most=MOST_THREADS)
         if n_jobs == 0:
-            raise ValueError("n_jobs=0 leaves nobody to do the work; pass a number of threads, or -1 for all cores")
+            raise ValueError("n_jobs=0 is not a number of threads; pass at least 1, or -1 for all cores")
         return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
 
     # The work
@@ -226,7 +225,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         tables = self._coded(X, y, n_classes, seed, outcomes)
         self._announce(tables, len(y), n_classes, n_threads)
         base = base_rates(y, n_classes, class_weight)
-        model = Model(cast(Kind, self.model), cast(Likelihood, self.likelihood))
+        model = Model(cast(ModelKind, self.model), cast(Likelihood, self.likelihood))
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
@@ -243,7 +242,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         assert encoded is not None
         model = replace(model, hyper=tuning.hyper)
         begin = self._beginning(schema, parents)
-        settings = Settings(
+        settings = SamplingSettings(
             engine=chosen_engine(self.engine, past),
             chains=self.chains,
             draws=self.draws,
@@ -282,6 +281,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             predictive=predictive,
             checkpoint=self.checkpoint,
             scheduler=self.scheduler,
+            feature_names=schema.names,
         )
         everyone = _past(encoded.x, y, parents, np.arange(len(encoded.x)), schema, n_classes)
         with progress_meter(self.progress, "tables")(1) as report:
@@ -331,7 +331,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
     def _best_parents(
         self,
-        table: _Table,
+        table: _TrainingTable,
         y: NDArray[np.int64],
         tuning: Tuning,
         density: LeaveOneOut | None,
@@ -341,11 +341,11 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         class_weight: NDArray[np.float64] | None,
         given: Hyperparameters | None,
         seed: int,
-    ) -> tuple[_Table, Tuning, LeaveOneOut | None, Shape | None]:
+    ) -> tuple[_TrainingTable, Tuning, LeaveOneOut | None, Shape | None]:
         """The table with the parents that predict best, among the ways to choose so many of them."""
         assert table.encoded is not None
         schema, x, judged = table.schema, table.encoded.x, _judged_rows(len(y), table.plan, seed)
-        chosen = {"random": Parents(table.parents, table.cases, False)}
+        chosen = {"random": Parents(table.parents, table.cases)}
         for way in AUTO_WAYS[1:]:
             rng = np.random.default_rng([seed, AUTO_WAYS.index(way)])
             chosen[way] = choose_planned(way, table.plan, x, y, rng, schema.windows)
@@ -363,7 +363,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 n_threads=self._n_threads(),
             )
         way, trials = best.coding, tuple(Trial(f"{trial.coding} parents", trial.evidence) for trial in best.trials)
-        parents, cases, _ = chosen[way]
+        parents, cases = chosen[way]
         table = table._replace(
             parents=parents, cases=cases, past=_past(x, y, parents, cases, schema, n_classes), judged=pasts[way]
         )
@@ -380,7 +380,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         # The density rests on the parents with which the model will work.
         return table, Tuning(tuning.coding, hyper, tuning.trials + trials), density_best, shape_best
 
-    def _announce(self, tables: dict[str, _Table], n_rows: int, n_classes: int, n_threads: int) -> None:
+    def _announce(self, tables: dict[str, _TrainingTable], n_rows: int, n_classes: int, n_threads: int) -> None:
         """How long it will take, and how much memory, before the work begins."""
         if self.progress is not True:
             return
@@ -412,8 +412,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         n_threads: int,
     ) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        with progress_meter(self.progress, "cases")(min(len(past.x), MAX_REVIEWED)) as report:
-            review, by_chain = review_cases(
+        with progress_meter(self.progress, "cases")(min(len(past.x), MAX_LEFT_OUT)) as report:
+            loo, by_chain = leave_one_out_votes(
                 posterior,
                 past,
                 n_threads=n_threads,
@@ -421,10 +421,10 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 scheduler=self.scheduler,
                 report=lambda done: report(done, "leave-one-out"),
             )
-        known = past.y[review.rows]
+        known = past.y[loo.rows]
         weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
         blank = blank_votes(posterior, past, n_threads=n_threads)
-        return {"review_": review, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
+        return {"loo_": loo, "calibration_": Calibration.learn(by_chain, known, base, weights, blank)}
 
     @abstractmethod
     def _opinion(
@@ -441,7 +441,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
     def _coded(
         self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
-    ) -> dict[str, _Table]:
+    ) -> dict[str, _TrainingTable]:
         """The training table under each coding that is to be tried."""
         wishes = {name: getattr(self, name) for name in _CODING}
         codings: dict[str, dict[str, Any]] = {"as asked": {}}
@@ -455,7 +455,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if self.hyper == "auto" and self.importances == "predictive":
                 counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
                 codings = {**codings, **counted}
-        tables: dict[str, _Table] = {}
+        tables: dict[str, _TrainingTable] = {}
         for name, coding in codings.items():
             schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
             if any(schema.codes_as(table.schema) for table in tables.values()):
@@ -470,16 +470,16 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if automatic:
                 plan = plan_parents(len(x), x.shape[1], self.n_parents)
             if plan.n_parents is not None:
-                parents, cases, _ = choose_planned(AUTO_WAYS[0], plan, x, y, rng, schema.windows)
+                parents, cases = choose_planned(AUTO_WAYS[0], plan, x, y, rng, schema.windows)
             else:
                 way, n_parents = ("all", None) if automatic else (self.parents, self.n_parents)
-                parents, cases, _ = choose_parents(way, x, y, rng, n_parents=n_parents, windows=schema.windows)
+                parents, cases = choose_parents(way, x, y, rng, n_parents=n_parents, windows=schema.windows)
             past = _past(x, y, parents, cases, schema, n_classes)
             judged = past
             if plan.n_parents is not None:
                 judged = _past(x, y, _compared(parents), _judged_rows(len(y), plan, seed), schema, n_classes)
             kept = encoded if plan.n_parents is None else None
-            tables[name] = _Table(schema, kept, parents, cases, past, judged, plan)
+            tables[name] = _TrainingTable(schema, kept, parents, cases, past, judged, plan)
         return tables
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,16 +15,47 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_class_weights, check_classes, check_finite, check_flag, refuse_masked
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import check_abstain
 from bayespatch.estimator.snapshot import built_aside, read_at_once
 from bayespatch.model import Hyperparameters
+from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
+from bayespatch.predict import Prediction
 from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion
+from bayespatch.validation import (
+    check_class_weights,
+    check_classes,
+    check_finite,
+    check_flag,
+    check_level,
+    refuse_masked,
+)
 
 
+class PredictedClasses(NamedTuple):
+    """What a classifier says of n cases.
+
+    Attributes
+    ----------
+    probabilities : array of shape (n, M)
+        As `PatchworkClassifier.predict_proba` gives them.
+    votes : array of shape (n, M)
+        Shares of the neighbors' votes, before calibration.
+    percentiles : array of shape (n,)
+        Share of the past cases that are no more usual: where it is at most .05, there is no adequate precedent.
+    intervals : array of shape (n, M, 2), or None
+        Of the probabilities, where a level was given.
+    """
+
+    probabilities: NDArray[np.float64]
+    votes: NDArray[np.float64]
+    percentiles: NDArray[np.float64]
+    intervals: NDArray[np.float64] | None
+
+
+@loadable
 class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based classifier: past cases that resemble a new one in what matters vote on its class.
 
@@ -110,7 +142,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         The training table and its classes as codes.
     tuning_ : Tuning or None
         The settings that were tried and their scores; None where `hyper` was given.
-    review_ : Review
+    loo_ : LeaveOneOutVotes
         The votes on past cases as if they were new, by all others (leave-one-out).
     calibration_ : Calibration
         How votes are read as probabilities.
@@ -266,10 +298,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             learned["calibration_"] = Calibration.none(len(classes))
         learned["pool_"] = None
         if learned["opinion_"] is not None:
-            review = learned["review_"]
-            known = codes[review.rows]
-            precedents = learned["calibration_"].apply(review.votes)
-            learned["pool_"] = Pool.learn(learned["opinion_"].loo[review.rows], precedents, known, weights[known])
+            loo = learned["loo_"]
+            known = codes[loo.rows]
+            precedents = learned["calibration_"].apply(loo.votes)
+            learned["pool_"] = Pool.learn(learned["opinion_"].loo[loo.rows], precedents, known, weights[known])
         self.classes_ = classes
         self.class_names_, self.target_ = _read_names(y, classes)
         for name, value in learned.items():
@@ -287,9 +319,6 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> p = clf.predict_proba([["yes", 61], ["no", 40]])
         >>> bool(p[0, 0] > 0.8), bool(p[1, 0] < 0.2)
         (True, True)
@@ -320,9 +349,6 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, random_state=0).fit(X, y)
         >>> sorted(clf.predict_opinions([["yes", 60]]))
         ['additive', 'pool', 'precedents']
         """
@@ -342,8 +368,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         X : data frame, array or list of rows
             The cases.
         abstain : bool or float
-            True refuses cases that resemble the past less than all but 5 % of the past cases do; a number is another
-            share. See `Explanation.precedent`.
+            True refuses a case where 5 % of the past cases or fewer are as atypical as it; a number is another share.
+            See `Explanation.precedent`.
 
         Returns
         -------
@@ -352,9 +378,6 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> clf.predict([["yes", 60], ["no", 41]])
         array(['sick', 'well'], dtype='<U4')
         >>> clf.predict([["perhaps", 99]], abstain=True)
@@ -374,8 +397,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Credible intervals of the class probabilities.
 
-        They say what so few voters (`Calibration.interval`) and so few rows for the second opinion leave open, and span
-        both where they differ (`Pool.interval`).
+        They show the uncertainty from few voters (`Calibration.interval`) and from few rows for the second opinion, and
+        span both where they differ (`Pool.interval`).
 
         Returns
         -------
@@ -384,17 +407,18 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> low, high = clf.predict_interval([["yes", 60]], level=0.8)[0, 0]
         >>> bool(0 <= low <= high <= 1)
         True
         """
-        if isinstance(level, str) or not 0.0 < level < 1.0:
-            raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
+        level = check_level(level)
         parts = list(self._predictions(X, detail="shares"))
-        votes = np.concatenate([part.mean_votes() for part in parts])
+        return self._intervals(X, np.concatenate([part.mean_votes() for part in parts]), parts, level)
+
+    def _intervals(
+        self, X: Any, votes: NDArray[np.float64], parts: Sequence[Prediction], level: float
+    ) -> NDArray[np.float64]:
+        """Intervals of the probabilities of the rows, (n, M, 2), from the votes on them."""
         shares = np.concatenate([part.neighbors.share for part in parts if part.neighbors is not None])
         ends = self.calibration_.interval(votes, shares, level)
         if self.pool_ is None:
@@ -403,6 +427,34 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         if isinstance(self.opinion_, AdditiveScore):
             additive = self.opinion_.predict_interval(self.schema_.encode(X).values, level)
         return self.pool_.interval(self._opinion_on(X), additive, self.calibration_.apply(votes), ends, level)
+
+    @read_at_once
+    def predict_all(self, X: Any, level: float | None = None) -> PredictedClasses:
+        """Probabilities, votes, how usual the cases are, and intervals: all from the same draws, taken once.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows
+            The cases.
+        level : float, optional
+            Probability of the intervals; without it there are none, which is quicker.
+
+        Returns
+        -------
+        PredictedClasses
+
+        Examples
+        --------
+        >>> seen = clf.predict_all([["yes", 60]], level=0.8)
+        >>> bool(seen.intervals[0, 0, 0] <= seen.probabilities[0, 0] <= seen.intervals[0, 0, 1])
+        True
+        """
+        level = None if level is None else check_level(level)
+        parts = list(self._predictions(X, detail=False if level is None else "shares"))
+        votes = np.concatenate([part.mean_votes() for part in parts])
+        probabilities = check_finite("the probability", self._pooled(X, votes))
+        intervals = None if level is None else self._intervals(X, votes, parts, level)
+        return PredictedClasses(probabilities, votes, self._percentiles(parts), intervals)
 
     @read_at_once
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
@@ -414,9 +466,6 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> votes = clf.predict_votes([["yes", 60]])
         >>> bool(0.5 < votes[0, 0] <= 1)
         True
@@ -437,7 +486,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             return {"opinion_": None}
         if isinstance(self.second_opinion, str):
             return {"opinion_": AdditiveScore.learn(schema, encoded.values, y, n_classes, class_weight)}
-        # The user's own model is told the classes by their codes, which sort as the classes do.
+        # The user's own model gets the classes as their codes, which sort as the classes do.
         codes = np.arange(n_classes)
         return {"opinion_": UserOpinion.learn(self.second_opinion, X, y, codes, encoded.values)}
 

@@ -14,16 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import check_count, check_flag
-from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import EncodedTable, Schema, changed_row, changed_rows, describe_values, read_row
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain import (
-    Cases,
+    CaseTexts,
     Counterfactual,
     Explanation,
-    Past,
-    SecondOpinion,
+    OpinionOnCases,
+    TrainingCases,
     WhatIf,
     explain_cases,
     smallest_change,
@@ -32,17 +30,19 @@ from bayespatch.explain.overview import Overview
 from bayespatch.explain.summarize import summarize
 from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.pool import Pool
-from bayespatch.posterior import Posterior
-from bayespatch.predict import Detail, Prediction, Review
+from bayespatch.predict import Detail, LeaveOneOutVotes, Prediction
+from bayespatch.sampling.diagnostics import Diagnostics
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveScore
 from bayespatch.tune import Tuning
+from bayespatch.validation import check_count, check_flag
 
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
 _LOOKED_AT = 5  # changes that are looked at closely, where the search is undecided between two classes
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 # Posterior -> what the past cases were made of, and the past cases in the user's words
-_told: WeakKeyDictionary[Posterior, tuple[tuple[Any, ...], Past]] = WeakKeyDictionary()
+_training_cases_of: WeakKeyDictionary[Posterior, tuple[tuple[Any, ...], TrainingCases]] = WeakKeyDictionary()
 
 
 class Explaining(ABC):
@@ -56,7 +56,7 @@ class Explaining(ABC):
     y_: NDArray[np.int64]
     values_: NDArray[np.float64]
     ids_: tuple[str, ...] | None
-    review_: Review
+    loo_: LeaveOneOutVotes
     calibration_: Calibration
     hyper: str | Hyperparameters
     hyper_: Hyperparameters
@@ -164,9 +164,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> [why.predicted for why in clf.explain_all([["yes", 60], ["no", 41]])]
         ['sick', 'well']
         """
@@ -202,9 +199,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> why = clf.explain_past(0)
         >>> why.outcome, 0 in [neighbor.index for neighbor in why.neighbors]
         ('sick', False)
@@ -219,10 +213,10 @@ class Explaining(ABC):
                 f"this row among the parents"
             )
         wishes = self._wishes(top, level, quantile, error)
-        past = self._told_past(self.parents_)
+        past = self._training_cases(self.parents_)
         codes = self.y_[[row]] if check_flag("known", known) else np.array([HIDDEN])
         case = self._past()._replace(x=self.x_[[row]], y=codes, own_parent=np.array([-1]))
-        words = Cases(
+        words = CaseTexts(
             ids=[past.named(row)],
             texts=[describe_values(self.schema_, self.values_[row])],
             values=self.values_[[row]],
@@ -246,7 +240,7 @@ class Explaining(ABC):
         (True, False)
         """
         check_is_fitted(self)
-        return self._told_past(self.parents_).may_be_shown(row)
+        return self._training_cases(self.parents_).may_be_shown(row)
 
     @read_at_once
     def what_if(
@@ -288,7 +282,7 @@ class Explaining(ABC):
         other = changed_row(table, changes, self.schema_)
         wishes = self._wishes(top, level, quantile, error)
         # A past case that is changed is still itself: it votes in neither explanation.
-        same = self._told_past(self.parents_).rows_of(self._words_of(table, self.schema_.encode(table), None))
+        same = self._training_cases(self.parents_).rows_of(self._case_texts(table, self.schema_.encode(table), None))
         before, after = (next(self._explanations(t, None, wishes, same=same)) for t in (table, other))
         return WhatIf(before, after)
 
@@ -341,7 +335,7 @@ class Explaining(ABC):
         table = read_row(row, self.schema_)
         wishes = self._wishes(top, level, quantile, error)
         encoded = self.schema_.encode(table)
-        same = self._told_past(self.parents_).rows_of(self._words_of(table, encoded, None))
+        same = self._training_cases(self.parents_).rows_of(self._case_texts(table, encoded, None))
         before = next(self._explanations(table, None, wishes, same=same))
         predicted = self.class_names_.index(before.predicted)
         wanted = None if to is None else self._class_called(to)
@@ -407,7 +401,7 @@ class Explaining(ABC):
             return self.class_names_.index(str(label))
         if str(label) in classes:
             return classes.index(str(label))
-        raise ValueError(f"to={label!r} is no class; the classes are {', '.join(map(repr, self.class_names_))}")
+        raise ValueError(f"to={label!r} is not a class; the classes are {', '.join(map(repr, self.class_names_))}")
 
     @read_at_once
     def overview(self, *, quantile: float = QUANTILE) -> Overview:
@@ -427,14 +421,11 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> sorted(clf.overview().performance.scores)
         ['AUC', 'Brier score', 'accuracy', 'log loss']
         """
         check_is_fitted(self)
-        return summarize(self, self._told_past(self.parents_), _check_share("quantile", quantile))
+        return summarize(self, self._training_cases(self.parents_), _check_share("quantile", quantile))
 
     @read_at_once
     def report(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
@@ -449,9 +440,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     clf.report(os.path.join(folder, "model.html"))
@@ -471,26 +459,26 @@ class Explaining(ABC):
         same: NDArray[np.int64] | None = None,
     ) -> Iterator[Explanation]:
         posterior, new, encoded = self._cases_of(X, y)
-        words = self._words_of(X, encoded, None if y is None else self._outcomes_of(new.y, y))
-        past = self._told_past(self.parents_)
+        words = self._case_texts(X, encoded, None if y is None else self._outcomes_of(new.y, y))
+        past = self._training_cases(self.parents_)
         if same is None and exclude_self:
             same = past.rows_of(words)
         return explain_cases(
             posterior, new, words, past, same=same, second=self._second_opinion(X, wishes["level"]), **wishes
         )
 
-    def _words_of(self, X: Any, encoded: EncodedTable, outcomes: Sequence[str] | None) -> Cases:
+    def _case_texts(self, X: Any, encoded: EncodedTable, outcomes: Sequence[str] | None) -> CaseTexts:
         """Cases in the user's words."""
-        return Cases(encoded.ids, self.schema_.describe_rows(X), encoded.values, encoded.unseen, outcomes)
+        return CaseTexts(encoded.ids, self.schema_.describe_rows(X), encoded.values, encoded.unseen, outcomes)
 
-    def _second_opinion(self, X: Any, level: float) -> SecondOpinion | None:
+    def _second_opinion(self, X: Any, level: float) -> OpinionOnCases | None:
         """The second opinion on new cases, where the estimator has one."""
         if self.pool_ is None:
             return None
         if not isinstance(self.opinion_, AdditiveScore):
-            return SecondOpinion(self.opinion_.predict_proba(X), self.pool_)
+            return OpinionOnCases(self.opinion_.predict_proba(X), self.pool_)
         values = self.schema_.encode(X).values
-        return SecondOpinion(
+        return OpinionOnCases(
             self.opinion_.predict_proba(values),
             self.pool_,
             self.opinion_.predict_interval(values, level),
@@ -498,12 +486,12 @@ class Explaining(ABC):
             base=self.opinion_.base,
         )
 
-    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:
+    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> OpinionOnCases | None:
         """The second opinion on rows of the training table, each as if it had not been learned from."""
         if self.pool_ is None:
             return None
         # Its probabilities without the row are kept; interval and points are those of a model that knows it.
-        return SecondOpinion(self.opinion_.loo[rows], self.pool_)
+        return OpinionOnCases(self.opinion_.loo[rows], self.pool_)
 
     def _wishes(self, top: int, level: float, quantile: float, error: float | None) -> dict[str, Any]:
         """How cases are to be explained, checked: what `explain_cases` takes by name."""
@@ -514,23 +502,23 @@ class Explaining(ABC):
         wishes["error"] = _check_share("error", self.error if error is None else error)
         return {**wishes, "n_threads": self._n_threads(), "engine": self._predicting()}
 
-    def _told_past(self, parents: NDArray[np.int64]) -> Past:
+    def _training_cases(self, parents: NDArray[np.int64]) -> TrainingCases:
         """The past cases in the user's words, made once for each fitted model: what is learned from them is kept."""
         made_of = (
             *(self.schema_, self.x_, self.values_, self.y_, self.ids_, self.cases_, self.parents_, parents),
-            *(self.review_, self.calibration_, self.pool_, self.opinion_, self.class_names_, self.target_),
+            *(self.loo_, self.calibration_, self.pool_, self.opinion_, self.class_names_, self.target_),
         )
-        before, past = _told.get(self.posterior_, ((), None))
+        before, past = _training_cases_of.get(self.posterior_, ((), None))
         if past is None or len(before) != len(made_of) or any(a is not b for a, b in zip(before, made_of, strict=True)):
-            past = self._new_past(parents)
-            _told[self.posterior_] = made_of, past
+            past = self._new_training_cases(parents)
+            _training_cases_of[self.posterior_] = made_of, past
         return past
 
-    def _new_past(self, parents: NDArray[np.int64]) -> Past:
+    def _new_training_cases(self, parents: NDArray[np.int64]) -> TrainingCases:
         # How usual a case is, is judged by the cases that the model has learned from: parents may have been chosen for
         # being unlike the rest, and count only where there is nobody else.
-        learned = np.isin(self.review_.rows, self.cases_)
-        return Past(
+        learned = np.isin(self.loo_.rows, self.cases_)
+        return TrainingCases(
             schema=self.schema_,
             x=self.x_,
             values=self.values_,
@@ -542,10 +530,10 @@ class Explaining(ABC):
             counts=np.bincount(self.y_[self.cases_], minlength=len(self.class_names_)),
             target=self.target_,
             calibration=self.calibration_,
-            familiarity=self.review_.familiarity[learned if learned.any() else slice(None)],
-            rows=self.review_.rows,
-            votes=self.review_.votes,
-            probabilities=self._review_probabilities(),
+            familiarity=self.loo_.familiarity[learned if learned.any() else slice(None)],
+            rows=self.loo_.rows,
+            votes=self.loo_.votes,
+            probabilities=self._loo_probabilities(),
             about={
                 "model": self.posterior_.model.kind,
                 "past_cases": len(self.cases_),
@@ -554,12 +542,12 @@ class Explaining(ABC):
             },
         )
 
-    def _review_probabilities(self) -> NDArray[np.float64]:
+    def _loo_probabilities(self) -> NDArray[np.float64]:
         """Probabilities of the past cases, each predicted from all others, (R, M)."""
-        precedents = self.calibration_.apply(self.review_.votes)
+        precedents = self.calibration_.apply(self.loo_.votes)
         if self.pool_ is None:
             return precedents
-        return self.pool_.combine(self.opinion_.loo[self.review_.rows], precedents)
+        return self.pool_.combine(self.opinion_.loo[self.loo_.rows], precedents)
 
     def _outcomes(self) -> Sequence[str]:
         """The outcome of each row of the training table."""
@@ -571,7 +559,7 @@ class Explaining(ABC):
 
     def _percentiles(self, parts: Sequence[Prediction]) -> NDArray[np.float64]:
         """How usual cases are among the past cases."""
-        past = self._told_past(self.parents_)
+        past = self._training_cases(self.parents_)
         return past.percentile(np.concatenate([part.familiarity for part in parts]))
 
     # What the estimator has to bring

@@ -1,11 +1,11 @@
-"""The regressor: neighbors vote for their own outcomes, and the past says how far to believe them."""
+"""The regressor: neighbors vote for their own outcomes, and leave-one-out says how far to trust them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,35 +13,45 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from bayespatch.calibrate import Calibration
-from bayespatch.check import LARGEST_OUTCOME, check_choice, check_count, check_finite, refuse_masked
-from bayespatch.dressing import (
-    Dressing,
-    OutcomeGroups,
-    calibrated_weights,
-    class_weights,
-    vote_weights,
-)
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.snapshot import built_aside, read_at_once
-from bayespatch.explain import Past, SecondOpinion
+from bayespatch.explain import OpinionOnCases, TrainingCases
+from bayespatch.kernel_density import (
+    KernelDensity,
+    OutcomeGroups,
+    calibrated_weights,
+    class_weights,
+    vote_weights,
+)
 from bayespatch.model import Data, Hyperparameters
+from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
-from bayespatch.posterior import Posterior
-from bayespatch.predict import Review, cases_to_review, predict_batches
+from bayespatch.predict import LeaveOneOutVotes, cases_left_out, predict_batches
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveMean
+from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
 
 _HALVINGS = 50  # of the range of a quantile
 _RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is asked for
 
 
+class PredictedNumbers(NamedTuple):
+    """What a regressor says of n cases: means, (n,), and intervals, (n, 2), where a level was given."""
+
+    means: NDArray[np.float64]
+    intervals: NDArray[np.float64] | None
+
+
+@loadable
 class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based regressor: past cases that resemble a new one in what matters vote with their outcomes.
 
     To find out who resembles whom, outcomes are cut into a few classes of about equal size. A prediction is made from
-    the neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see `bayespatch.dressing`.
+    the neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see
+    `bayespatch.kernel_density`.
 
     Parameters
     ----------
@@ -111,11 +121,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         The outcomes of the training cases.
     edges_ : array of shape (M - 1,)
         Where outcomes are cut into M classes; an edge belongs to the class above it.
-    schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, review_, feature_importances_
-        As in `PatchworkClassifier`; tuning_, y_ and review_ have the classes.
+    schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, loo_, feature_importances_
+        As in `PatchworkClassifier`; tuning_, y_ and loo_ have the classes.
     calibration_ : Calibration
         How votes for the classes are read as probabilities.
-    dressing_ : Dressing
+    kernel_density_ : KernelDensity
         How the neighbors' outcomes are read as a distribution.
     values_, ids_, class_names_, target_
         As in `PatchworkClassifier`; the classes are named by their ranges.
@@ -135,7 +145,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     outcomes_: NDArray[np.float64]
     edges_: NDArray[np.float64]
     calibration_: Calibration
-    dressing_: Dressing
+    kernel_density_: KernelDensity
 
     def __init__(
         self,
@@ -234,7 +244,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         density, opinion = learned.pop("density"), learned["opinion_"]
         learned["pool_"] = None
         if opinion is not None:
-            rows = learned["review_"].rows
+            rows = learned["loo_"].rows
             learned["pool_"] = Pool.learn_densities(opinion.density(opinion.loo[rows], outcomes[rows]), density)
         self.outcomes_, self.edges_ = outcomes, edges
         self.class_names_ = tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1))
@@ -253,18 +263,15 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         Examples
         --------
-        >>> from bayespatch import PatchworkRegressor
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
-        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> bool(regressor.predict([["yes", 60]])[0] > 4)
         True
         """
-        precedents = np.concatenate(
-            [self.dressing_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)]
+        precedents = [
+            self.kernel_density_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)
+        ]
+        return check_finite(
+            "the prediction", self._pooled_mean(np.concatenate(precedents), self.schema_.encode(X).values)
         )
-        if self.pool_ is not None:
-            precedents = self.pool_.combine(self.opinion_.predict(self.schema_.encode(X).values), precedents)
-        return check_finite("the prediction", precedents)
 
     @read_at_once
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
@@ -283,9 +290,6 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         Examples
         --------
-        >>> from bayespatch import PatchworkRegressor
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
-        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> low, middle, high = regressor.predict_quantiles([["yes", 60]], [0.1, 0.5, 0.9])[0]
         >>> bool(low < middle < high)
         True
@@ -306,16 +310,48 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         Examples
         --------
-        >>> from bayespatch import PatchworkRegressor
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, [7.0, 6.0, 1.0, 2.0] * 5
-        >>> regressor = PatchworkRegressor(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> low, high = regressor.predict_interval([["yes", 61]], level=0.8)[0]
         >>> bool(low < 7 < high)
         True
         """
-        if isinstance(level, str) or not 0.0 < level < 1.0:
-            raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
-        return self.predict_quantiles(X, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        return self.predict_quantiles(X, _tails(check_level(level)))
+
+    @read_at_once
+    def predict_all(self, X: Any, level: float | None = None) -> PredictedNumbers:
+        """Means and intervals, from the same draws, taken once.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows
+            The cases.
+        level : float, optional
+            Probability of the intervals; without it there are none.
+
+        Returns
+        -------
+        PredictedNumbers
+
+        Examples
+        --------
+        >>> seen = regressor.predict_all([["yes", 60]], level=0.8)
+        >>> bool(seen.intervals[0, 0] < seen.means[0] < seen.intervals[0, 1])
+        True
+        """
+        tails = None if level is None else _tails(check_level(level))
+        weights, values = np.concatenate(list(self._weights_of(X))), self.schema_.encode(X).values
+        means = check_finite("the prediction", self._means(weights, values))
+        if tails is None:
+            return PredictedNumbers(means, None)
+        return PredictedNumbers(
+            means, check_finite("the prediction", self._quantiles(weights, self.parents_, values, tails))
+        )
+
+    def _means(self, weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Means of the pooled distribution, (n,), from weights of the parents' outcomes, (n, S)."""
+        return self._pooled_mean(self.kernel_density_.mean(weights, self.outcomes_[self.parents_]), values)
+
+    def _pooled_mean(self, precedents: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return precedents if self.pool_ is None else self.pool_.combine(self.opinion_.predict(values), precedents)
 
     def _weights_of(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """The weights of the parents' outcomes in rows of a table, batch by batch."""
@@ -332,7 +368,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     ) -> NDArray[np.float64]:
         """Quantiles of the pooled distribution, (n, L): the mixture of the two opinions', found by halving."""
         outcomes = self.outcomes_[parents]
-        precedents = self.dressing_.quantiles(weights, outcomes, levels)
+        precedents = self.kernel_density_.quantiles(weights, outcomes, levels)
         if self.pool_ is None:
             return precedents
         additive = self.opinion_.predict_quantiles(values, levels)
@@ -341,7 +377,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             for _ in range(_HALVINGS):
                 middle = 0.5 * (low[:, k] + high[:, k])
                 below = self.pool_.combine(
-                    self.opinion_.below(values, middle), self.dressing_.below(weights, outcomes, middle)
+                    self.opinion_.below(values, middle), self.kernel_density_.below(weights, outcomes, middle)
                 )
                 low[:, k] = np.where(below < level, middle, low[:, k])
                 high[:, k] = np.where(below < level, high[:, k], middle)
@@ -363,7 +399,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         n_threads: int,
     ) -> dict[str, Any]:
         assert outcomes is not None
-        chosen, hidden = cases_to_review(past)
+        chosen, hidden = cases_left_out(past)
         groups = OutcomeGroups.of(outcomes[parents], past.y_parents)
         votes, familiarity, weights, done = [], [], [], 0
         seen = predict_batches(
@@ -380,14 +416,14 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         calibration = Calibration.learn(class_weights(plain, groups.classes, past.n_classes), past.y[chosen], base)
         calibrated = calibrated_weights(plain, groups.classes, calibration)
         known = outcomes[chosen]
-        dressing = Dressing.learn(calibrated, groups.outcomes, known)
+        density = KernelDensity.learn(calibrated, groups.outcomes, known)
         # What the others' votes made of each outcome that came: the probability of a small range around it.
         half = max(_RANGE * float(outcomes.std()), np.finfo(np.float64).tiny)
-        ends = [dressing.below(calibrated, groups.outcomes, known + side) for side in (-half, half)]
+        ends = [density.below(calibrated, groups.outcomes, known + side) for side in (-half, half)]
         return {
-            "review_": Review(chosen, np.concatenate(votes), np.concatenate(familiarity)),
+            "loo_": LeaveOneOutVotes(chosen, np.concatenate(votes), np.concatenate(familiarity)),
             "calibration_": calibration,
-            "dressing_": dressing,
+            "kernel_density_": density,
             "density": (ends[1] - ends[0]) / (2.0 * half),
         }
 
@@ -406,13 +442,13 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             return {"opinion_": None}
         return {"opinion_": AdditiveMean.learn(schema, encoded.values, outcomes)}
 
-    def _second_opinion(self, X: Any, level: float) -> SecondOpinion | None:
+    def _second_opinion(self, X: Any, level: float) -> OpinionOnCases | None:
         return None if self.pool_ is None else self._opinion_of_values(self.schema_.encode(X).values)
 
-    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:
+    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> OpinionOnCases | None:
         return None if self.pool_ is None else self._opinion_of_values(self.values_[rows])
 
-    def _opinion_of_values(self, values: NDArray[np.float64]) -> SecondOpinion:
+    def _opinion_of_values(self, values: NDArray[np.float64]) -> OpinionOnCases:
         """The additive mean as probabilities of the ranges, and the pooled number."""
         assert self.pool_ is not None
         ends = [self.opinion_.below(values, np.full(len(values), edge)) for edge in self.edges_.tolist()]
@@ -421,16 +457,13 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         def number(share: NDArray[np.float32], level: float, row: int) -> NDArray[np.float64]:
             weights = self._weights(share, self.parents_)
-            mean = pool.combine(
-                self.opinion_.predict(values[[row]]), self.dressing_.mean(weights, self.outcomes_[self.parents_])
-            )
-            tails = np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-            return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], tails)[0])
+            mean = self._means(weights, values[[row]])
+            return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], _tails(level))[0])
 
-        return SecondOpinion(np.diff(below, axis=1), pool, number=number)
+        return OpinionOnCases(np.diff(below, axis=1), pool, number=number)
 
-    def _review_probabilities(self) -> NDArray[np.float64]:
-        return self.calibration_.apply(self.review_.votes)
+    def _loo_probabilities(self) -> NDArray[np.float64]:
+        return self.calibration_.apply(self.loo_.votes)
 
     def _n_classes(self) -> int:
         return len(self.edges_) + 1
@@ -441,19 +474,24 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     def _outcomes_of(self, codes: NDArray[np.int64], y: Any) -> list[str]:
         return [number_text(outcome) for outcome in _read_outcomes(y).tolist()]
 
-    def _told_past(self, parents: NDArray[np.int64]) -> Past:
+    def _training_cases(self, parents: NDArray[np.int64]) -> TrainingCases:
         def read_number(share: NDArray[np.float32], level: float) -> NDArray[np.float64]:
             weights = self._weights(share, parents)
-            ends = self.dressing_.quantiles(weights, self.outcomes_[parents], [(1 - level) / 2, (1 + level) / 2])
-            return np.column_stack([self.dressing_.mean(weights, self.outcomes_[parents]), ends])
+            ends = self.kernel_density_.quantiles(weights, self.outcomes_[parents], _tails(level))
+            return np.column_stack([self.kernel_density_.mean(weights, self.outcomes_[parents]), ends])
 
-        return replace(super()._told_past(parents), read_number=read_number)
+        return replace(super()._training_cases(parents), read_number=read_number)
 
     def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         outcomes = _read_outcomes(y)
         if len(outcomes) != n:
             raise ValueError(f"y has {len(outcomes)} outcomes for {n} rows; pass one for each row, or leave y out")
         return _classes_of(outcomes, self.edges_)
+
+
+def _tails(level: float) -> NDArray[np.float64]:
+    """The quantiles between which an interval lies."""
+    return np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
 
 def _read_outcomes(y: ArrayLike) -> NDArray[np.float64]:

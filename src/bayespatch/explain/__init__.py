@@ -7,7 +7,7 @@ be careful with. ``what_if`` compares two explanations, ``counterfactual`` finds
 ``overview`` is a whole model, and ``summarize`` makes it.
 """
 
-from bayespatch.explain.build import Cases, Past, SecondOpinion, explain_cases
+from bayespatch.explain.build import CaseTexts, OpinionOnCases, TrainingCases, explain_cases
 from bayespatch.explain.counterfactual import Counterfactual, smallest_change
 from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.guards import OutOfRangeWarning, warn_out_of_range
@@ -26,7 +26,7 @@ from bayespatch.explain.parts import (
 from bayespatch.explain.what_if import WhatIf
 
 __all__ = [
-    "Cases",
+    "CaseTexts",
     "Counterfactual",
     "Exemplar",
     "Explanation",
@@ -35,13 +35,13 @@ __all__ = [
     "LikeThis",
     "Member",
     "Neighbor",
+    "OpinionOnCases",
     "Opinions",
     "OutOfRangeWarning",
-    "Past",
     "Patch",
     "Precedent",
-    "SecondOpinion",
     "Stability",
+    "TrainingCases",
     "WhatIf",
     "explain_cases",
     "smallest_change",

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import HIDDEN, Data
-from bayespatch.posterior import Posterior
 from bayespatch.predict import Prediction, predict_cases, votes_by_place
+from bayespatch.sampling.posterior import Posterior
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,14 +44,14 @@ from bayespatch.explain.subgroups import Subgroups
 from bayespatch.metrics import accuracy
 from bayespatch.model import HIDDEN, Data
 from bayespatch.pool import Pool, disagreement
-from bayespatch.posterior import Posterior
 from bayespatch.predict import predict_batches, predict_cases
+from bayespatch.sampling.posterior import Posterior
 
 INTERVAL = (0.05, 0.95)  # of the importances' draws
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
+class TrainingCases:
     """What is known of the past cases, in the user's words.
 
     Attributes
@@ -137,7 +137,7 @@ class Past:
         """Share of the past cases that were predicted rightly from all others."""
         return accuracy(self.probabilities, self.y[self.rows])
 
-    def rows_of(self, cases: Cases) -> NDArray[np.int64]:
+    def rows_of(self, cases: CaseTexts) -> NDArray[np.int64]:
         """Which row of the training table each case is itself, (n,); -1: none."""
         found = [self.is_past_case(values, cases.named(row)) for row, values in enumerate(cases.values)]
         return np.array(found, dtype=np.int64)
@@ -156,7 +156,7 @@ class Past:
 
 
 @dataclass(frozen=True, eq=False)
-class Cases:
+class CaseTexts:
     """Cases in the user's words.
 
     Attributes
@@ -184,7 +184,7 @@ class Cases:
         return None if self.ids is None else self.ids[row]
 
 
-class SecondOpinion(NamedTuple):
+class OpinionOnCases(NamedTuple):
     """An additive score on the same cases, to be pooled with the votes.
 
     Attributes
@@ -216,7 +216,7 @@ class _Reading(NamedTuple):
     """Votes into probabilities: calibrated, and pooled with the second opinion where there is one."""
 
     calibration: Calibration
-    second: SecondOpinion | None
+    second: OpinionOnCases | None
 
     def of(self, votes: NDArray[np.float64], row: int) -> NDArray[np.float64]:
         """Probabilities, (k, M), of votes on one case, (k, M)."""
@@ -244,13 +244,13 @@ class _Reading(NamedTuple):
 def explain_cases(
     posterior: Posterior,
     cases: Data,
-    words: Cases,
-    past: Past,
+    words: CaseTexts,
+    past: TrainingCases,
     *,
     top: int = 4,
     level: float = 0.9,
     quantile: float = 0.05,
-    second: SecondOpinion | None = None,
+    second: OpinionOnCases | None = None,
     same: NDArray[np.int64] | None = None,
     reliance: bool = True,
     error: float = 0.005,
@@ -266,9 +266,9 @@ def explain_cases(
     cases : Data
         The coded cases, their outcomes hidden, or known and counted, and the parents. A case that is a parent itself
         (`own_parent`) is not among its own neighbors.
-    words : Cases
+    words : CaseTexts
         The same cases in the user's words.
-    past : Past
+    past : TrainingCases
         The past cases in the user's words.
     top : int
         How many single neighbors to name; half as many contradicting ones are named beside them.
@@ -276,7 +276,7 @@ def explain_cases(
         Of the credible intervals.
     quantile : float
         Cases that are less familiar than all but this share of the past cases have no adequate precedent.
-    second : SecondOpinion, optional
+    second : OpinionOnCases, optional
         On the same cases.
     same : int array of shape (n,), optional
         Which row of the training table each case is itself, -1: none. It is left out of its own neighbors, with a
@@ -370,8 +370,8 @@ class _One:
 
     posterior: Posterior
     cases: Data
-    words: Cases
-    past: Past
+    words: CaseTexts
+    past: TrainingCases
     reading: _Reading
     parent_importance: NDArray[np.float64]  # (S, P)
     importance: NDArray[np.float64]  # (P,)
@@ -451,7 +451,7 @@ class _One:
         others = [by_index.get(int(past.parents[b])) or self.neighbor(b, without.get(b)) for b in self.contradicting]
         exemplars = tuple(self.exemplar(k, without.get(f"crowd {k}")) for k in range(len(self.crowds.exemplars)))
         features = tuple(self.feature(j, [*named, *others], exemplars) for j in range(len(past.schema.columns)))
-        reviewed = past.rows != same
+        left_out = past.rows != same
         return Explanation(
             id=self.words.named(self.row),
             values=dict(self.words.texts[self.row]),
@@ -465,8 +465,8 @@ class _One:
             level=self.level,
             like_this=like_this(
                 float(votes[self.best]),
-                past.votes[reviewed, self.best],
-                past.y[past.rows[reviewed]] == self.best,
+                past.votes[left_out, self.best],
+                past.y[past.rows[left_out]] == self.best,
                 past.classes[self.best],
             ),
             opinions=self.opinions(),

@@ -79,7 +79,7 @@ class PastCase:
     n_cases : float
         Of how many cases it is expected to be a neighbor; nan where it is no parent.
     percentile : float
-        How usual it is among the past cases; nan where it was not reviewed.
+        How usual it is among the past cases; nan where it has no leave-one-out votes.
     """
 
     index: int
@@ -112,7 +112,7 @@ class Overview:
     influential, unusual : tuple of PastCase
         The past cases that are neighbors of most others, and those least like the others.
     n_without_precedent : int
-        How many of the reviewed past cases would be flagged.
+        How many of the past cases with leave-one-out votes would be flagged.
     calibration : dict
         Slope and intercepts of the map from votes to probabilities.
     diagnostics : dict

@@ -154,7 +154,7 @@ class Feature:
         By how much the probability of `Explanation.reliance_class` is higher because this value is known, about: the
         votes without it are approximated (`evidence.votes_without_values`).
     neighbors, exemplars : tuples of int
-        Which of the neighbors and of the exemplars shown agree in it (their `index`), those through whom it speaks most
+        Which of the neighbors and of the exemplars shown agree in it (their `index`), those through whom it counts most
         first.
     close : str or None
         Which numbers count as close to the case's; None where only equal values agree.

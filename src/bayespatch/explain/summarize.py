@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Protocol
@@ -14,16 +13,16 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.inspection import permutation_importance
 
 from bayespatch import metrics
-from bayespatch.container import package_version
-from bayespatch.diagnostics import Diagnostics
 from bayespatch.encode import MISSING_NUMBER, Column, Schema
-from bayespatch.explain.build import Past
+from bayespatch.explain.build import TrainingCases
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance, most_influential
 from bayespatch.explain.subgroups import Subgroups
 from bayespatch.model import Hyperparameters
-from bayespatch.posterior import Posterior
-from bayespatch.predict import Review
+from bayespatch.predict import LeaveOneOutVotes
+from bayespatch.sampling.diagnostics import Diagnostics
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning
+from bayespatch.version import __version__
 
 _N_BINS = 8
 _TOP = 10  # past cases named
@@ -39,7 +38,7 @@ class FittedModel(Protocol):
     cases_: NDArray[np.int64]
     x_: NDArray[np.float64]
     y_: NDArray[np.int64]
-    review_: Review
+    loo_: LeaveOneOutVotes
     hyper: str | Hyperparameters
     hyper_: Hyperparameters
     tuning_: Tuning | None
@@ -50,11 +49,11 @@ class FittedModel(Protocol):
         """Whether the chains have mixed."""
 
 
-def summarize(model: FittedModel, past: Past, quantile: float, seed: int = 0) -> Overview:
+def summarize(model: FittedModel, past: TrainingCases, quantile: float, seed: int = 0) -> Overview:
     """The overview of a fitted model; `past` has its past cases in the user's words."""
     known = model.y_[past.rows]
     p = past.probabilities
-    percentiles = past.percentile(model.review_.familiarity)
+    percentiles = past.percentile(model.loo_.familiarity)
     flagged = percentiles <= quantile
     groups = Subgroups.learn(past.schema, past.x[past.rows], past.values[past.rows], p, known, past.classes, flagged)
     return Overview(
@@ -75,11 +74,11 @@ def summarize(model: FittedModel, past: Past, quantile: float, seed: int = 0) ->
     )
 
 
-def _about(model: FittedModel, past: Past) -> dict[str, Any]:
+def _about(model: FittedModel, past: TrainingCases) -> dict[str, Any]:
     posterior = model.posterior_
     return {
         "estimator": type(model).__name__,
-        "package": package_version(),
+        "package": __version__,
         "model": posterior.model.kind,
         "likelihood": posterior.model.likelihood,
         "target": past.target,
@@ -196,9 +195,9 @@ def _performance(p: NDArray[np.float64], known: NDArray[np.int64], classes: tupl
 # Past cases
 
 
-def _influential(model: FittedModel, past: Past, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
+def _influential(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
     neighbors = model.posterior_.z_mean.sum(axis=0, dtype=np.float64)
-    usual = dict(zip(model.review_.rows.tolist(), percentiles.tolist(), strict=True))
+    usual = dict(zip(model.loo_.rows.tolist(), percentiles.tolist(), strict=True))
     return tuple(
         PastCase(row, past.named(row), past.outcomes[row], float(neighbors[b]), usual.get(row))
         for b in most_influential(model.posterior_.z_mean, _TOP).tolist()
@@ -207,13 +206,13 @@ def _influential(model: FittedModel, past: Past, percentiles: NDArray[np.float64
     )
 
 
-def _unusual(model: FittedModel, past: Past, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
+def _unusual(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
     neighbors = dict(
         zip(model.parents_.tolist(), model.posterior_.z_mean.sum(axis=0, dtype=float).tolist(), strict=True)
     )
     order = np.argsort(percentiles, kind="stable")
-    order = order[[past.may_be_shown(row) for row in model.review_.rows[order].tolist()]][:_TOP]
-    rows = model.review_.rows[order].tolist()
+    order = order[[past.may_be_shown(row) for row in model.loo_.rows[order].tolist()]][:_TOP]
+    rows = model.loo_.rows[order].tolist()
     return tuple(
         PastCase(row, past.named(row), past.outcomes[row], neighbors.get(row), p)
         for row, p in zip(rows, percentiles[order].tolist(), strict=True)
@@ -223,22 +222,15 @@ def _unusual(model: FittedModel, past: Past, percentiles: NDArray[np.float64]) -
 def _diagnostics(model: FittedModel) -> dict[str, Any]:
     table = model.diagnostics_
     worst = table.worst(5)
-    names = model.schema_.names
-    warning = table.warning()
-    quantities = [_by_feature(name, names) for name in worst.names]
     return {
         "converged": table.converged,
-        "warning": None if warning is None else _by_feature(warning, names),
+        "verdict": table.verdict,
+        "warning": table.warning(),
         "slowest": [
             {"quantity": name, "rhat": _number(rhat), "ess": _number(ess)}
-            for name, rhat, ess in zip(quantities, worst.rhat, worst.ess, strict=True)
+            for name, rhat, ess in zip(worst.names, worst.rhat, worst.ess, strict=True)
         ],
     }
-
-
-def _by_feature(text: str, names: tuple[str, ...]) -> str:
-    """Quantities by the names of their features: q[0] is the importance of the first."""
-    return re.sub(r"q\[(\d+)\]", lambda found: f"importance of {names[int(found[1])]}", text)
 
 
 def _number(value: float) -> float | None:

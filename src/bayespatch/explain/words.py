@@ -293,5 +293,5 @@ def caveats(why: Data) -> list[str]:
     found = [precedent(why), reliance(why), explained(why), stability(why)]
     found += [text] if (text := error(why)) else []
     if not why["about"].get("converged", True):
-        found.append("The sampler has not fully mixed: importances are less certain than they look.")
+        found.append("The chains have not mixed, or are too short: importances are less certain than they look.")
     return found

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch import metrics
-from bayespatch.diagnostics import MAX_RHAT
 from bayespatch.explain.overview import most_influential
 from bayespatch.plot.canvas import (
     BLUE,
@@ -25,6 +24,7 @@ from bayespatch.plot.canvas import (
     plain_frame,
     wrapped,
 )
+from bayespatch.sampling.diagnostics import MAX_RHAT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +87,7 @@ def probabilities(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure
     -------
     Figure
     """
-    known = model.y_[model.review_.rows]
+    known = model.y_[model.loo_.rows]
     p, _ = _predicted(model, of)
     names = model.class_names_
     ax = axes_of(ax, 6.0, 1.2 + 0.9 * len(names))
@@ -153,11 +153,11 @@ def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int
     -------
     Figure
     """
-    review = model.review_
+    loo = model.loo_
     p, hit = _predicted(model, of)
     ax = axes_of(ax, 4.6, 4.6)
     ax.plot([0, 1], [0, 1], linestyle="--", color=QUIET, linewidth=1, label="as stated")
-    kinds = {"probability": p, "share of the votes": review.votes[:, of]}
+    kinds = {"probability": p, "share of the votes": loo.votes[:, of]}
     for (label, p), color, marker in zip(kinds.items(), (BLUE, ORANGE), "os", strict=True):
         curve = metrics.calibration_curve(p, hit, n_bins)
         x, y = [part.predicted for part in curve], [part.observed for part in curve]
@@ -234,8 +234,8 @@ def decision_curve(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figur
 
 def _predicted(model: Any, of: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Probability of a class for past cases, each predicted from all others, and whether they had it."""
-    review = model.review_
-    return model._review_probabilities()[:, of], model.y_[review.rows] == (of % len(model.class_names_))
+    loo = model.loo_
+    return model._loo_probabilities()[:, of], model.y_[loo.rows] == (of % len(model.class_names_))
 
 
 def diagnostics(model: Any, axes: Any = None) -> Figure:
@@ -259,7 +259,7 @@ def diagnostics(model: Any, axes: Any = None) -> Figure:
         trace.plot(draws, color=SERIES[chain % 6], linewidth=0.8, label=f"chain {chain + 1}")
     trace.set(xlabel="draw", ylabel="log joint density")
     trace.legend(frameon=False, fontsize=7.5, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.1))
-    names = [_quantity(name, model.schema_.names) for name in table.names]
+    names = [name.removeprefix("importance of ").replace("_", " ") for name in table.names]
     values = np.where(np.isfinite(table.rhat), table.rhat, np.nan)
     place = np.arange(len(names))[::-1]
     good = values <= MAX_RHAT
@@ -272,9 +272,3 @@ def diagnostics(model: Any, axes: Any = None) -> Figure:
     for ax in (trace, rhat):
         plain_frame(ax)
     return finished(trace, rhat)
-
-
-def _quantity(name: str, features: tuple[str, ...]) -> str:
-    """``q[3]`` by the name of its feature."""
-    inside = name.removeprefix("q[").removesuffix("]")
-    return features[int(inside)] if inside.isdigit() else name.replace("_", " ")

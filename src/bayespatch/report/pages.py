@@ -14,7 +14,7 @@ from typing import Any
 
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.overview import Overview
-from bayespatch.files import check_writable, refuse, replacing
+from bayespatch.persistence.atomic import check_writable, refuse, replacing
 
 Path = str | PathLike[str]
 Data = Mapping[str, Any]
@@ -59,7 +59,7 @@ def _check_free(path: Path, overwrite: bool) -> None:
     """A path that can be written to, and where nothing is that would be lost."""
     check_writable(path)
     if os.path.exists(path) and not overwrite:
-        raise refuse(path, "is there already", "pass overwrite=True to replace it, or another name")
+        raise refuse(path, "already exists", "pass overwrite=True to replace it, or another name")
 
 
 def case_page(explanation: Explanation | Data, counterfactual: Data | None = None) -> str:

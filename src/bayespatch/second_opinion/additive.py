@@ -214,7 +214,7 @@ class AdditiveScore:
         """The score that `to_arrays` wrote; anything else is a ValueError."""
         names = {"base", "intercept", "coef", "shares", "covariance", "loo", "evidence"}
         if set(arrays) != names or set(plain) != {"design"}:
-            raise ValueError("this is not a stored additive score; store the model anew")
+            raise ValueError("this is not a stored additive score; save the model again")
         found = cls(
             design=Design.from_dict(plain["design"]),
             **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()},

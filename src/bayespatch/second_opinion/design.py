@@ -202,11 +202,11 @@ class Design:
         """The design that `to_dict` wrote; anything else is refused."""
         names = {part.name for part in fields(Term)}
         if not isinstance(data, dict) or set(data) != {"terms", "least_known"} or type(data["least_known"]) is not int:
-            raise ValueError("this is not a stored design; store the model anew")
+            raise ValueError("this is not a stored design; save the model again")
         terms = []
         for stored in data["terms"]:
             if not isinstance(stored, dict) or set(stored) != names:
-                raise ValueError("a stored term does not have the parts of a term; store the model anew")
+                raise ValueError("a stored term does not have the parts of a term; save the model again")
             parts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
             terms.append(Term(**parts))
         return cls(tuple(terms), data["least_known"])

@@ -142,7 +142,7 @@ class AdditiveMean:
             "base",
             "noise",
         }:
-            raise ValueError("this is not a stored additive mean; store the model anew")
+            raise ValueError("this is not a stored additive mean; save the model again")
         found = cls(
             design=Design.from_dict(plain["design"]),
             base=float(plain["base"]),

@@ -174,7 +174,7 @@ class LinearOpinion:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> LinearOpinion:
         """The opinion that `to_arrays` wrote; anything else is a ValueError."""
         if set(arrays) != {"intercept", "coef", "loo"} or set(plain) != {"names"}:
-            raise ValueError("this is not a stored second opinion; store the model anew")
+            raise ValueError("this is not a stored second opinion; save the model again")
         names = None if plain["names"] is None else tuple(plain["names"])
         found = cls(names=names, **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
         n_sums, n_classes = len(found.intercept), found.loo.shape[-1]
@@ -185,7 +185,7 @@ class LinearOpinion:
             or (names is not None and len(names) != len(found.coef))
             or not all(np.isfinite(array).all() for array in (found.intercept, found.coef, found.loo))
         ):
-            raise ValueError("the arrays of the stored second opinion do not fit together; store the model anew")
+            raise ValueError("the arrays of the stored second opinion do not fit together; save the model again")
         return found
 
 

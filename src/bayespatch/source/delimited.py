@@ -87,14 +87,14 @@ def _decoded(source: str, data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
     if b"\x00" in data:
-        raise refuse(source, "is a binary file and no table; pass CSV, Parquet or Arrow")
+        raise refuse(source, "is a binary file, not a table; pass CSV, Parquet or Arrow")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("cp1252", errors="replace")  # what spreadsheets on Windows write
     strange = sum(not (character.isprintable() or character in "\r\n\t") for character in text[:10_000])
     if strange > len(text[:10_000]) / 50:
-        raise refuse(source, "is a binary file and no table; pass CSV, Parquet or Arrow")
+        raise refuse(source, "is a binary file, not a table; pass CSV, Parquet or Arrow")
     return text
 
 

@@ -97,7 +97,7 @@ def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
     repeated = ids[ids.duplicated()]
     if len(repeated):
         raise ValueError(
-            f"--id {id_column!r}: {listed(dict.fromkeys(repeated), 3)} stands in more than one row; "
+            f"--id {id_column!r}: {listed(dict.fromkeys(repeated), 3)} occurs in more than one row; "
             f"name a column whose values are all different"
         )
     return frame.set_index(id_column)
@@ -133,7 +133,7 @@ def _numbers(y: Series) -> Series:
     """Outcomes as numbers."""
     if y.dtype.kind not in "iuf":
         raise ValueError(
-            f"--target {y.name!r} holds values such as {str(y.iloc[0])!r}, which are no numbers; "
+            f"--target {y.name!r} holds values such as {str(y.iloc[0])!r}, which are not numbers; "
             f"leave --regression out to predict a class"
         )
     return y.astype("float64")

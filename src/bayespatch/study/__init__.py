@@ -1,6 +1,6 @@
 """The paper's experimental section on this implementation, with the paper's numbers beside ours.
 
-``bayespatch.study.run("docs/study")``, or ``python -m bayespatch.study`` on the command line, runs everything.
+``bayespatch study`` runs everything; so does ``bayespatch.study.run("docs/study")``. Nothing else loads it.
 """
 
 from bayespatch.study.runner import run

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.check import check_count
 from bayespatch.datasets import load_breast, load_heart, load_readmission
 from bayespatch.encode import Schema
+from bayespatch.validation import check_count
 
 Frame = Any  # a pandas data frame, which `datasets` makes
 Column = Any  # one of its columns

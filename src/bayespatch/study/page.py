@@ -46,7 +46,7 @@ def _opening(context: Context) -> str:
     sizes = context.sizes
     lines = [
         "# The paper's experiments on this implementation",
-        "This page is written by `python -m bayespatch.study` from the tables beside it; nothing on it is typed "
+        "This page is written by `bayespatch study` from the tables beside it; nothing on it is typed "
         "in by hand but the "
         "paper's own numbers (`bayespatch/study/paper.py`) and the reasons for known differences (`docs/errata.md`).",
     ]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.diagnostics import MixingWarning
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.model import Hyperparameters
 from bayespatch.predict import PrecisionWarning, UnseenValueWarning
+from bayespatch.sampling.diagnostics import MixingWarning
 from bayespatch.study.cohorts import Cohort, Fold
 from bayespatch.study.metrics import measures
 
@@ -29,7 +29,7 @@ AS_PRINTED = "as printed"  # the paper's constants, balanced parents, and the li
 
 
 @dataclass(frozen=True)
-class Sizes:
+class StudySizes:
     """How much work: the full study, or the quick one that only shows that everything runs.
 
     Attributes
@@ -68,8 +68,8 @@ class Sizes:
     scan_all: bool = True
 
 
-FULL = Sizes()
-QUICK = Sizes(
+FULL = StudySizes()
+QUICK = StudySizes(
     n_folds=2,
     n_parents=20,
     chains=1,
@@ -96,7 +96,7 @@ class Patchwork:
         `PatchworkClassifier()` does when nothing is said; or balanced parents with the likelihood as printed.
     model : {"I", "II", "III"}
     supervised : bool
-    sizes : Sizes
+    sizes : StudySizes
     scan : bool
         One short chain: for sensitivity analyses.
     n_parents : int, optional
@@ -108,7 +108,7 @@ class Patchwork:
     setting: str
     model: str
     supervised: bool
-    sizes: Sizes
+    sizes: StudySizes
     scan: bool = False
     n_parents: int | None = None
     constants: tuple[tuple[str, float], ...] = ()
@@ -153,7 +153,7 @@ class Patchwork:
         return predict(self.fit(fold), fold, self.sizes)
 
 
-def predict(fitted: PatchworkClassifier, fold: Fold, sizes: Sizes) -> Floats:
+def predict(fitted: PatchworkClassifier, fold: Fold, sizes: StudySizes) -> Floats:
     """Probabilities of the condition in the fold's test cases."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenValueWarning)  # a rare value may lie in the test fold alone
@@ -161,7 +161,7 @@ def predict(fitted: PatchworkClassifier, fold: Fold, sizes: Sizes) -> Floats:
         return np.asarray(averaging_more(fitted, sizes).predict_proba(fold.X_test)[:, 1])
 
 
-def averaging_more(fitted: PatchworkClassifier, sizes: Sizes) -> PatchworkClassifier:
+def averaging_more(fitted: PatchworkClassifier, sizes: StudySizes) -> PatchworkClassifier:
     """The same classifier, which draws neighbors several times under each draw of the importance of features.
 
     After short chains there are few draws of importance, and the average of as few votes would be noisy: with 40
@@ -199,7 +199,7 @@ def evaluate(
         results by name; then the name is added to the key's last part.
     folds : Folds
     keys : names of the columns that the parts of a key fill
-    tell : told what is being done
+    tell : called with what is being done
 
     Returns
     -------

@@ -13,14 +13,19 @@ from typing import Any
 from bayespatch.study.figures import PICTURES, to_png
 from bayespatch.study.parts import PARTS, Context, Part
 from bayespatch.study.tables import Table, write_atomically
+from bayespatch.version import __version__
 
-PACKAGES = ("bayespatch", "numpy", "scipy", "scikit-learn", "numba")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 MAX_MARKDOWN_ROWS = 250  # longer tables are for programs, or for a picture
 
 
 def versions() -> dict[str, str]:
     """Of Python and of what the numbers depend on."""
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
+    return {
+        "python": platform.python_version(),
+        "bayespatch": __version__,
+        **{name: metadata.version(name) for name in PACKAGES},
+    }
 
 
 class Results(Mapping[str, Table]):
@@ -109,7 +114,7 @@ def key_of(part: Part, context: Context) -> dict[str, Any]:
         "part": part.name,
         "seed": context.seed,
         "quick": context.sizes == QUICK,
-        "version": metadata.version("bayespatch"),
+        "version": __version__,
         "sizes": asdict(context.sizes),
     }
 

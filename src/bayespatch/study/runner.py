@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 
-from bayespatch.check import check_choice, check_flag, check_seed
 from bayespatch.study.figures import check_matplotlib
 from bayespatch.study.page import write_page
 from bayespatch.study.parts import PARTS, Context
 from bayespatch.study.protocol import FULL, QUICK
 from bayespatch.study.results import Results
+from bayespatch.validation import check_choice, check_flag, check_seed
 
 
 def run(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespatch.files import PUBLIC, replacing
+from bayespatch.persistence.atomic import PUBLIC, replacing
 
 Cell = str | int | float | bool | None
 

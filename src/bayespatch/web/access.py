@@ -189,7 +189,7 @@ def local_path(path: str) -> str:
 
 
 def address_of(request: Request) -> str:
-    """From where a request comes; behind a proxy that is believed, what it says."""
+    """From where a request comes; behind a proxy that is trusted, what it says."""
     return request.client.host if request.client is not None else "-"
 
 

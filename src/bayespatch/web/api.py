@@ -18,8 +18,8 @@ from starlette.exceptions import HTTPException
 from bayespatch.casebase.cases import Case, Definition, read_condition
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
-from bayespatch.container import package_version
 from bayespatch.dictionary import DictionaryError
+from bayespatch.version import __version__
 from bayespatch.web.pages.cases import check_column, shown_values
 from bayespatch.web.queue import BusyError, LateError
 from bayespatch.web.refusals import PROBLEM, Refusal, problem, refusal_of
@@ -379,7 +379,7 @@ def create(service: Service) -> FastAPI:
     """The interface over one case base."""
     app = FastAPI(
         title="bayespatch",
-        version=package_version(),
+        version=__version__,
         description="Past cases, consultations and models. Every look at a case is written to the audit log.",
         openapi_url="/openapi.json",
         docs_url=None,  # these pages would load scripts from elsewhere

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Mount, Route
 
 from bayespatch.casebase.people import CLINICIAN
-from bayespatch.container import package_version
+from bayespatch.version import __version__
 from bayespatch.web import access, api, rendering
 from bayespatch.web.guard import Guard
 from bayespatch.web.pages import cases, consult, model, people, worklist
@@ -92,7 +92,7 @@ async def health(request: Request) -> Response:
     request.state.route = "/health"
     service: Service = request.app.state.service
     said = await service.do(service.health)
-    return JSONResponse({**said, "version": package_version()}, 200 if said["status"] == "ok" else 503)
+    return JSONResponse({**said, "version": __version__}, 200 if said["status"] == "ok" else 503)
 
 
 async def metrics(request: Request) -> Response:

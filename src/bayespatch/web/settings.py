@@ -28,7 +28,7 @@ class Settings:
     certificate, key : str
         TLS files; empty: plain HTTP.
     proxies : str
-        Addresses of reverse proxies whose X-Forwarded headers are believed, with commas; empty: nobody's.
+        Addresses of reverse proxies whose X-Forwarded headers are trusted, with commas; empty: nobody's.
     workers : int
         Processes.
     threads : int

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma, expit, polygamma
 
-from bayespatch.engine.base import Engine, Neighbors, Observation, Sizes, first_capacity
+from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
 from bayespatch.engine.blocks import block_edges, sum_blocks, sum_of_blocks
 from bayespatch.engine.cpu import importance, layout, screen, summary, sums, update
 from bayespatch.engine.cpu.summary import Tally
@@ -55,7 +55,7 @@ class CpuEngine(Engine):
         self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # beside the caller's own thread
 
     @classmethod
-    def bytes_per_chain(cls, sizes: Sizes, model: Model, n_threads: int) -> tuple[int, int]:
+    def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
         """Tables, importances, scratch memory and neighbors; and the arrays over cases that a sweep fills."""
         n_cases, n_parents, n_features, n_classes = sizes
         width, words = layout.padded_width(n_features), -(-n_features // 64)

@@ -24,13 +24,13 @@ from bayespatch.engine.cpu import layout as cpu_layout
 from bayespatch.engine.cpu.engine import CpuEngine, CpuState
 from bayespatch.engine.cpu.summary import Tally, add_w, add_z
 from bayespatch.engine.cuda import importance, layout, summary, sums, update
-from bayespatch.engine.cuda.importance import Chain, Move, Parents, Prior
+from bayespatch.engine.cuda.importance import Chain, Move, ParentCodes, Prior
 from bayespatch.engine.cuda.launch import Launcher, grid_of_pairs, grid_over, power_of_two
 from bayespatch.engine.cuda.layout import (
-    Entries,
+    DeviceData,
+    DeviceNeighbors,
     Importance,
-    Run,
-    Table,
+    UpdateArguments,
 )
 from bayespatch.engine.cuda.sums import MAX_SUMMED
 from bayespatch.engine.cuda.update import Shape
@@ -53,9 +53,9 @@ class CudaState:
     importance: Importance
     weights: Chain  # q and q-tilde
     move: Move
-    entries: Entries  # z, w and kappa
-    spare: Entries  # where the next update of the cases writes
-    run: Run
+    entries: DeviceNeighbors  # z, w and kappa
+    spare: DeviceNeighbors  # where the next update of the cases writes
+    run: UpdateArguments
     stream: Any
     launcher: Launcher
 
@@ -80,7 +80,7 @@ class CudaEngine(Engine):
         gamma, sigma1 = model.hyper.q_prior(n_features)
         self.prior = Prior(layout.to_device(gamma), layout.to_device(sigma1), float(model.hyper.sigma2))
         self.table = self.table_of(data)
-        self.parents = Parents(layout.to_device(cpu_layout.padded(data.x_parents, n_features, PARENT_MISSING)))
+        self.parents = ParentCodes(layout.to_device(cpu_layout.padded(data.x_parents, n_features, PARENT_MISSING)))
         self.numbers = layout.to_device(np.arange(n_cases, dtype=np.int64))
         self.nodes: dict[int, Nodes] = {}  # by the capacity of the lists
 
@@ -98,10 +98,10 @@ class CudaEngine(Engine):
         largest = 1.0 + strongest / min(c.c1, feature_constants(self.data, self.model)[1].min())
         return max(1, int(DIGITS / math.log10(largest)))
 
-    def table_of(self, data: Data) -> Table:
+    def table_of(self, data: Data) -> DeviceData:
         """The data on the GPU."""
         n_cases, n_parents = len(data.x), len(data.x_parents)
-        table = Table(
+        table = DeviceData(
             same=layout.blank((self.n_words, n_cases, n_parents), np.uint32),
             votes=layout.to_device(layout.words_of(~np.isnan(data.x_parents))),
             observed=layout.to_device(layout.words_of(~np.isnan(data.x))),
@@ -158,17 +158,17 @@ class CudaEngine(Engine):
             ),
             self.blank_entries(capacity),
             self.blank_entries(capacity),
-            Run(self.numbers, layout.to_device(np.zeros(1, np.int32))),
+            UpdateArguments(self.numbers, layout.to_device(np.zeros(1, np.int32))),
             cuda.stream(),
             Launcher(),
         )
         self.fill_importance(state)
         return state
 
-    def blank_entries(self, capacity: int) -> Entries:
+    def blank_entries(self, capacity: int) -> DeviceNeighbors:
         """Lists without neighbors."""
         n_cases = self.data.x.shape[0]
-        return Entries(
+        return DeviceNeighbors(
             layout.to_device(np.zeros(n_cases, np.int32)),
             layout.blank((n_cases, capacity), np.int32),
             layout.blank((n_cases, capacity, self.n_words), np.uint32),
@@ -218,7 +218,7 @@ class CudaEngine(Engine):
         """
         kernel = update.update_kernel(self.shape)
         grid = len(self.data.x), self.shape.group
-        run = state.run if numbers is None else Run(layout.to_device(numbers), state.run.most)
+        run = state.run if numbers is None else UpdateArguments(layout.to_device(numbers), state.run.most)
         while True:
             self.launch(summary.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
             self.launch(
@@ -370,7 +370,7 @@ class CudaEngine(Engine):
         self.fill_importance(state)
         return state
 
-    def entries_of(self, neighbors: Neighbors) -> Entries:
+    def entries_of(self, neighbors: Neighbors) -> DeviceNeighbors:
         """Lists of neighbors as the CPU has them, on the GPU."""
         n, parent, bits, kappa = neighbors
         longest = parent.shape[1]
@@ -378,7 +378,7 @@ class CudaEngine(Engine):
         x, x_parents, windows = self.data.x, self.data.x_parents, self.data.windows
         same = [layout.words_of(np.abs(x - x_parents[column]) <= windows).T for column in parent.T]
         halves = [bits[:, :, word // 2] >> np.uint64(32 * (word % 2)) for word in range(self.n_words)]
-        return Entries(
+        return DeviceNeighbors(
             layout.to_device(n),
             layout.to_device(np.pad(parent, room)),
             layout.to_device(np.pad(np.stack(halves, axis=2).astype(np.uint32), (*room, (0, 0)))),

@@ -30,7 +30,7 @@ from bayespatch.engine.votes import VOTE_ON
 BLOCK = 256  # threads for a feature, at most; a power of two
 
 
-class Parents(NamedTuple):
+class ParentCodes(NamedTuple):
     """What q-tilde has to know of the data: where values are missing."""
 
     x: Any  # (S, P) float64, missing values as in ``votes.py``
@@ -56,7 +56,7 @@ class Chain(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A proposal for q and q-tilde, and what speaks for it."""
+    """A proposal for q and q-tilde, and its acceptance ratio."""
 
     old: Any  # (4, S, P) float64: q-tilde, rows as in ``votes.py``
     new: Any  # (4, S, P)

@@ -29,7 +29,7 @@ REMEMBERED = 64  # named tuples
 THREADS = 128  # of a block, where they do not work together
 
 
-MOST_BLOCKS = 2048  # where threads go over many items; on every card the same, and so are the sums
+MOST_BLOCKS = 2048  # where threads go over many items; on every GPU the same, and so are the sums
 
 
 NUMBERS = {"int64": int, "uint64": np.uint64, "float64": float}  # what `launch` takes for them, 8 bytes each

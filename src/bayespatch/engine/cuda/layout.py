@@ -20,7 +20,7 @@ MOST_FEATURES = 400  # of a case, that 48 KB of shared memory hold in any model
 BIT = np.uint32(1)
 
 
-class Table(NamedTuple):
+class DeviceData(NamedTuple):
     """The data on the GPU. Word v of W has the features 32 v .. 32 v + 31."""
 
     same: Any  # (W, N, S) uint32: where case and parent agree
@@ -33,7 +33,7 @@ class Table(NamedTuple):
     mu: Any  # (2, M) float64: mu and mu0
 
 
-class Entries(NamedTuple):
+class DeviceNeighbors(NamedTuple):
     """z, w and kappa of all cases: n[i] entries of a capacity C, sorted by parent."""
 
     n: Any  # (N,) int32
@@ -51,8 +51,8 @@ class Importance(NamedTuple):
     group: int
 
 
-class Run(NamedTuple):
-    """What an update of the cases is told, and tells."""
+class UpdateArguments(NamedTuple):
+    """What an update of the cases is given, and where it answers."""
 
     numbers: Any  # (N,) int64: of the cases in the whole data
     most: Any  # (1,) int32: the longest list, where it was too long
@@ -86,7 +86,7 @@ def ones(v):
 
 
 @inlined
-def strength(kind, entries, s, i):
+def vote_weight(kind, entries, s, i):
     """k: how strongly entry s of case i votes."""
     if kind == 1:
         return 1.0
@@ -116,9 +116,9 @@ def from_device(array: Any, stream: Any = 0) -> Any:
     return host
 
 
-def overwrite(card: Any, array: NDArray[Any]) -> None:
+def overwrite(device: Any, array: NDArray[Any]) -> None:
     """Put an array into memory of the GPU."""
-    card.copy_to_device(np.ascontiguousarray(array))
+    device.copy_to_device(np.ascontiguousarray(array))
 
 
 def require_gpu() -> None:

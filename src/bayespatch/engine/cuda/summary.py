@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda, float64
 
 from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.layout import BIT, in_word, strength
+from bayespatch.engine.cuda.layout import BIT, in_word, vote_weight
 from bayespatch.engine.cuda.update import KEPT, Shape
 from bayespatch.engine.votes import AGREE, MU, MU0, TOTAL
 
@@ -22,7 +22,7 @@ def count_votes(kind, table, entries, votes, class_votes, i):
     class_votes[:] = 0.0
     for s in range(entries.n[i]):
         b = entries.parent[i, s]
-        k = strength(kind, entries, s, i)
+        k = vote_weight(kind, entries, s, i)
         class_votes[table.y_parents[b]] += k
         for f in range(votes.shape[1]):
             if in_word(entries.bits[i, s, f >> 5], f):

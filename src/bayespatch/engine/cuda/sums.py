@@ -143,7 +143,7 @@ def draw_w(table, importance, entries, rng, s, source, r, i, j):
     return uniform(rng) * (importance[OFF, b, j] + on) < on or r == source
 
 
-class Settings(NamedTuple):
+class SummedSettings(NamedTuple):
     """The settings of the summed w, bit r for the r-th entry, as one thread has them: all but `votes` in registers.
 
     Where fewer entries are summed, the last one is there more than once, without strength and never on. `k` and `votes`
@@ -491,7 +491,7 @@ def compare_by_settings(kind: int, n_features: int) -> Any:
         log = 0.0
         if i < entries.n.shape[0] and j < n_features:
             rng = cuda.local.array(2, uint64)
-            at = Settings(
+            at = SummedSettings(
                 cuda.local.array(N_SETTINGS, float64),
                 cuda.local.array(N_SETTINGS, float64),
                 cuda.local.array(MAX_SUMMED, uint32),
@@ -524,7 +524,7 @@ def redraw_by_settings(kind: int, n_features: int) -> Any:
         j = first + cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x
         if i < entries.n.shape[0] and j < last and move.accepted[j]:
             rng = cuda.local.array(2, uint64)
-            at = Settings(
+            at = SummedSettings(
                 cuda.local.array(N_SETTINGS, float64),
                 cuda.local.array(N_SETTINGS, float64),
                 cuda.local.array(MAX_SUMMED, uint32),

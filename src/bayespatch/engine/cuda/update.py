@@ -17,7 +17,7 @@ import numpy as np
 from numba import config, cuda, float32, float64, uint32, uint64
 
 from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.layout import BIT, bit, in_word, strength
+from bayespatch.engine.cuda.layout import BIT, bit, in_word, vote_weight
 from bayespatch.engine.cuda.weigh import (
     UNIT,
     ZERO,
@@ -108,7 +108,7 @@ def begin_case(kind, c, table, entries, case, i, lane, n_lanes):
         case.votes[TOTAL, j] = 0.0
         for s in range(n):
             if in_word(entries.bits[i, s, j >> 5], j):
-                k = strength(kind, entries, s, i)
+                k = vote_weight(kind, entries, s, i)
                 add_vote(table, case, entries.parent[i, s], j, in_word(entries.same[i, s, j >> 5], j), k)
         refresh_gain(kind, c, table, case, i, j)
         j += n_lanes
@@ -117,7 +117,7 @@ def begin_case(kind, c, table, entries, case, i, lane, n_lanes):
         case.class_votes[m] = 0.0
         for s in range(n):
             if table.y_parents[entries.parent[i, s]] == m:
-                case.class_votes[m] += strength(kind, entries, s, i)
+                case.class_votes[m] += vote_weight(kind, entries, s, i)
         m += n_lanes
 
 
@@ -347,7 +347,7 @@ def changing(kind: int, size: int, group: int) -> tuple[Any, Any]:
 
     @cuda.jit(device=True)
     def take_out(c, table, case, change, old, i, s, b):
-        k = strength(kind, old, s, i)
+        k = vote_weight(kind, old, s, i)
         for word in range(n_words):
             change.bits[word] = old.bits[i, s, word]
             change.same[word] = old.same[i, s, word]

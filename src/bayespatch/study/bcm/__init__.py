@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from bayespatch.check import check_count
+from bayespatch.validation import check_count
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bayespatch.diagnostics import MixingWarning
 from bayespatch.model import Hyperparameters
-from bayespatch.sample import sample
+from bayespatch.sampling.diagnostics import MixingWarning
+from bayespatch.sampling.sampler import sample
 from bayespatch.study.bcm import CaseModel, start, sweep
 from bayespatch.study.cohorts import Cohort
 from bayespatch.study.parts.context import Context

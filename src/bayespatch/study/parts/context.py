@@ -10,7 +10,7 @@ from typing import Any
 
 from bayespatch.study import cohorts
 from bayespatch.study.cohorts import Cohort
-from bayespatch.study.protocol import BALANCED, Patchwork, Sizes
+from bayespatch.study.protocol import BALANCED, Patchwork, StudySizes
 from bayespatch.study.tables import Table
 
 
@@ -22,16 +22,16 @@ class Context:
     ----------
     seed : int
         From which all folds, samples and chains follow.
-    sizes : Sizes
+    sizes : StudySizes
         How much work.
     readmission : path or None
         The readmission table, where there is one.
     tell : function
-        Told what is being done.
+        Called with what is being done.
     """
 
     seed: int
-    sizes: Sizes
+    sizes: StudySizes
     readmission: Path | None = None
     tell: Callable[[str], object] = lambda line: None
 

@@ -1,0 +1,54 @@
+"""Draws the pictures in docs/figures: the paper's example patients and the views of a whole model, on the bundled data.
+
+``make pages GENERATORS=figures`` takes a minute or two. The ``network`` pictures follow the paper's figures of the same
+names: two patients with the condition and two without, of each data set, with the past cases that stand for their
+voters.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+from bayespatch import PatchworkClassifier, datasets, plot
+from bayespatch.sampling.diagnostics import MixingWarning
+
+HOME = Path(__file__).parents[1] / "docs" / "figures"
+N_HELD_OUT = 40  # patients from whom the examples are taken; the model has not seen them
+
+
+def main() -> None:
+    """All pictures."""
+    warnings.simplefilter("ignore", MixingWarning)
+    HOME.mkdir(exist_ok=True)
+    for data, names in (("breast", ("network1", "network11")), ("heart", ("network111", "network1111"))):
+        X, y = getattr(datasets, f"load_{data}")()
+        order = np.random.default_rng(0).permutation(len(X))
+        past, new = order[N_HELD_OUT:], order[:N_HELD_OUT]
+        clf = PatchworkClassifier(random_state=0).fit(X.iloc[past], y.iloc[past])
+        for label, name in zip(clf.classes_[::-1], names, strict=True):  # those with the condition first
+            two = [row for row in new if y.iloc[row] == label][:2]
+            for number, why in enumerate(clf.explain_all(X.iloc[two]), 1):
+                figure = plot.patchwork(why)
+                ax, truth = figure.axes[0], clf.class_names_[clf.classes_.tolist().index(label)]
+                title = f"{ax.get_title(loc='left')}   (known outcome: {truth})"
+                ax.set_title(title, loc="left", fontsize=10, weight="bold", parse_math=False)
+                save(figure, f"{name}_patient{number}")
+        views = (plot.importance, plot.probabilities, plot.parents, plot.calibration, plot.roc, plot.decision_curve)
+        for picture in views:
+            save(picture(clf), f"{data}_{picture.__name__}")
+        save(plot.diagnostics(clf), f"{data}_diagnostics")
+
+
+def save(figure, name: str) -> None:
+    """As PNG, the same bytes for the same picture."""
+    figure.savefig(HOME / f"{name}.png", dpi=110, metadata={"Software": None})
+    print(HOME / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Takes the pictures of the consulting page in docs/figures, from a real server with the bundled heart data.
+
+``make pages GENERATORS=screenshots`` needs Chromium (on the path, or named in CHROMIUM) and Playwright.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import uvicorn
+from playwright.sync_api import Page, sync_playwright
+
+from bayespatch.casebase import CaseBase
+from bayespatch.web import Settings, create_app, demo
+
+FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+
+
+def main() -> None:
+    """Serve, look, and write the pictures."""
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "heart.db")
+        print("learning", file=sys.stderr)
+        with CaseBase.open(path) as base:
+            example = demo.fill(base, "Dr. Roe")
+        app = create_app(Settings(path, sign_in=False, example=example))
+        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.05)
+        try:
+            look(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}", example)
+        finally:
+            server.should_exit = True
+            thread.join(30)
+
+
+def look(address: str, example: int) -> None:
+    """Every picture."""
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+        def page(width: int = 1280, height: int = 900, scheme: str = "light") -> Page:
+            wanted = {"width": width, "height": height}
+            return browser.new_context(viewport=wanted, color_scheme=scheme, base_url=address).new_page()
+
+        seen = page()
+        seen.goto(f"/consult?from={example}")
+        picture(seen, "serve_consult")
+        seen.fill('[name="v:ca"]', "2")
+        seen.wait_for_selector(".change")
+        seen.wait_for_timeout(2500)  # until the whole answer has come
+        picture(seen, "serve_what_if")
+        phone = page(390, 844, "dark")
+        phone.goto(f"/consult?from={example}")
+        phone.get_by_role("group", name="thallium scan").get_by_label("reversible defect").check()
+        phone.wait_for_selector(".change")
+        phone.wait_for_timeout(2500)
+        phone.click("#glance")
+        picture(phone, "serve_phone")
+        for name, path in (
+            ("serve_consultation", f"/consultations/{example}"),
+            ("serve_cases", "/cases?c0=age&o0=>=&w0=60&order=age&down=1"),
+            ("serve_case", "/cases/17"),
+            ("serve_model", "/model"),
+        ):
+            seen.goto(path)
+            picture(seen, name)
+        browser.close()
+
+
+def picture(page: Page, name: str) -> None:
+    """What is in the window."""
+    page.screenshot(path=FIGURES / f"{name}.png")
+    print(FIGURES / f"{name}.png", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The model and the case, or the cases, that a command is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bayespatch.cli.app import usage_error
+from bayespatch.cli.options import (
+    Cases,
+    Delimiter,
+    HideIds,
+    Identifier,
+    IdentifierColumn,
+    JsonRow,
+    MaybeData,
+    ModelFile,
+    Query,
+    Row,
+)
+from bayespatch.cli.shared import json_object
+from bayespatch.cli.terminal import working
+from bayespatch.source import features_of, read
+
+
+class Case(NamedTuple):
+    """The case that a command is about.
+
+    Attributes
+    ----------
+    model : estimator
+        That was loaded.
+    row : table with one row, or dict
+        The case itself.
+    past_row : int or None
+        Its row of the training table, where it is a past case.
+    """
+
+    model: Any
+    row: Any
+    past_row: int | None
+
+
+def find_case(
+    model: ModelFile,
+    data: MaybeData = None,
+    row: Row = None,
+    identifier: Identifier = None,
+    json_row: JsonRow = None,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    id_column: IdentifierColumn = None,
+    cases: Cases = None,
+    hide_ids: HideIds = False,
+) -> Case:
+    """The model, and the case that was named by one of --row, --id and --json-row."""
+    if sum(one is not None for one in (row, identifier, json_row)) != 1:
+        raise usage_error("name the case by one of --row, --id and --json-row")
+    loaded = load_model(model, cases)
+    ids = loaded.ids_
+    if hide_ids:
+        loaded.ids_ = None
+    if json_row is not None:
+        return Case(loaded, json_object(json_row, "--json-row"), None)
+    if data is not None:
+        X = read_cases(loaded, data, query, delimiter, id_column)
+        place = _place(X, row, identifier, id_column)
+        return Case(loaded, (X.reset_index(drop=True) if hide_ids else X).iloc[[place]], None)
+    place = _past_row(loaded, ids, row, identifier)
+    columns = loaded.schema_.columns
+    values = {column.name: column.raw_value(float(v)) for column, v in zip(columns, loaded.values_[place], strict=True)}
+    return Case(loaded, values, place)
+
+
+def load_model(path: Path, cases: Path | None) -> Any:
+    """A model that has its past cases."""
+    from bayespatch.estimator import load
+    from bayespatch.persistence.model_file import LeftOut
+
+    with working(f"Loading {path}"):
+        model = load(path, cases=cases)
+    if isinstance(model.x_, LeftOut):
+        raise ValueError(
+            f"{str(path)!r} was written without its past cases; pass the file that holds them: --cases FILE"
+        )
+    return model
+
+
+def read_cases(model: Any, data: str, query: str | None, delimiter: str | None, id_column: str | None) -> Any:
+    """The features of the cases of a table, texts as texts where the model has learned them as such."""
+    schema = model.schema_
+    texts = [column.name for column in schema.columns if column.family == "text"]
+    frame = read(data, query, delimiter=delimiter, texts=[*texts, *([id_column] if id_column else [])])
+    return features_of(frame, schema.names if schema.named else list(frame.columns), id_column=id_column)
+
+
+def _place(X: Any, row: int | None, identifier: str | None, id_column: str | None) -> int:
+    """The row of a table that was asked for."""
+    if identifier is not None:
+        if id_column is None:
+            raise usage_error("--id with DATA needs --id-column: the column that has the identifiers")
+        return _found([str(name) for name in X.index], identifier)
+    return _in_range(row, len(X), "the table")
+
+
+def _past_row(model: Any, ids: tuple[str, ...] | None, row: int | None, identifier: str | None) -> int:
+    """The row of the training table that was asked for."""
+    if identifier is None:
+        return _in_range(row, len(model.x_), "the training table")
+    if ids is None:
+        raise ValueError("the past cases have no identifiers; pass --row, or name the column with --id when you fit")
+    return _found(list(ids), identifier)
+
+
+def _found(ids: list[str], identifier: str) -> int:
+    if identifier not in ids:
+        raise ValueError(f"--id {identifier!r} is not among the {len(ids)} identifiers; correct it")
+    return ids.index(identifier)
+
+
+def _in_range(row: int | None, n_rows: int, where: str) -> int:
+    assert row is not None
+    if row >= n_rows:
+        raise ValueError(f"--row {row} is beyond the {n_rows} rows of {where}; pass a number from 0 to {n_rows - 1}")
+    return row

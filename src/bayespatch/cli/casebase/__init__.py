@@ -1,0 +1,20 @@
+"""Commands that look after a case base: ``bayespatch casebase ...``."""
+
+from __future__ import annotations
+
+from bayespatch.cli.casebase.audit import backup, log, restore, verify
+from bayespatch.cli.casebase.cases import drift, export, forget, search
+from bayespatch.cli.casebase.consulting import consult, decide, outcome, retain
+from bayespatch.cli.casebase.models import models, promote, refit, roll_back
+from bayespatch.cli.casebase.people import invite
+from bayespatch.cli.casebase.setup import import_, init
+
+ABOUT = (
+    "Past cases, consultations, decisions and models in SQLite or PostgreSQL: retrieve, reuse, revise, retain, forget. "
+    "BASE is a file, sqlite:///FILE or postgresql://USER@HOST/NAME; a PostgreSQL password may stand in PGPASSWORD."
+)
+
+COMMANDS = (
+    *(init, import_, consult, decide, outcome, retain, refit, models, promote, roll_back, forget),
+    *(search, log, verify, backup, restore, export, drift, invite),
+)

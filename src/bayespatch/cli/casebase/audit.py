@@ -1,0 +1,87 @@
+"""Commands for log and backups: log, verify, backup, restore."""
+
+from __future__ import annotations
+
+from bayespatch.cli.casebase.opening import Opened, Person, base_name, open_base, person
+from bayespatch.cli.casebase.options import Backup, Base, By, Folder, Head, Limit, LogAction, LogBy, LogCase, Out
+from bayespatch.cli.options import Json
+from bayespatch.cli.shared import taking
+from bayespatch.cli.terminal import show, table_text, working
+
+
+@taking(opened=open_base)
+def log(
+    opened: Opened,
+    case: LogCase = None,
+    person: LogBy = None,
+    action: LogAction = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """Show the audit log, the newest first: who did what and when.
+
+    Examples
+    --------
+    $ bayespatch casebase log clinic.db
+    $ bayespatch casebase log clinic.db --case 304 --json
+    """
+    with opened() as base:
+        found = base.audit(case=case, by=person, action=action, limit=limit)
+    rows = [
+        [str(one.number), one.at[:19], one.by, one.action, "" if one.case_id is None else str(one.case_id)]
+        for one in found
+    ]
+    text = table_text(["row", "at", "by", "action", "case"], rows) if rows else "nothing yet"
+    show({"log": [one.to_dict() for one in found]}, json, text)
+
+
+def verify(base: Base, head: Head = None, folder: Folder = None, json: Json = False) -> None:
+    """Hold the log and the models against their hashes; exit code 1 where something was changed.
+
+    Note the end of the log elsewhere and pass it the next time: then even a log that was rewritten as a whole is found.
+
+    Examples
+    --------
+    $ bayespatch casebase verify clinic.db
+    $ bayespatch casebase verify clinic.db --head 1204:5d41402a...
+    """
+    with open_base(base, folder) as opened:
+        found = opened.verify_audit(head)
+    said = {"intact": found.intact, "entries": found.n_entries, "head": found.head, "problems": list(found.problems)}
+    if found.intact:
+        show(said, json, f"intact: {found.n_entries} rows; the log ends with {found.head}")
+        return
+    if json:
+        show(said, json, "")
+    raise ValueError(f"{base_name(base)}: {'; '.join(found.problems)}")
+
+
+@taking(opened=open_base, by=person)
+def backup(opened: Opened, out: Out, by: Person, json: Json = False) -> None:
+    """Copy the whole case base into one file, which is a case base itself, while others go on working.
+
+    Examples
+    --------
+    $ bayespatch casebase backup clinic.db backups/2025-03-01.db
+    """
+    with opened() as base, working("Copying"):
+        path = base.backup(out, by=by())
+        head = base.verify_audit().head
+    show({"backup": str(path), "head": head}, json, f"the backup is in {path}; the log ends with {head}")
+
+
+def restore(base: Base, file: Backup, by: By = None, folder: Folder = None, json: Json = False) -> None:
+    """Fill a new, empty case base from a backup.
+
+    Who was forgotten after the backup was made is in it again, and has to be forgotten again.
+
+    Examples
+    --------
+    $ bayespatch casebase restore postgresql://steward@db/clinic backups/2025-03-01.db
+    """
+    from bayespatch.casebase import CaseBase
+
+    with CaseBase.open(base, folder=folder) as opened, working("Copying"):
+        opened.restore(file, by=person(by))
+        found = opened.verify_audit()
+    show({"entries": found.n_entries, "head": found.head}, json, f"{base_name(base)} is as the backup was")

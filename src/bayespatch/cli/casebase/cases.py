@@ -1,0 +1,130 @@
+"""Commands for cases: search, export, forget, drift."""
+
+from __future__ import annotations
+
+from bayespatch.cli.casebase.opening import Opened, Person, case_of, counted, open_base, person, value_text
+from bayespatch.cli.casebase.options import (
+    CaseName,
+    Descending,
+    Every,
+    Limit,
+    Offset,
+    Order,
+    Period,
+    Reason,
+    StateOption,
+    TableName,
+    Target,
+    Where,
+    WithoutSensitive,
+)
+from bayespatch.cli.options import Json
+from bayespatch.cli.shared import taking
+from bayespatch.cli.terminal import say, show, table_text, working
+
+
+@taking(opened=open_base, by=person)
+def search(
+    opened: Opened,
+    by: Person,
+    where: Where = None,
+    state: StateOption = None,
+    order: Order = "id",
+    descending: Descending = False,
+    offset: Offset = 0,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """Find cases; a value may be 'null', which is a missing one.
+
+    Examples
+    --------
+    $ bayespatch casebase search clinic.db --where 'age>=60' --where 'pain=rest' --state past
+    $ bayespatch casebase search clinic.db --where 'external_id=P-17' --json
+    """
+    from bayespatch.casebase.cases import read_condition
+
+    with opened() as base:
+        known = base.definition
+        page = base.search(
+            [read_condition(one, known) for one in where or ()],
+            by=by(),
+            state=None if state is None else state.value,
+            order=order,
+            descending=descending,
+            offset=offset,
+            limit=limit,
+        )
+    rows = [
+        [
+            str(one.id),
+            one.external_id or "",
+            one.state,
+            value_text(one.outcome),
+            *map(value_text, (one.values or {}).values()),
+        ]
+        for one in page.cases
+    ]
+    names = ["case", "external id", "state", "outcome", *known.features.names]
+    rows = [row + [""] * (len(names) - len(row)) for row in rows]
+    shown = counted(page.total, "case") + (f", from {page.offset + 1}" if rows and page.offset else "")
+    show(page.to_dict(), json, f"{table_text(names, rows)}\n\n{shown}" if rows else shown)
+
+
+@taking(opened=open_base, by=person)
+def export(
+    opened: Opened,
+    to: Target,
+    by: Person,
+    state: StateOption = None,
+    without_sensitive: WithoutSensitive = False,
+    table: TableName = "cases",
+    json: Json = False,
+) -> None:
+    """Write the cases to a CSV or Parquet file, or into a new table of a database.
+
+    Examples
+    --------
+    $ bayespatch casebase export clinic.db past.csv --state past
+    $ bayespatch casebase export clinic.db sqlite:///research.db --table cases --without-sensitive
+    """
+    with opened() as base, working("Writing"):
+        chosen = None if state is None else state.value
+        n = base.export(to, by=by(), state=chosen, sensitive=not without_sensitive, table=table)
+    show({"cases": n}, json, f"{counted(n, 'case')} written")
+
+
+@taking(opened=open_base, by=person)
+def forget(opened: Opened, case: CaseName, reason: Reason, by: Person, json: Json = False) -> None:
+    """Forget a patient: the values go from every table and every model at once, and from the disk.
+
+    The log keeps who forgot the case, when and why.
+
+    Examples
+    --------
+    $ bayespatch casebase forget clinic.db 304 --reason 'asked for it on 3 May'
+    """
+    with opened() as base:
+        done = base.forget(case_of(case), reason, by=by())
+    if done.note is not None:
+        say(f"note: {done.note}; it will be done when the case base is opened next")
+    n = len(done.versions) + len(done.removed)
+    gone = f"gone from {counted(n, 'version')} of the model, a refit is due" if n else "it was in no model"
+    show(done.to_dict(), json, f"case {done.case_id} is forgotten; {gone}")
+
+
+@taking(opened=open_base, by=person)
+def drift(opened: Opened, by: Person, every: Every = Period.month, json: Json = False) -> None:
+    """Hold what the model said against what happened since.
+
+    Examples
+    --------
+    $ bayespatch casebase drift clinic.db
+    $ bayespatch casebase drift clinic.db --every year --json
+    """
+    with opened() as base:
+        found = base.drift(by=by(), every=every.value)
+    names = ["consultations", "without_precedent", "decisions", "agreement", "outcomes", "log_score", "accuracy"]
+    rows = [[one["period"], *(value_text(one[name]) for name in names)] for one in found]
+    headings = ["period", *(name.replace("_", " ") for name in names)]
+    show({"periods": found}, json, table_text(headings, rows) if rows else "no consultations yet")

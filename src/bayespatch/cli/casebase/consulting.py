@@ -1,0 +1,114 @@
+"""Commands of a consultation: consult, decide, outcome, retain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayespatch.cli.casebase.opening import Opened, Person, case_of, counted, open_base, person
+from bayespatch.cli.casebase.options import (
+    CaseName,
+    Class,
+    Code,
+    ExternalId,
+    MaybeCases,
+    Neighbors,
+    Number,
+    OldCase,
+    Reason,
+    Values,
+)
+from bayespatch.cli.options import Json
+from bayespatch.cli.shared import json_object, taking
+from bayespatch.cli.terminal import facts_text, show
+
+
+@taking(opened=open_base, by=person)
+def consult(
+    opened: Opened,
+    values: Values,
+    by: Person,
+    case: OldCase = None,
+    external_id: ExternalId = None,
+    top: Neighbors = 4,
+    json: Json = False,
+) -> None:
+    """Ask the active model about a patient, and keep what it showed.
+
+    Examples
+    --------
+    $ bayespatch casebase consult clinic.db --values '{"age": 61, "pain": "rest"}' --id P-17
+    $ bayespatch casebase consult clinic.db --values '{"age": 61, "pain": null}' --case 304 --json
+    """
+    with opened() as base:
+        again = None if case is None else case_of(case)
+        seen = base.consult(json_object(values, "--values"), by=by(), case=again, external_id=external_id, top=top)
+    show(seen.to_dict(), json, _seen_text(seen))
+
+
+@taking(opened=open_base, by=person)
+def decide(
+    opened: Opened,
+    consultation: Number,
+    decided: Class,
+    by: Person,
+    reason: Reason = "",
+    code: Code = "",
+    json: Json = False,
+) -> None:
+    """Write down what was decided after a consultation; to override the model needs a reason or a code.
+
+    Examples
+    --------
+    $ bayespatch casebase decide clinic.db 1204 sick
+    $ bayespatch casebase decide clinic.db 1204 well --reason 'the pain is from a broken rib'
+    """
+    with opened() as base:
+        made = base.decide(consultation, decided, by=by(), reason=reason, code=code)
+    word = "agrees with" if made.agrees else "overrides"
+    show(made.to_dict(), json, f"decided: {made.decided}, which {word} the model")
+
+
+@taking(opened=open_base, by=person)
+def outcome(opened: Opened, case: CaseName, outcome: Class, by: Person, json: Json = False) -> None:
+    """Write down what became of a case; a second outcome is refused.
+
+    Examples
+    --------
+    $ bayespatch casebase outcome clinic.db 304 sick
+    $ bayespatch casebase outcome clinic.db P-17 well
+    """
+    with opened() as base:
+        found = base.outcome(case_of(case), outcome, by=by())
+        label = base.definition.class_name(found.outcome)
+    show(found.to_dict(), json, f"case {found.id}: {label}; retain it, and the next refit learns from it")
+
+
+@taking(opened=open_base, by=person)
+def retain(opened: Opened, by: Person, cases: MaybeCases = None, json: Json = False) -> None:
+    """Make open cases past ones, which the next refit learns from: those named, or all whose outcome is known.
+
+    Examples
+    --------
+    $ bayespatch casebase retain clinic.db
+    $ bayespatch casebase retain clinic.db 304 P-17
+    """
+    with opened() as base:
+        ids = base.retain([case_of(case) for case in cases] if cases else None, by=by())
+    show({"retained": ids}, json, f"{counted(len(ids), 'more past case')}")
+
+
+def _seen_text(seen: Any) -> str:
+    """A consultation in a few lines."""
+    shown = seen.explanation
+    facts = {
+        "consultation": f"{seen.id}, case {seen.case_id}, model version {seen.version}",
+        "prediction": ", ".join(f"{name} {p:.0%}" for name, p in shown["prediction"]["probabilities"].items()),
+        "precedent": "adequate" if shown["precedent"]["adequate"] else "no adequate precedent",
+        "past cases": "; ".join(
+            f"{one['id']} and {one['stands_for'] - 1} like it ({one['outcome']}), {one['vote_share']:.0%} of the votes"
+            for one in shown["exemplars"][:4]
+        ),
+    }
+    if shown["case"]["warnings"]:
+        facts["warnings"] = "; ".join(shown["case"]["warnings"])
+    return facts_text(facts)

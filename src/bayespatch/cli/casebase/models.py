@@ -1,0 +1,113 @@
+"""Commands for the versions of the model: refit, models, promote, roll-back."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bayespatch.cli.app import usage_error
+from bayespatch.cli.casebase.opening import Opened, Person, open_base, person
+from bayespatch.cli.casebase.options import Parameter, Version
+from bayespatch.cli.options import Json
+from bayespatch.cli.shared import taking
+from bayespatch.cli.terminal import show, table_text, working
+
+if TYPE_CHECKING:
+    from bayespatch.casebase.models import Model
+
+
+@taking(opened=open_base, by=person)
+def refit(opened: Opened, by: Person, settings: Parameter = None, json: Json = False) -> None:
+    """Learn anew from all past cases, beside the active model; the new version is only offered.
+
+    Killed or stopped, the same command goes on where it was.
+
+    Examples
+    --------
+    $ bayespatch casebase refit clinic.db
+    $ bayespatch casebase refit clinic.db --set draws=500 --set model='"II"'
+    """
+    from bayespatch.casebase.models import Model
+
+    with opened() as base, working("Learning from the past cases"):
+        model = base.refit(by=by(), **_parameters(settings or []))
+    assert isinstance(model, Model)
+    show(model.to_dict(), json, _comparison_text(model))
+
+
+@taking(opened=open_base)
+def models(opened: Opened, json: Json = False) -> None:
+    """List the versions of the model, the newest first.
+
+    Examples
+    --------
+    $ bayespatch casebase models clinic.db
+    """
+    with opened() as base:
+        found = base.models()
+    rows = [
+        [str(one.version), one.state, str(one.n_cases), str(one.n_forgotten), one.made_at[:19], one.made_by]
+        for one in found
+    ]
+    text = table_text(["version", "state", "cases", "forgotten", "made at", "by"], rows) if rows else "no models yet"
+    show({"models": [one.to_dict() for one in found]}, json, text)
+
+
+@taking(opened=open_base, by=person)
+def promote(opened: Opened, version: Version, by: Person, json: Json = False) -> None:
+    """Make a version of the model the active one.
+
+    Examples
+    --------
+    $ bayespatch casebase promote clinic.db 2
+    """
+    with opened() as base:
+        model = base.promote(version, by=by())
+    show(model.to_dict(), json, f"version {model.version} is active")
+
+
+@taking(opened=open_base, by=person)
+def roll_back(opened: Opened, by: Person, json: Json = False) -> None:
+    """Go back to the version that was active before.
+
+    Examples
+    --------
+    $ bayespatch casebase roll-back clinic.db
+    """
+    with opened() as base:
+        model = base.roll_back(by=by())
+    show(model.to_dict(), json, f"version {model.version} is active")
+
+
+def _parameters(settings: Sequence[str]) -> dict[str, Any]:
+    found = {}
+    for one in settings:
+        name, sign, value = one.partition("=")
+        try:
+            if not sign or not name.isidentifier():
+                raise ValueError("no name")
+            found[name] = json_text.loads(value)
+        except ValueError as error:
+            raise usage_error(f"--set {one!r} is not NAME=VALUE with the value as JSON, such as draws=500") from error
+    return found
+
+
+def _comparison_text(model: Model) -> str:
+    """How an offered version compares with the active one."""
+    head = f"version {model.version} is offered, {model.n_cases} past cases; promote it to use it"
+    found = (model.metrics or {}).get("both")
+    if found is None:
+        return head
+    names = ("log_score", "brier", "accuracy")
+    rows = [[which, *(f"{found[which][name]:.3f}" for name in names)] for which in ("old", "new")]
+    error = "" if found["gain_error"] is None else f" ± {found['gain_error']:.3f}"
+    changes = [[str(one["case"]), one["old"], one["new"], one["outcome"]] for one in found["changes"][:20]]
+    parts = [
+        f"Leave-one-out on the {found['n']} past cases that both know:",
+        table_text(["", "log score", "Brier", "accuracy"], rows),
+        f"gain in log score {found['gain']:+.3f}{error}; {len(found['changes'])} cases are given another class",
+    ]
+    if changes:
+        parts.append(table_text(["case", "old", "new", "outcome"], changes))
+    return "\n\n".join([*parts, head])

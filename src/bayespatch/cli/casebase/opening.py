@@ -1,0 +1,54 @@
+"""What every command of a case base does: open it, name who acts and which case is meant, and say what was found."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from bayespatch.cli.casebase.options import Base, By, Folder
+
+if TYPE_CHECKING:
+    from bayespatch.casebase import CaseBase
+
+Opened = Callable[[], "AbstractContextManager[CaseBase]"]  # `open_base`, with what was given
+Person = Callable[[], str]  # `person`, likewise
+
+
+@contextmanager
+def open_base(base: Base, folder: Folder = None) -> Iterator[CaseBase]:
+    """A case base that is there."""
+    from bayespatch.casebase import CaseBase
+
+    with CaseBase.open(base, create=False, folder=folder) as opened:
+        yield opened
+
+
+def person(by: By = None) -> str:
+    """Who acts: the one who was named, or whoever is logged in."""
+    return by if by is not None else getpass.getuser()
+
+
+def base_name(base: str) -> str:
+    """What a case base is called; a URL may have a password."""
+    return base.partition("://")[0] + "://..." if "://" in base and not base.startswith("sqlite") else base
+
+
+def case_of(text: str) -> int | str:
+    """A number is the number of a case; anything else is an external id. An id that is a number is quoted: "=17"."""
+    if text.startswith("="):
+        return text[1:]
+    return int(text) if text.isascii() and text.isdecimal() else text
+
+
+def counted(n: int, what: str) -> str:
+    """So many of something, such as "1 case" or "3 cases"."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def value_text(value: Any) -> str:
+    """A value in a cell."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,106 @@
+"""What the commands of a case base take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+try:
+    import typer
+except ImportError as error:
+    raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
+
+
+class State(StrEnum):
+    """Where a case stands."""
+
+    open = "open"
+    past = "past"
+    withdrawn = "withdrawn"
+
+
+class Role(StrEnum):
+    """What a person may do on the consulting page."""
+
+    viewer = "viewer"
+    clinician = "clinician"
+    steward = "steward"
+
+
+class Period(StrEnum):
+    """Over what drift is summed up."""
+
+    day = "day"
+    month = "month"
+    year = "year"
+    all = "all"
+
+
+Base = Annotated[str, typer.Argument(metavar="BASE", help="The case base: a file, or a URL.", show_default=False)]
+By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who does this; your login name if left out.")]
+Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A CSV, Parquet or Arrow file, or sqlite:///FILE, postgresql://..., duckdb:///FILE with --query.",
+        show_default=False,
+    ),
+]
+MaybeTarget = Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")]
+DictionaryFile = Annotated[
+    Path | None, typer.Option("--dictionary", metavar="FILE", help="The data dictionary: CSV, YAML or JSON.")
+]
+CaseName = Annotated[
+    str,
+    typer.Argument(
+        metavar="CASE", help="Its number, or its external id; =17 where an external id is a number.", show_default=False
+    ),
+]
+MaybeCases = Annotated[
+    list[str] | None, typer.Argument(metavar="[CASE]...", help="Numbers or external ids.", show_default=False)
+]
+Number = Annotated[
+    int, typer.Argument(metavar="CONSULTATION", help="The number of the consultation.", show_default=False)
+]
+Class = Annotated[str, typer.Argument(metavar="CLASS", help="The class, by its value or its label.")]
+Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version of the model.", show_default=False)]
+Values = Annotated[str, typer.Option("--values", metavar="JSON", help="An object with a value for each feature.")]
+OldCase = Annotated[str | None, typer.Option("--case", metavar="CASE", help="An open case that comes again.")]
+ExternalId = Annotated[str | None, typer.Option("--id", metavar="TEXT", help="What others call the case.")]
+Neighbors = Annotated[int, typer.Option("--top", help="How many neighbors to show.", min=1)]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")]
+Code = Annotated[str, typer.Option("--code", metavar="TEXT", help="Why, as a code.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="CONDITION", help="Such as 'age>=60' or 'pain=none'; may be repeated."),
+]
+StateOption = Annotated[State | None, typer.Option("--state", help="Only cases in this state.")]
+Order = Annotated[str, typer.Option("--order", metavar="COLUMN", help="The column to sort by.")]
+Descending = Annotated[bool, typer.Option("--descending", help="The largest first.")]
+Offset = Annotated[int, typer.Option("--offset", help="How many to skip.", min=0)]
+Limit = Annotated[int, typer.Option("--limit", help="How many to show.", min=1, max=1000)]
+Parameter = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the classifier, as JSON; may be repeated."),
+]
+Head = Annotated[
+    str | None, typer.Option("--head", metavar="NUMBER:HASH", help="An end of the log that was noted earlier.")
+]
+Out = Annotated[Path, typer.Argument(metavar="FILE", help="Where it goes.", show_default=False)]
+Backup = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", show_default=False)]
+Target = Annotated[
+    str,
+    typer.Argument(metavar="TO", help="A file that ends in .csv or .parquet, or a database's URL.", show_default=False),
+]
+TableName = Annotated[str, typer.Option("--table", metavar="NAME", help="The new table of a database.")]
+WithoutSensitive = Annotated[
+    bool, typer.Option("--without-sensitive", help="Leave out columns that the dictionary calls sensitive.")
+]
+Every = Annotated[Period, typer.Option("--every", help="The period of a row.")]
+PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]
+RoleOption = Annotated[Role, typer.Option("--role", help="What the person may do.")]
+LogCase = Annotated[int | None, typer.Option("--case", metavar="NUMBER", help="Only about this case.")]
+LogBy = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only what this person did.")]
+LogAction = Annotated[str | None, typer.Option("--action", metavar="TEXT", help="Only this action.")]

@@ -1,0 +1,75 @@
+"""Commands that begin a case base: init, import."""
+
+from __future__ import annotations
+
+from bayespatch.cli.app import usage_error
+from bayespatch.cli.casebase.opening import Opened, Person, base_name, counted, open_base, person
+from bayespatch.cli.casebase.options import Base, By, DictionaryFile, Folder, MaybeTarget, TableArgument
+from bayespatch.cli.options import Delimiter, Drop, IdColumn, Json, Query
+from bayespatch.cli.shared import taking
+from bayespatch.cli.terminal import show, working
+
+
+def init(
+    base: Base,
+    target: MaybeTarget = None,
+    dictionary: DictionaryFile = None,
+    by: By = None,
+    folder: Folder = None,
+    json: Json = False,
+) -> None:
+    """Make a new case base; with a data dictionary it also knows what its cases are.
+
+    Examples
+    --------
+    $ bayespatch casebase init clinic.db
+    $ bayespatch casebase init clinic.db --dictionary columns.csv --target outcome
+    """
+    from bayespatch.casebase import CaseBase
+
+    if (target is None) != (dictionary is None):
+        raise usage_error("--dictionary and --target belong together: what the columns are, and which is predicted")
+    with CaseBase.open(base, folder=folder) as opened:
+        if dictionary is not None and target is not None:
+            opened.define(dictionary, target, by=person(by))
+        features = [] if opened.dictionary is None else list(opened.dictionary.names)
+        said = {"target": opened.target, "features": features}
+    text = (
+        f"the case base predicts {said['target']!r} from {len(features)} features" if features else "import cases next"
+    )
+    show(said, json, f"{base_name(base)} is ready; {text}")
+
+
+@taking(opened=open_base, by=person)
+def import_(
+    opened: Opened,
+    data: TableArgument,
+    by: Person,
+    target: MaybeTarget = None,
+    id_column: IdColumn = None,
+    dictionary: DictionaryFile = None,
+    drop: Drop = None,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    json: Json = False,
+) -> None:
+    """Add the cases of a table, all or none: past ones where the outcome is known, open ones where it is missing.
+
+    Examples
+    --------
+    $ bayespatch casebase import clinic.db patients.csv --target outcome --id patient --dictionary columns.csv
+    $ bayespatch casebase import clinic.db sqlite:///ward.db --query 'SELECT * FROM stays'
+    """
+    with opened() as base, working("Importing"):
+        ids = base.import_cases(
+            data,
+            by=by(),
+            target=target,
+            id_column=id_column,
+            dictionary=dictionary,
+            drop=drop or (),
+            query=query,
+            delimiter=delimiter,
+        )
+    said = {"cases": len(ids), "first": ids.start, "last": ids.stop - 1}
+    show(said, json, f"{counted(len(ids), 'case')}, numbers {ids.start} to {ids.stop - 1}")

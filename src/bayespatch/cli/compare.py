@@ -1,0 +1,65 @@
+"""The command that holds a patchwork against the usual methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bayespatch.cli.estimators import estimator_settings, new_estimator
+from bayespatch.cli.options import Folds, Json
+from bayespatch.cli.shared import taking
+from bayespatch.cli.tables import Wishes, read_training, table_wishes
+from bayespatch.cli.terminal import counting, say, show, table_text
+
+if TYPE_CHECKING:
+    from bayespatch.compare import Standing
+
+
+@taking(asked=table_wishes, settings=estimator_settings)
+def compare(
+    asked: Callable[[], Wishes],
+    settings: Callable[[], dict[str, Any]],
+    folds: Folds = 5,
+    json: Json = False,
+) -> None:
+    """Cross-validate a patchwork beside the usual methods, on the same folds of a table.
+
+    Examples
+    --------
+    $ bayespatch compare patients.csv --target outcome --id patient
+    $ bayespatch compare stays.parquet --target days --regression --folds 10 --json
+    """
+    from bayespatch.compare import compare as cross_validate
+
+    wishes, given = asked(), settings()
+    table, coded = read_training(wishes)
+    if not wishes.regression:
+        counts = table.y.value_counts()
+        few = [f"{label} ({n})" for label, n in counts.items() if n < folds]
+        if few:
+            say(
+                f"note: fewer cases than the {folds} folds: {', '.join(few[:6])}{' and more' if len(few) > 6 else ''}; "
+                f"in some folds no method has seen such a class"
+            )
+    with counting("patchwork") as tell:
+        estimator = new_estimator(wishes.regression, coded, **given)
+        how = {"regression": wishes.regression, "folds": folds, "seed": given["random_state"]}
+        found = cross_validate(table.X, table.y, estimator, **how, tell=tell)
+    methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
+    show({"target": wishes.target, "folds": folds, "methods": methods}, json, _standings(found, folds))
+
+
+def _standings(found: list[Standing], folds: int) -> str:
+    """A table with the best of each measure marked."""
+    from bayespatch.compare import MORE_IS_BETTER
+
+    measures = list(found[0].scores)
+    best = {m: (max if MORE_IS_BETTER[m] else min)(one.mean(m) for one in found) for m in measures}
+    rows = []
+    for one in found:
+        cells = [
+            f"{one.mean(m):.3f} ± {one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures
+        ]
+        rows.append([one.method, *cells, f"{one.seconds:.1f}"])
+    said = ", ".join(f"{m} ({'more' if MORE_IS_BETTER[m] else 'less'} is better)" for m in measures)
+    return f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {said}"

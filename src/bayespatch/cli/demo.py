@@ -1,0 +1,52 @@
+"""The command that shows what all this is about, on the bundled heart data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bayespatch.cli.estimators import fitted, new_estimator
+from bayespatch.cli.files import check_new, write
+from bayespatch.cli.options import Draws, FolderOut, Force, Hyper, HyperRule, Json, Patient, Seed, Top, Warmup
+from bayespatch.cli.terminal import facts_text, say, show, width, working
+
+
+def demo(
+    patient: Patient = 20,
+    out: FolderOut = Path("bayespatch-demo"),
+    top: Top = 4,
+    hyper: HyperRule = Hyper.auto,
+    draws: Draws = 250,
+    warmup: Warmup = 250,
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Learn from the bundled heart data, show one patient's patchwork, and write two pages to open in a browser.
+
+    Examples
+    --------
+    $ bayespatch demo
+    $ bayespatch demo --patient 7 --out pages
+    """
+    from bayespatch.datasets import load_heart
+    from bayespatch.report import case_page, model_report
+
+    page, model_page = out / f"patient-{patient}.html", out / "model.html"
+    if out.exists():
+        check_new(force, page, model_page)
+    X, y = load_heart()
+    others = X.index != patient
+    say(f"Learning from {others.sum()} patients; patient {patient} is not among them.")
+    estimator = new_estimator(False, hyper=hyper, draws=draws, warmup=warmup, random_state=seed)
+    model = fitted(estimator, X[others], y[others])
+    why = model.explain(X.loc[patient], top=top)
+    truth = y.attrs["labels"][int(y[patient])]
+    with working("Writing the pages"):
+        out.mkdir(parents=True, exist_ok=True)
+        write(case_page(why), page)
+        model_report(model, model_page, overwrite=force)
+    files = {"patient": str(page), "model": str(model_page)}
+    pages = facts_text({"the patient:": files["patient"], "the model:": files["model"]})
+    text = f"{why.to_text(width())}\n\nKnown outcome: {truth}.\n\nPages to open in a browser or to print:\n{pages}"
+    text += "\n\nTo consult in a browser, change values and see what they change: bayespatch serve"
+    show({"explanation": why.to_dict(), "truth": truth, "pages": files}, json, text)

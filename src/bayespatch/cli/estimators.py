@@ -1,0 +1,99 @@
+"""The estimator that a command fits: its options, and fitting it in full view."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from bayespatch.cli.options import (
+    Categorical,
+    Chains,
+    Draws,
+    Engine,
+    Hyper,
+    HyperRule,
+    Jobs,
+    Missing,
+    MissingRule,
+    Model,
+    ModelOption,
+    NParents,
+    ParentsRule,
+    ParentsWay,
+    Scheduler,
+    Seed,
+    Warmup,
+)
+from bayespatch.cli.terminal import say
+
+
+def estimator_settings(
+    categorical: Categorical = None,
+    missing: MissingRule = Missing.auto,
+    model: ModelOption = Model.I,
+    parents: ParentsRule = ParentsWay.auto,
+    n_parents: NParents = None,
+    hyper: HyperRule = Hyper.auto,
+    engine: Engine = "auto",
+    scheduler: Scheduler = None,
+    chains: Chains = 4,
+    draws: Draws = 100,
+    warmup: Warmup = 20,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+) -> dict[str, Any]:
+    """The options by the names of the estimators' parameters."""
+    return {
+        "categorical": tuple(categorical or ()),
+        "missing": missing.value,
+        "model": model.value,
+        "parents": parents.value,
+        "n_parents": int(n_parents) if n_parents is not None and n_parents >= 1 else n_parents,
+        "hyper": hyper,
+        "engine": engine,
+        "scheduler": scheduler,
+        "chains": chains,
+        "draws": draws,
+        "warmup": warmup,
+        "random_state": seed,
+        "n_jobs": jobs,
+    }
+
+
+def new_estimator(
+    regression: bool, coded: Sequence[str] = (), *, hyper: Hyper, categorical: Sequence[str] = (), **settings: Any
+) -> Any:
+    """An estimator, not fitted; `coded` are more columns whose numbers are names of categories."""
+    from bayespatch.estimator import PatchworkClassifier, PatchworkRegressor
+    from bayespatch.model import Hyperparameters
+
+    constants: dict[Hyper, Any] = {
+        Hyper.auto: "auto",
+        Hyper.default: Hyperparameters(),
+        Hyper.paper: Hyperparameters.paper(),
+    }
+    return (PatchworkRegressor if regression else PatchworkClassifier)(
+        hyper=constants[hyper], categorical=(*categorical, *coded), **settings
+    )
+
+
+def fitted(estimator: Any, X: Any, y: Any) -> Any:
+    """The estimator, fitted in full view; Ctrl-C ends the command and does not shorten the run."""
+    from bayespatch.sampling.diagnostics import MixingWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MixingWarning)  # said below in fewer words
+        warnings.filterwarnings("ignore", "interrupted: ")  # of draws that are kept: not here
+        estimator.set_params(progress=True).fit(X, y)
+    if estimator.posterior_.interrupted:
+        raise KeyboardInterrupt
+    if not estimator.diagnostics_.converged:
+        few = estimator.diagnostics_.verdict == "too few draws"
+        trouble = (
+            "there are too few draws; pass more --draws"
+            if few
+            else ("the chains have not mixed; pass more --draws and --warmup")
+        )
+        say(f"note: {trouble} before you rely on the importances")
+    return estimator.set_params(progress=False)

@@ -1,0 +1,96 @@
+"""The command that explains one case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from bayespatch.cli.app import usage_error
+from bayespatch.cli.case import Case, find_case
+from bayespatch.cli.files import check_new, write
+from bayespatch.cli.options import Change, Force, Form, Format, Json, Level, MaybeOut, Top
+from bayespatch.cli.shared import taking
+from bayespatch.cli.terminal import as_json, show, visible, width
+
+
+@taking(find=find_case)
+def explain(
+    find: Callable[[], Case],
+    form: Form = None,
+    out: MaybeOut = None,
+    change: Change = None,
+    top: Top = 4,
+    level: Level = 0.9,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Show the patchwork of one case: which past cases vote on it, through which features, and how far to trust it.
+
+    What comes out, the ending of --out says: .txt, .json, .html, .png or .pdf. With --change a page (.html) also says
+    which smallest change of these features would change the prediction.
+
+    Examples
+    --------
+    $ bayespatch explain model.bpatch new.csv --row 0
+    $ bayespatch explain model.bpatch new.csv --id-column patient --id P-17 --out P-17.html
+    $ bayespatch explain model.bpatch --id P-03 --format json
+    $ bayespatch explain model.bpatch --json-row '{"age": 61, "pain": "none"}' --out case.png
+    """
+    chosen = _format(form, out, json)
+    if change and chosen is not Format.html:
+        raise usage_error("--change is for a page: --out case.html; or use 'bayespatch counterfactual'")
+    check_new(force, out)
+    case = find()
+    loaded, wishes = case.model, {"top": top, "level": level}
+    if case.past_row is not None:
+        why = loaded.explain_past(case.past_row, known=False, **wishes)
+    else:
+        why = loaded.explain(case.row, **wishes)
+    other = loaded.counterfactual(case.row, change, **wishes).to_dict() if change else None
+    write(_rendered(why, chosen, other), out)
+    if out is not None:
+        show({"explanation": str(out)}, json, f"the explanation is in {out}")
+
+
+def _format(form: Format | None, out: Path | None, json: bool) -> Format:
+    endings = {
+        ".json": Format.json,
+        ".html": Format.html,
+        ".htm": Format.html,
+        ".png": Format.png,
+        ".pdf": Format.pdf,
+        ".txt": Format.text,
+        "": Format.text,
+    }
+    by_name = None if out is None else endings.get(out.suffix.lower())
+    if out is not None and form is None and by_name is None:
+        known = ", ".join(ending for ending in endings if ending)
+        raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is not a kind of explanation; end the name in {known}")
+    if form is not None and by_name is not None and out is not None and out.suffix and form is not by_name:
+        raise usage_error(
+            f"--format {form.value} does not go into {str(out)!r}; give the file the ending .{form.value}"
+        )
+    chosen = form or by_name or (Format.json if json else Format.text)
+    if chosen in (Format.png, Format.pdf) and out is None:
+        raise usage_error(f"a picture needs a file: --out case.{chosen.value}")
+    return chosen
+
+
+def _rendered(why: Any, form: Format, counterfactual: dict[str, Any] | None = None) -> str | bytes:
+    """An explanation in one of its forms."""
+    if form is Format.text:
+        return visible(why.to_text(width()))
+    if form is Format.json:
+        return as_json(why.to_dict())
+    if form is Format.html:
+        from bayespatch.report import case_page
+
+        return case_page(why, counterfactual)
+    from bayespatch.plot import patchwork
+
+    picture = BytesIO()
+    figure: Any = patchwork(why).figure
+    figure.savefig(picture, format=form.value, dpi=150, bbox_inches="tight")
+    return picture.getvalue()

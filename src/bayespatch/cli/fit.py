@@ -1,0 +1,103 @@
+"""The command that learns from a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayespatch.cli.estimators import estimator_settings, fitted, new_estimator
+from bayespatch.cli.files import check_new
+from bayespatch.cli.options import Cases, Checkpoint, Force, HideIds, Json, Labels, ModelOut
+from bayespatch.cli.shared import taking
+from bayespatch.cli.tables import Wishes, read_training, table_wishes
+from bayespatch.cli.terminal import facts_text, say, show
+from bayespatch.source import Training
+
+
+@taking(asked=table_wishes, settings=estimator_settings)
+def fit(
+    asked: Callable[[], Wishes],
+    settings: Callable[[], dict[str, Any]],
+    out: ModelOut = Path("model.bpatch"),
+    labels: Labels = None,
+    checkpoint: Checkpoint = None,
+    cases: Cases = None,
+    hide_ids: HideIds = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Learn from a table of past cases, and write a model.
+
+    Blank, NA, N/A, NaN, null and ? are missing values. The model holds the past cases, with their identifiers unless
+    you pass --hide-ids: keep it as you keep them, or put them into a file of their own with --cases.
+
+    Examples
+    --------
+    $ bayespatch fit patients.csv --target outcome --id patient --out model.bpatch
+    $ bayespatch fit patients.csv --target outcome --labels 0=absent,1=present --dictionary dictionary.csv
+    $ bayespatch fit patients.csv --target outcome --age born --as-of admitted
+    $ bayespatch fit stays.parquet --target days --regression --drop admitted
+    $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
+    $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
+    $ bayespatch fit registry.parquet --target outcome --engine dask --scheduler tcp://10.0.0.1:8786
+    """
+    check_new(force, out, cases)
+    wishes = asked()._replace(labels=labels)
+    table, coded = read_training(wishes)
+    if hide_ids:
+        X = table.X.reset_index(drop=True)
+        X.attrs = table.X.attrs
+        table = table._replace(X=X)
+    estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **settings())
+    try:
+        fitted(estimator, table.X, table.y)
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            say(f"note: the same command goes on with what is in {checkpoint}")
+        raise
+    estimator.save(out, cases_path=cases, overwrite=force)
+    found = _findings(estimator, table, out)
+    show(found, json, facts_text({name.replace("_", " "): _said(value) for name, value in found.items()}))
+
+
+def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:
+    """What a fit has to say in a few lines."""
+    called = [column.called for column in estimator.schema_.columns]
+    importance = sorted(zip(estimator.feature_importances_, called, strict=True), reverse=True)
+    return {
+        "model": str(out),
+        "cases": len(table.X),
+        "features": table.X.shape[1],
+        "outcome": estimator.target_ or str(table.y.name),
+        "parents": len(estimator.parents_),
+        "classes": list(estimator.class_names_) if hasattr(estimator, "classes_") else None,
+        "rare_classes": _rare(estimator),
+        "most_important": [str(name) for _, name in importance[:5]],
+        "mixed": bool(estimator.diagnostics_.converged),
+        "seconds": round(estimator.posterior_.timing.seconds, 2),
+    }
+
+
+def _rare(estimator: Any) -> list[str]:
+    """Classes with one or two cases, and classes without a parent."""
+    if not hasattr(estimator, "classes_"):
+        return []
+    counts = np.bincount(estimator.y_, minlength=len(estimator.class_names_))
+    voting = np.bincount(estimator.y_[estimator.parents_], minlength=len(counts))
+    return [
+        f"{name} ({n}{'' if votes else ', no parent'})"
+        for name, n, votes in zip(estimator.class_names_, counts.tolist(), voting.tolist(), strict=True)
+        if n < 3 or not votes
+    ]
+
+
+def _said(value: Any) -> str:
+    """A finding in words."""
+    if value is None:
+        return "none, the outcome is a number"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (", ".join(value) or "none") if isinstance(value, list) else str(value)

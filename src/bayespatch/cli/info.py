@@ -1,0 +1,60 @@
+"""The command that says what is in a model file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from bayespatch.cli.options import Json, ModelFile
+from bayespatch.cli.terminal import facts_text, show
+from bayespatch.sampling.diagnostics import MAX_RHAT
+
+
+def info(model: ModelFile, json: Json = False) -> None:
+    """Say what is in a model file, without looking at any past case.
+
+    Examples
+    --------
+    $ bayespatch info model.bpatch
+    $ bayespatch info model.bpatch --json
+    """
+    from bayespatch.persistence.model_file import read_manifest
+
+    manifest = read_manifest(model)
+    show(manifest, json, facts_text(_facts(manifest)))
+
+
+def _facts(manifest: dict[str, Any]) -> dict[str, str]:
+    """A manifest in a few lines."""
+    held = {part["name"] for part in manifest["parts"]}
+    if manifest["holds"] != "model":
+        return {"holds": manifest["holds"], "written by": f"bayespatch {manifest['package']}"}
+    sizes, run, mixed = manifest["sizes"], manifest["settings"], manifest["diagnostics"]
+    columns = manifest["columns"]
+    outcome = "a number" if manifest["classes"] is None else f"{sizes['M']} classes"
+    kinds = Counter(column["kind"] for column in columns)
+    return {
+        "model": f"{manifest['estimator']}, model {manifest['model']['kind']}",
+        "written by": f"bayespatch {manifest['package']}, format {manifest['format']}",
+        "past cases": f"{sizes['n']}, {sizes['S']} of them parents" + ("" if "cases" in held else "; in another file"),
+        "outcome": f"{manifest['target'] or 'not named'}: {outcome}",
+        "features": ", ".join(column["name"] for column in columns),
+        "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+        "run": f"{run['chains']} chains of {run['draws']} draws after {run['warmup']}, engine {run['engine']}",
+        "mixed": _mixed(mixed),
+        "size": ", ".join(f"{part['name']} {part['bytes'] / 1024:.0f} KiB" for part in manifest["parts"]),
+    }
+
+
+def _mixed(found: dict[str, Any]) -> str:
+    """Whether the chains have, as far as a manifest says."""
+    rhat, ess = found["max_rhat"], found["min_ess"]
+    if found["converged"]:
+        return "yes"
+    if rhat is not None and rhat <= MAX_RHAT:
+        return f"the chains agree, but draws are too few (effective sample size from {_short(ess)})"
+    return f"no (R-hat up to {_short(rhat)})"
+
+
+def _short(number: float | None) -> str:
+    return "unknown" if number is None else f"{number:.3g}"

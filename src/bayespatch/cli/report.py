@@ -1,0 +1,36 @@
+"""The command that writes a page about a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bayespatch.cli.case import load_model
+from bayespatch.cli.files import check_new
+from bayespatch.cli.options import Cases, Force, HideIds, IntendedUse, Json, ModelFile, PageOut
+from bayespatch.cli.terminal import show, working
+
+
+def report(
+    model: ModelFile,
+    out: PageOut = Path("model.html"),
+    intended_use: IntendedUse = "",
+    cases: Cases = None,
+    hide_ids: HideIds = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write a page about a model: data, settings, how good it is and for whom, intended use and limits.
+
+    Examples
+    --------
+    $ bayespatch report model.bpatch --out model.html --intended-use 'Triage in our clinic, beside a physician.'
+    """
+    from bayespatch.report import model_report
+
+    check_new(force, out)
+    loaded = load_model(model, cases)
+    if hide_ids:
+        loaded.ids_ = None
+    with working("Summarizing the model"):
+        model_report(loaded, out, intended_use=intended_use, overwrite=force)
+    show({"report": str(out)}, json, f"the report is in {out}")

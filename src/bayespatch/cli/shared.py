@@ -1,0 +1,68 @@
+"""Options that several commands have in common, written once, and how a JSON object is read from one."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+
+def taking(**shared: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of other functions.
+
+    A parameter of the command that is named here is replaced by the parameters of that function, in its place. The
+    command gets the function with what was given for them, to call when it wants to: loading a model takes a while,
+    and a bad name of a file is to be refused before.
+
+    Examples
+    --------
+    >>> def where(x: int = 1, y: int = 2) -> int:
+    ...     return x + y
+    >>> @taking(place=where)
+    ... def command(place: Callable[[], int], json: bool = False) -> None:
+    ...     print(place(), json)
+    >>> command(y=5, json=True)
+    6 True
+    >>> list(inspect.signature(command).parameters)
+    ['x', 'y', 'json']
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = _parameters(command)
+        of = {name: _parameters(function) for name, function in shared.items()}
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            asked = {name: {each: given.pop(each) for each in of[name] if each in given} for name in of}
+            command(**given, **{name: partial(shared[name], **values) for name, values in asked.items()})
+
+        parameters = [one for name, param in own.items() for one in of.get(name, {name: param}).values()]
+        parameters.sort(key=lambda param: param.default is not inspect.Parameter.empty)  # those that are needed first
+        signature = inspect.Signature(parameters, return_annotation=None)
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {param.name: param.annotation for param in parameters}
+        return run
+
+    return decorate
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function, their types as they are and not as texts."""
+    names = inspect.unwrap(function).__globals__
+    return {
+        name: param.replace(annotation=eval(param.annotation, names)) if isinstance(param.annotation, str) else param
+        for name, param in inspect.signature(function).parameters.items()
+    }
+
+
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """The JSON object that an option was given."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{option} is not JSON ({error}); pass an object such as '{{\"age\": 61}}'") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{option} is {text[:40]}, which is not an object; pass one such as '{{\"age\": 61}}'")
+    return found

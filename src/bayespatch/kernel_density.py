@@ -1,0 +1,219 @@
+"""Votes into the distribution of a number.
+
+Each neighbor votes for its own outcome. Where outcomes are low, middling or high is a matter of classes, and the votes
+for these are calibrated as any votes are (`calibrate`). The neighbors' outcomes, weighed accordingly, are then pulled
+so that their mean is worth what it says, drawn together or apart so that their spread is, and each is dressed in a
+normal kernel (affine kernel dressing: Bröcker and Smith, Tellus A 60, 2008):
+
+    y ~ sum_b weight_b Normal(location + spread * (y_b - mean), bandwidth),    mean = sum_b weight_b y_b,
+    location = center + slope * (mean - center).
+
+Past cases whose votes were taken as if they were new (leave-one-out) say what the three numbers are: those under which
+the past outcomes are most probable.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import ndtr
+
+from bayespatch.calibrate import Calibration
+
+N_GROUPS = 256  # of parents with about the same outcome, from which the numbers are learned
+# Outcomes are told apart down to this part of their mean absolute deviation, or the usual step from one to the next if
+# that is more. A density, which knows no limit, would make kernels of no width where outcomes are tied.
+RESOLUTION = 0.05
+# Standard deviations of the normal priors of log slope, log spread and log bandwidth: a few cases do not say much.
+LOG_SD = 1.0
+_HALVINGS = 50  # of the range of a quantile
+_FARTHEST = 10.0  # bandwidths: a normal kernel has nothing there
+
+
+@dataclass(frozen=True)
+class KernelDensity:
+    """How the neighbors' outcomes are read as a distribution.
+
+    Attributes
+    ----------
+    center : float
+        Mean of the parents' outcomes.
+    slope : float
+        Above 1 where the mean of the neighbors' outcomes is too cautious.
+    spread : float
+        How much of the differences between the neighbors is kept: below 1 where they are too far apart.
+    bandwidth : float
+        Standard deviation of a kernel, in the outcome's unit.
+
+    Examples
+    --------
+    >>> dressing = KernelDensity(center=0.0, slope=1.0, spread=1.0, bandwidth=0.5)
+    >>> dressing.mean([[0.75, 0.25]], [-1.0, 1.0])
+    array([-0.5])
+    >>> dressing.quantiles([[0.5, 0.5]], [-1.0, 1.0], [0.25, 0.75]).round(2)
+    array([[-1.,  1.]])
+    """
+
+    center: float
+    slope: float
+    spread: float
+    bandwidth: float
+
+    @classmethod
+    def learn(
+        cls, weights: NDArray[np.float64], outcomes: NDArray[np.float64], y: NDArray[np.float64]
+    ) -> KernelDensity:
+        """The numbers under which the outcomes y of past cases are most probable, given the votes of others on them.
+
+        Parameters
+        ----------
+        weights : array of shape (n, S)
+            Of the votes; see `vote_weights` and `calibrated_weights`.
+        outcomes : array of shape (S,)
+            Of the parents.
+        y : array of shape (n,)
+            Of the past cases.
+        """
+        center, scale = float(outcomes.mean()), _scale(outcomes)
+        step = max(RESOLUTION * scale, _step(outcomes))
+        narrowest = step / math.sqrt(12.0)  # the standard deviation of what rounding to such steps takes away
+        # A case unlike all others is not to widen the kernels of everybody: one in n + 1 may lie anywhere.
+        stray = step / (np.pi * scale * (1.0 + ((y - center) / scale) ** 2)) / len(y)
+
+        def dressed(at: NDArray[np.float64]) -> KernelDensity:
+            slope, spread, width = np.exp(at).tolist()
+            return cls(center, slope, spread, max(0.5 * width * scale, narrowest))
+
+        def loss(at: NDArray[np.float64]) -> float:
+            low, high = (dressed(at).below(weights, outcomes, y + side) for side in (-0.5 * step, 0.5 * step))
+            return float(0.5 * ((at / LOG_SD) ** 2).sum() - np.log(np.maximum(high - low, 0.0) + stray).sum())
+
+        return dressed(minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-3}).x)
+
+    def mean(self, weights: ArrayLike, outcomes: ArrayLike) -> NDArray[np.float64]:
+        """The mean, (n,), of weights (n, S) on outcomes (S,)."""
+        plain = (np.asarray(weights) * np.asarray(outcomes)).sum(axis=1)
+        return np.asarray(self.center + self.slope * (plain - self.center))
+
+    def below(self, weights: ArrayLike, outcomes: ArrayLike, at: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The probability, (n,), of an outcome below `at`, (n,)."""
+        shares, values = np.asarray(weights), np.asarray(outcomes)
+        plain = (shares * values).sum(axis=1)
+        from_location = at - (self.center + self.slope * (plain - self.center))
+        kernel = ndtr((from_location[:, None] - self.spread * (values - plain[:, None])) / self.bandwidth)
+        return np.asarray((shares * kernel).sum(axis=1))
+
+    def quantiles(self, weights: ArrayLike, outcomes: ArrayLike, levels: ArrayLike) -> NDArray[np.float64]:
+        """Quantiles, (n, L), at L levels between 0 and 1: by halving, to within rounding."""
+        values = np.asarray(outcomes, dtype=np.float64)
+        plain = (np.asarray(weights) * values).sum(axis=1)
+        location, margin = self.mean(weights, values), _FARTHEST * self.bandwidth
+        found = np.empty((len(plain), np.size(levels)))
+        for k, level in enumerate(np.ravel(levels)):
+            low = location + self.spread * (values.min() - plain) - margin
+            high = location + self.spread * (values.max() - plain) + margin
+            for _ in range(_HALVINGS):
+                middle = 0.5 * (low + high)
+                is_low = self.below(weights, values, middle) < level
+                low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
+            found[:, k] = 0.5 * (low + high)
+        return found
+
+
+def vote_weights(share: NDArray[np.float32], own_parent: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weights of S parents in the outcome of n cases, (n, S), each row with the sum 1.
+
+    Each has its mean share of the votes; what is missing to 1, the base rates' share, goes to all parents alike, but
+    not to the one that the case itself is.
+
+    Parameters
+    ----------
+    share : array of shape (n, S)
+        Mean shares of the votes.
+    own_parent : int array of shape (n,)
+        Which parent a case is, -1 where it is none.
+
+    Examples
+    --------
+    >>> vote_weights(np.array([[0.5, 0.0, 0.25]], dtype=np.float32), np.array([1]))
+    array([[0.625, 0.   , 0.375]])
+    """
+    n_parents = share.shape[1]
+    others = own_parent[:, None] != np.arange(n_parents)
+    if n_parents == 1:
+        others = np.ones_like(others)  # nobody else is there to ask
+    weights = np.where(others, share, 0.0).astype(np.float64)
+    weights += others * (np.maximum(1.0 - weights.sum(axis=1), 0.0) / others.sum(axis=1))[:, None]
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def class_weights(weights: NDArray[np.float64], classes: NDArray[np.int64], n_classes: int) -> NDArray[np.float64]:
+    """The weight of each class, (n, M), among weights of parents, (n, S), which have these classes, (S,)."""
+    return np.column_stack([(weights * (classes == m)).sum(axis=1) for m in range(n_classes)])
+
+
+def calibrated_weights(
+    weights: NDArray[np.float64], classes: NDArray[np.int64], calibration: Calibration
+) -> NDArray[np.float64]:
+    """Weights (n, S) under which each class has its calibrated probability; within a class they stay in proportion.
+
+    Examples
+    --------
+    >>> calibrated_weights(np.array([[0.3, 0.3, 0.4]]), np.array([0, 0, 1]), Calibration(2.0, (0.5, 0.5))).round(3)
+    array([[0.346, 0.346, 0.308]])
+    """
+    plain = class_weights(weights, classes, len(calibration.base))
+    factors = calibration.apply(plain) / np.maximum(plain, np.finfo(np.float64).tiny)
+    dressed = weights * np.take(factors, classes, axis=1)
+    return np.asarray(dressed / dressed.sum(axis=1, keepdims=True))
+
+
+class OutcomeGroups(NamedTuple):
+    """Parents of one class with about the same outcome, so that their weights can be kept as one.
+
+    Attributes
+    ----------
+    order : int array of shape (S,)
+        The parents, by outcome.
+    starts : int array of shape (G,)
+        Where in this order each group begins.
+    outcomes, classes : arrays of shape (G,)
+        Mean outcome of a group, and its class.
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    outcomes: NDArray[np.float64]
+    classes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, outcomes: NDArray[np.float64], classes: NDArray[np.int64]) -> OutcomeGroups:
+        """At most `N_GROUPS` groups, and one more for each class; parents by themselves where there are no more."""
+        n = len(outcomes)
+        order = np.argsort(outcomes, kind="stable")
+        in_order = classes[order]
+        even = np.linspace(0, n, min(n, N_GROUPS), endpoint=False).astype(np.int64)
+        starts = np.union1d(even, np.flatnonzero(np.diff(in_order)) + 1)
+        means = np.add.reduceat(outcomes[order], starts) / np.diff(np.append(starts, n))
+        return cls(order, starts, means, in_order[starts])
+
+    def sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights of the groups, (n, G), from those of the parents, (n, S)."""
+        return np.asarray(np.add.reduceat(weights[:, self.order], self.starts, axis=1))
+
+
+def _scale(outcomes: NDArray[np.float64]) -> float:
+    """Mean absolute deviation from the median; next to nothing where all outcomes are the same."""
+    deviation = float(np.abs(outcomes - np.median(outcomes)).mean())
+    return max(deviation, 1e-12 * float(np.abs(outcomes).max()), 1e-300)
+
+
+def _step(outcomes: NDArray[np.float64]) -> float:
+    """The usual distance from one outcome to the next; 0 where all are the same."""
+    steps = np.diff(np.unique(outcomes))
+    return float(np.median(steps)) if steps.size else 0.0

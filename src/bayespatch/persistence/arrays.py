@@ -1,0 +1,129 @@
+"""The arrays of a model as safetensors, and what each of them must be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from bayespatch.persistence.contents import Stored, where_stored
+from bayespatch.persistence.file_format import Part
+from bayespatch.validation import LARGEST_OUTCOME
+
+Arrays = dict[str, NDArray[Any]]
+
+_ROUNDING = 1e-5  # by how much a mean of shares in float32 may leave 0..1
+
+
+class ArraySpec(NamedTuple):
+    """What an array must be: its type, its shape in letters, the range of its finite values, and may it have NaN."""
+
+    dtype: str
+    shape: str
+    low: float = 0.0
+    high: float = 1.0
+    nan: bool = False
+    rounding: float = 0.0  # by how much a mean may leave the range
+
+
+# n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases left
+# out once, T: steps of the importances' own chains (0: they have none), Q: P + 2, s: bytes of the salt
+SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T")
+# Of every array, by the name of its attribute; `contents` says which of them need the past cases beside them.
+ARRAYS = {
+    "posterior_.q": ArraySpec("float64", "CDP"),
+    "posterior_.steps": ArraySpec("float64", "CTQ", -math.inf, math.inf),
+    "posterior_.q_tilde": ArraySpec("float32", "CDSP"),
+    "posterior_.z_mean": ArraySpec("float32", "NS", rounding=_ROUNDING),
+    "posterior_.votes_mean": ArraySpec("float64", "NM", rounding=_ROUNDING),
+    "posterior_.n_neighbors": ArraySpec("int32", "CDN", high=math.inf),
+    "posterior_.log_joint": ArraySpec("float64", "CD", -math.inf, math.inf),
+    "posterior_.kept_w_mean": ArraySpec("float32", "NSP", rounding=_ROUNDING),
+    "posterior_.kept_votes": ArraySpec("float32", "CDNM", rounding=_ROUNDING),
+    "parents_": ArraySpec("int64", "S", high=math.inf),
+    "cases_": ArraySpec("int64", "N", high=math.inf),
+    "loo_.rows": ArraySpec("int64", "R", high=math.inf),
+    "loo_.votes": ArraySpec("float64", "RM", rounding=_ROUNDING),
+    "loo_.familiarity": ArraySpec("float64", "R", -math.inf, math.inf),
+    "x_": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
+    "y_": ArraySpec("int64", "n", -1, math.inf),
+    "values_": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
+    "outcomes_": ArraySpec("float64", "n", -LARGEST_OUTCOME, LARGEST_OUTCOME),
+    "salt_": ArraySpec("uint8", "s", high=255),
+}
+SALT_BYTES = 32
+OPTIONAL = frozenset({"posterior_.kept_w_mean", "posterior_.kept_votes", "posterior_.steps"})
+_MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
+
+
+def specs_of(place: Stored, regressor: bool) -> dict[str, ArraySpec]:
+    """The arrays that are stored there."""
+    kinds = {name: kind for name, kind in ARRAYS.items() if where_stored(name) is place}
+    if not regressor:
+        kinds.pop("outcomes_", None)
+    return kinds
+
+
+def in_their_types(arrays: Mapping[str, NDArray[Any] | None], kinds: Mapping[str, ArraySpec]) -> Arrays:
+    """The arrays that are there, in the types in which they are kept."""
+    there = {name: array for name, array in arrays.items() if array is not None}
+    return {name: np.ascontiguousarray(array, dtype=kinds[name].dtype) for name, array in there.items()}
+
+
+def packed(arrays: Arrays) -> bytes:
+    """Arrays as safetensors; the same arrays give the same bytes."""
+    return safetensors.numpy.save(arrays)
+
+
+def unpacked(part: Part) -> Arrays:
+    """The arrays that `packed` was given."""
+    if len(part) < 8 or int.from_bytes(part[:8], "little") > _MOST_HEADER:
+        raise ValueError("its arrays are not safetensors, or far too many")
+    try:
+        return safetensors.numpy.load(bytes(part))
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"its arrays are not safetensors ({error})") from error
+
+
+def as_bytes(texts: Sequence[str]) -> Arrays:
+    """Texts as two arrays: their letters one after the other (UTF-8), and where each ends."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    return {"ids": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ids_ends": ends}
+
+
+def as_texts(letters: NDArray[Any], ends: NDArray[Any], n: int) -> tuple[str, ...]:
+    """The n texts that `as_bytes` was given; anything else is a ValueError."""
+    if letters.dtype != np.uint8 or ends.dtype != np.int64 or letters.ndim != 1 or ends.shape != (n,):
+        raise ValueError("the names of the past cases are not texts, one for each")
+    starts = np.concatenate([[0], ends[:-1]])
+    if np.any(starts > ends) or int(ends[-1]) != len(letters):
+        raise ValueError("the names of the past cases do not follow one another")
+    whole = letters.tobytes()
+    return tuple(
+        whole[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+    )
+
+
+def check_arrays(arrays: Arrays, kinds: Mapping[str, ArraySpec], sizes: Mapping[str, int]) -> None:
+    """All arrays that are wanted and no others, of the right type, shape and range; else a ValueError."""
+    strange = (set(arrays) ^ set(kinds)) - (OPTIONAL & set(kinds))
+    if strange:
+        raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing, or are not known")
+    for name, array in arrays.items():
+        kind = kinds[name]
+        known = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2}
+        shape = tuple(known[letter] for letter in kind.shape)
+        if array.dtype != kind.dtype or array.shape != shape:
+            raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and should be {kind.dtype} of {shape}")
+        values = array[~np.isnan(array)] if kind.nan else array
+        low, high = float(values.min(initial=0)), float(values.max(initial=0))  # NaN where there is one
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(f"{name} has values that are not finite")
+        if not (kind.low - kind.rounding <= low and high <= kind.high + kind.rounding):
+            raise ValueError(f"{name} has values outside {kind.low:g} to {kind.high:g}")

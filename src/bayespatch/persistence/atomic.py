@@ -1,0 +1,223 @@
+"""Files that are replaced whole or not at all, several at once if need be, and the error that names a file.
+
+A file that is being written lies beside its place under a name that begins with a dot, is readable by its owner alone
+and is locked. When all files of one call are complete and on disk, they are moved into place. What a killed process has
+left is removed by the next one that replaces the same file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import BinaryIO
+
+PRIVATE = 0o600  # files hold patients
+PUBLIC = 0o666
+ANOTHER_COPY = "take another copy of the file, or save the model again"
+_TEMPORARY_END = re.compile(r"\.[0-9a-f]{16}\.tmp")  # of the name of a file that is not complete
+
+
+class StorageError(ValueError):
+    """Something cannot be saved or loaded; the message names the file, what is `wrong` with it and the remedy."""
+
+    wrong = ""
+
+
+def refuse(path: object, wrong: str, remedy: str = ANOTHER_COPY) -> StorageError:
+    """The error that names file, fault and remedy."""
+    error = StorageError(f"{(str(path) if isinstance(path, os.PathLike) else path)!r}: {wrong}; {remedy}")
+    error.wrong = wrong
+    return error
+
+
+def check_path(path: str | os.PathLike[str]) -> str:
+    """A path that the system can have."""
+    try:
+        name = os.fspath(path)
+        if isinstance(name, str) and name and b"\0" not in os.fsencode(name):
+            return name
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise refuse(path, "is not a path", "pass the name of a file")
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` once it is complete and on disk."""
+    with replacing_all([path], mode) as (file,):
+        yield file
+
+
+@contextmanager
+def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) -> Iterator[list[BinaryIO]]:
+    """Files to write to, which take the places of `paths`, all of them or none, once all are complete and on disk.
+
+    A new file is for its owner alone, unless another `mode` is asked for (less the user's umask), and so is an
+    unfinished one; a file that is replaced keeps its mode.
+    The last path is moved first: the moment when it has its name is the moment when the new state is the valid one.
+    A process that is killed between two moves leaves the others under their temporary names (`unfinished`).
+    """
+    places = [os.path.realpath(check_path(path)) for path in paths]  # a link stays a link
+    if len(set(places)) < len(places):
+        raise refuse(paths[0], "two files would get this name", "choose two names")
+    for path in paths:
+        check_writable(path)
+    temporaries = [_temporary(place) for place in places]
+    try:
+        with ExitStack() as stack:
+            stack.callback(_remove, temporaries)
+            files = [stack.enter_context(_created(temporary, mode)) for temporary in temporaries]
+            yield files
+            for file, temporary, place in zip(files, temporaries, places, strict=True):
+                file.flush()
+                if os.path.exists(place):
+                    os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
+                os.fsync(file.fileno())
+            if os.name == "nt":  # where an open file cannot be moved
+                for file in files:
+                    file.close()
+            _move_all(temporaries, places)
+            for folder in {os.path.dirname(place) for place in places}:
+                _flush_folder(folder)
+            for place in places:
+                _drop_unfinished_of(place)
+    except OSError as error:
+        wrong = f"cannot be written ({error.strerror or error})"
+        named = " and ".join(map(str, paths))
+        raise refuse(named, wrong, "choose a folder with space where you may write") from error
+
+
+@contextmanager
+def _created(temporary: str, mode: int = PRIVATE) -> Iterator[BinaryIO]:
+    """A new file, locked, so that others can tell a file in the making from one that was left."""
+    while True:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
+        with open(descriptor, "wb") as file:
+            with suppress(OSError):  # a file system without locks
+                lock(descriptor, wait=True)  # for somebody who takes it for one that was left
+            if not os.path.exists(temporary):
+                continue  # and has removed it
+            yield file
+            return
+
+
+def _move_all(temporaries: Sequence[str], places: Sequence[str]) -> None:
+    """Give all files their names, the last one first; where one cannot have it, the others get the old ones back."""
+    steps = list(zip(temporaries, places, strict=True))[::-1]
+    before: list[tuple[str, str | None]] = []
+    try:
+        for temporary, place in steps:
+            if len(steps) > 1:
+                before.append((place, _kept_aside(place)))
+            os.replace(temporary, place)
+    except BaseException:
+        for place, kept in reversed(before):
+            with suppress(OSError):
+                if kept is not None:
+                    os.replace(kept, place)
+                elif not any(os.path.exists(temporary) for temporary, moved in steps if moved == place):
+                    os.unlink(place)
+        raise
+    finally:
+        _remove(kept for _, kept in before if kept is not None)
+
+
+def _kept_aside(place: str) -> str | None:
+    """A second name for what is there now; None where there is nothing."""
+    if not os.path.exists(place):
+        return None
+    aside = _temporary(place)
+    try:
+        os.link(place, aside)
+    except OSError:  # a file system without links
+        with open(place, "rb") as old, _created(aside) as copy:
+            shutil.copyfileobj(old, copy)
+    return aside
+
+
+def _temporary(place: str) -> str:
+    """A name beside the place that says whose it is and that nobody else has."""
+    folder, name = os.path.split(place)
+    return os.path.join(folder, f".{_short(name)}.{secrets.token_hex(8)}.tmp")
+
+
+def _short(name: str) -> str:
+    """The name, or what stands for it where more letters would be too long for the system."""
+    return name if len(os.fsencode(name)) <= 200 else hashlib.sha256(os.fsencode(name)).hexdigest()
+
+
+def unfinished(place: str | os.PathLike[str]) -> list[str]:
+    """Files that a killed process has left beside `place` when it was about to replace it, or that one is writing."""
+    folder, name = os.path.split(os.path.realpath(place))
+    start = f".{_short(name)}"
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    left = [n for n in names if n.startswith(start) and _TEMPORARY_END.fullmatch(n[len(start) :])]
+    return sorted(os.path.join(folder, n) for n in left)
+
+
+def _drop_unfinished_of(place: str) -> None:
+    """Delete what a killed process has left beside `place`; what another one has locked is in the making."""
+    for path in unfinished(place):
+        with suppress(OSError), open(path, "rb") as file:
+            lock(file.fileno())
+            os.unlink(path)
+
+
+def _remove(paths: Iterable[str]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(descriptor: int, wait: bool = False) -> None:
+        """Lock a file for this process, or raise OSError; the system gives the lock back however a process ends."""
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def lock(descriptor: int, wait: bool = False) -> None:
+        """Lock a file for this process, or raise OSError; the system gives the lock back however a process ends."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Say what is wrong before the work, in clearer words than the system."""
+    real = os.path.realpath(check_path(path))
+    if os.path.isdir(real):
+        raise refuse(path, "is a folder", "pass the name of a file in it")
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise refuse(path, "is not a file", "pass the name of a file")
+    if not os.path.isdir(os.path.dirname(real)):
+        raise refuse(path, f"there is no folder {os.path.dirname(real)}", "make it first, or correct the path")
+    if os.path.exists(real) and not os.access(real, os.W_OK):
+        raise refuse(path, "the file is there and may not be changed", "choose another name, or allow writing")
+
+
+def drop_unfinished(folder: str | os.PathLike[str]) -> None:
+    """Delete what a killed process has left half written, in a folder to which nobody else writes."""
+    for name in os.listdir(folder):
+        if name.startswith(".") and _TEMPORARY_END.fullmatch(name[-len(".0123456789abcdef.tmp") :]):
+            os.unlink(os.path.join(folder, name))
+
+
+def _flush_folder(folder: str) -> None:
+    """Make the new name survive a loss of power, where the system can."""
+    with suppress(OSError):  # Windows has no such thing
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,158 @@
+"""The folder of a checkpoint: files of arrays that one process writes.
+
+::
+
+    state.bpatch                      what the run is of, how far it has come, the chains and the sums over their draws
+    draws-00000000-00000040.bpatch    draws 0 to 39 of every chain, and so on: written once, never touched again
+    lock                              held by the process that writes here
+
+Each file (`file_format` says how it is laid out) is complete before it gets its name. Arrays are written as they lie in
+memory, so that no second copy of them is needed. Nothing is executed. A checkpoint is a run in the making, who is whose
+neighbor and how they vote included: it is made for its owner alone, and to be kept like the table itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.persistence.atomic import StorageError, check_path, drop_unfinished, lock, refuse
+from bayespatch.persistence.file_format import File, Part, read, write
+from bayespatch.version import __version__
+
+STATE, LOCK = "state.bpatch", "lock"
+START_ANEW = "pass another path, or delete the folder to start anew"
+_DRAWS = re.compile(r"draws-\d{8}-\d{8}\.bpatch")
+_DTYPE = re.compile(r"[|<>][biuf][1248]")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def draws_name(first: int, last: int) -> str:
+    """The file with the draws from `first` up to `last`, which is not in it."""
+    return f"draws-{first:08d}-{last:08d}.bpatch"
+
+
+# Files of arrays
+
+
+def write_arrays(path: Path, manifest: dict[str, Any], arrays: Arrays) -> None:
+    """A file of arrays, with what `manifest` says of them."""
+    parts: dict[str, Part] = {name: _bytes_of(array) for name, array in arrays.items()}
+    types = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
+    write([(path, File({"package": __version__, **manifest, "arrays": types}, parts))])
+
+
+def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[dict[str, Any], Arrays]:
+    """Manifest and arrays of a file; these are not held against anything yet."""
+    manifest, parts = read(path)
+    if tuple(manifest) != keys or manifest["holds"] != holds or set(parts) != set(manifest["arrays"]):
+        raise ValueError(f"it does not hold {holds}")
+    arrays = {}
+    for name, (dtype, shape) in manifest["arrays"].items():
+        if not _DTYPE.fullmatch(dtype):
+            raise ValueError(f"{name} has type {dtype}")
+        arrays[name] = np.frombuffer(parts[name], dtype).reshape(shape)
+    return manifest, arrays
+
+
+def checksum(*arrays: NDArray[Any]) -> str:
+    """Of the values, types and shapes of all arrays together: whoever guesses one value has to know all others."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str} {array.shape} ".encode())
+        digest.update(_bytes_of(array))
+    return digest.hexdigest()
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    """The bytes of an array, without a copy where they lie side by side."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+@contextmanager
+def reported(folder: Path, name: str) -> Iterator[None]:
+    """Whatever is wrong with the file of this name becomes an error that names it and the remedy."""
+    try:
+        yield
+    except StorageError as error:
+        raise refuse(folder, f"{name} {error.wrong}", START_ANEW) from error
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise refuse(folder, f"{name} is not what a run has written ({error})", START_ANEW) from error
+
+
+# The folder
+
+
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder of a checkpoint, which may be made yet; a place where none can be is refused."""
+    folder = Path(check_path(path))
+    with _usable(path):
+        if folder.exists() and not folder.is_dir():
+            raise refuse(path, "is a file", "a checkpoint is a folder: pass the name of one, old or new")
+        if not folder.parent.is_dir():
+            raise refuse(path, f"there is no folder {folder.parent}", "make it first, or correct the path")
+        strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []
+    if strange:
+        raise refuse(path, f"holds other things than a checkpoint, such as {strange[0]!r}", "pass another, new name")
+    return folder
+
+
+@contextmanager
+def open_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The folder at `path`, made where there is none; no other process can have it meanwhile."""
+    folder = _made(path)
+    with _locked(folder):
+        drop_unfinished(folder)
+        yield folder
+
+
+def drop_unnamed_draws(folder: Path, named: set[str]) -> None:
+    """Delete draws whose state was never written."""
+    for path in folder.iterdir():
+        if _DRAWS.fullmatch(path.name) and path.name not in named:
+            path.unlink()
+
+
+def _made(path: str | os.PathLike[str]) -> Path:
+    """The folder of a checkpoint, made where there is none."""
+    folder = check_folder(path)
+    with _usable(path):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _usable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What the system says against a folder."""
+    try:
+        yield
+    except OSError as error:
+        wrong = f"cannot be used ({error.strerror or error})"
+        raise refuse(path, wrong, "choose a folder where you may write") from error
+
+
+def _is_ours(name: str) -> bool:
+    return name in (STATE, LOCK) or name.endswith(".tmp") or _DRAWS.fullmatch(name) is not None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Nobody else writes there. The system gives the lock back when a process ends, however it ends."""
+    with ExitStack() as stack:
+        try:
+            descriptor = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+            file = stack.enter_context(open(descriptor, "ab"))
+            lock(file.fileno())
+        except OSError as error:
+            wrong = "another process is writing there, or this one may not"
+            raise refuse(folder, f"{wrong} ({error.strerror or error})", "wait for it, or pass another path") from error
+        yield

@@ -1,0 +1,173 @@
+"""Parameters and classes as plain data for JSON, and back, with their types.
+
+None, booleans, integers, texts and finite numbers stand for themselves; all else is a dict whose "type" says what it
+is. Rules for what JSON has no word for:
+
+- NumPy's numbers become Python's; what offers itself as an array (a pandas Index, a polars Series) becomes an array;
+- a function that watches the progress is stored as False, and a random generator as None: a loaded model predicts as
+  before, but a refit is seeded anew;
+- a classifier of the user's own as second opinion is stored as None; what it has learned is stored where it is linear;
+- the folder of a checkpoint and the address of a scheduler are stored as None: they are of the place where the fit was
+  made, and of that fit;
+- anything else is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.model import PER, Hyperparameters
+
+_DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
+_WIDEST = 256  # letters of a text's type, where no text is that long
+_MOST_BYTES = 2**20  # of an array of texts, which may be far wider than these
+_SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_KEYS = (type(None), bool, int, float, str)  # of a dict
+_NOT_FINITE = ("nan", "inf", "-inf")
+_CONSTANTS = tuple(part.name for part in fields(Hyperparameters))
+
+
+# Parameters
+
+
+def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an estimator, ready for JSON."""
+    found = {}
+    for name, value in parameters.items():
+        if name == "progress" and callable(value):
+            value = False
+        seeds_anew = name == "random_state" and isinstance(value, np.random.RandomState | np.random.Generator)
+        own_opinion = name == "second_opinion" and hasattr(value, "fit")
+        if seeds_anew or own_opinion or name in ("checkpoint", "scheduler"):
+            value = None
+        try:
+            found[name] = to_json(value)
+        except TypeError as error:
+            raise ValueError(f"parameter {name}={value!r} cannot be stored ({error})") from None
+    return found
+
+
+def to_json(value: Any) -> Any:
+    """A value, ready for JSON; a TypeError says what is not."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"type": "float", "value": str(float(value))}
+    if isinstance(value, Hyperparameters):
+        return {"type": "Hyperparameters", "value": hyper_to_json(value)}
+    if isinstance(value, Mapping):
+        if not all(type(key.item() if isinstance(key, np.generic) else key) in _KEYS for key in value):
+            raise TypeError("a dict has keys that are neither numbers nor texts")
+        return {"type": "dict", "value": [[to_json(key), to_json(part)] for key, part in value.items()]}
+    if isinstance(value, set | frozenset):
+        return {"type": type(value).__name__, "value": [to_json(part) for part in sorted(value, key=repr)]}
+    if type(value) in (list, tuple):
+        return {"type": type(value).__name__, "value": [to_json(part) for part in value]}
+    if hasattr(value, "__array__"):
+        return {"type": "array", "value": array_to_json(np.asarray(value))}
+    raise TypeError(f"{type(value).__name__} is neither a number, a text, a list, a dict nor an array")
+
+
+def from_json(data: Any) -> Any:
+    """The value that `to_json` was given; what it cannot have written is a ValueError."""
+    if data is None or type(data) in (bool, int, float, str):
+        return data
+    if not isinstance(data, dict) or list(data) != ["type", "value"]:
+        raise ValueError("a parameter is not written as save() writes it")
+    kind, value = data["type"], data["value"]
+    if kind == "float" and value in _NOT_FINITE:
+        return float(value)
+    if kind == "Hyperparameters":
+        return hyper_from_json(value)
+    if kind == "array":
+        return array_from_json(value)
+    if kind == "dict" and isinstance(value, list):
+        pairs = {from_json(key): from_json(part) for key, part in value}
+        if len(pairs) == len(value) and all(type(key) in _KEYS for key in pairs):
+            return pairs
+    if kind in _SEQUENCES and isinstance(value, list):
+        return _SEQUENCES[kind](from_json(part) for part in value)
+    raise ValueError(f"a parameter is of the unknown type {kind!r}")
+
+
+# The constants of the model
+
+
+def hyper_to_json(hyper: Hyperparameters) -> dict[str, Any]:
+    """The constants by name; one number per class or feature is a list."""
+    return {name: np.asarray(getattr(hyper, name)).tolist() for name in _CONSTANTS}
+
+
+def hyper_from_json(data: Any) -> Hyperparameters:
+    """The constants that `hyper_to_json` was given."""
+    if not isinstance(data, dict) or tuple(data) != _CONSTANTS:
+        raise ValueError("the hyperparameters are not those of the model")
+    for name, value in data.items():
+        numbers = value if name in PER and isinstance(value, list) else [value]
+        if not all(type(number) in (int, float) for number in numbers):
+            raise ValueError(f"the hyperparameter {name} is not a number")
+    several = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+    return Hyperparameters(**{**data, **several})
+
+
+# Arrays of a few values, with their type
+
+
+def array_to_json(array: NDArray[Any]) -> dict[str, Any]:
+    """An array of booleans, numbers or texts: its type, its shape and its values in order."""
+    if array.dtype.kind == "T":
+        array = array.astype(object)
+    if array.dtype.kind == "U":
+        widest = max([_WIDEST, *map(len, array.ravel().tolist())])
+        array = array.astype(f"U{min(array.dtype.itemsize // 4, widest)}")
+    if not _DTYPE.fullmatch(array.dtype.str):
+        raise TypeError(f"an array of type {array.dtype} holds neither booleans, numbers nor texts")
+    values = [to_json(value) for value in array.ravel().tolist()]
+    if any(isinstance(value, dict) and value["type"] != "float" for value in values):
+        raise TypeError("an array holds lists or other things that are neither numbers nor texts")
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
+
+
+def array_from_json(data: Any) -> NDArray[Any]:
+    """The array that `array_to_json` was given; its type must be able to hold its values, and not be absurdly wide."""
+    if not isinstance(data, dict) or list(data) != ["dtype", "shape", "values"]:
+        raise ValueError("an array is not written as save() writes it")
+    name, shape, values = data["dtype"], data["shape"], data["values"]
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
+        raise ValueError(f"an array is of the unknown type {name!r}")
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"an array has the impossible shape {shape}")
+    if math.prod(shape) != len(values) or len(shape) > 4:
+        raise ValueError(f"an array has the shape {shape} and {len(values)} values")
+    kept = [from_json(value) for value in values]
+    dtype = np.dtype(name)
+    if dtype.kind == "U" and dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is taken
+        raise ValueError(f"an array of {len(kept)} values of the type {name!r} is far larger than its values")
+    array = np.empty(len(kept), dtype=dtype)
+    array[:] = kept
+    same_types = all(type(a) is type(b) for a, b in zip(array.tolist(), kept, strict=True))
+    if not same_types or array_to_json(array)["values"] != values:
+        raise ValueError(f"an array of type {name!r} holds values of another")
+    return array.reshape(shape)
+
+
+def classes_from_json(data: Any) -> NDArray[Any]:
+    """The classes of an estimator: one after the other, each once, at least one."""
+    classes = array_from_json(data)
+    if classes.ndim != 1 or not len(classes):
+        raise ValueError("the classes are not a list")
+    if not all(low < high for low, high in pairwise(classes.tolist())):
+        raise ValueError("the classes are not in order, each once")
+    return classes

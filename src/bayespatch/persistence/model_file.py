@@ -1,0 +1,392 @@
+"""A fitted estimator as a file, and back.
+
+A model file (`file_format` says how it is laid out) has a manifest with the keys of `validation.MANIFEST`, a part
+"arrays" (the draws of the importances) and a part "cases": the training table (its codes ``x_``, its own ``values_``,
+the classes ``y_``, of a regressor the ``outcomes_``, the names of its rows where they have any) and everything else
+that belongs to single rows or shows their values; `contents` says what. Both are safetensors. The cases are other
+people's data: they can be left out, or stored in a file of their own. The manifest has the checksum of their part in
+any case, so that no other cases can be put in their place. That part has 32 random bytes in it, drawn at the fit:
+without the part its checksum tells nothing.
+
+`save` puts a model through the same `validation` as `load` before it writes a byte: what is written can be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from os import PathLike
+from typing import Any, NoReturn
+
+import numpy as np
+
+from bayespatch.persistence.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
+from bayespatch.persistence.atomic import StorageError, check_path, refuse, unfinished
+from bayespatch.persistence.contents import STORED, Stored, where_stored
+from bayespatch.persistence.file_format import File, Part, digest, dump_json, read, write
+from bayespatch.persistence.file_format import read_manifest as read_any_manifest
+from bayespatch.persistence.json_codec import array_to_json, hyper_to_json, parameters_to_json
+from bayespatch.persistence.registry import LOADABLE
+from bayespatch.persistence.second_opinion import opinion_to_arrays
+from bayespatch.persistence.validation import CASES_METADATA, COLUMN, check_manifest, parameters_of, validated
+from bayespatch.predict import LeaveOneOutVotes
+from bayespatch.sampling.diagnostics import Diagnostics
+from bayespatch.sampling.posterior import Posterior
+from bayespatch.tune import Tuning
+from bayespatch.validation import check_choice, check_flag
+from bayespatch.version import __version__
+
+Path = str | PathLike[str]
+
+_CASES_KEYS = ("format", "package", "holds", "parts")
+_WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # said by any check
+
+
+class LeftOut:
+    """Stands where the past cases would be of a model that was loaded without them; every use says so."""
+
+    def __init__(self, path: str, manifest: dict[str, Any]) -> None:
+        self.path, self.manifest = path, manifest  # of the file from which the model was loaded
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise refuse(
+            self.path,
+            "the model was loaded without its past cases and cannot predict until it has them",
+            "load it together with the file that holds them: load(path, cases=...)",
+        )
+
+    __array__ = __getitem__ = __len__ = __iter__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "path" not in vars(self):  # copying looks for such names
+            raise AttributeError(name)
+        self._refuse()
+
+    def __repr__(self) -> str:
+        return "<past cases, left out>"
+
+
+class Storable:
+    """Gives an estimator its method `save`."""
+
+    def save(
+        self, path: Path, *, with_cases: bool = True, cases_path: Path | None = None, overwrite: bool = False
+    ) -> None:
+        """Write the fitted model to one file, which `bayespatch.load` reads; nothing in it is ever executed.
+
+        Parameters
+        ----------
+        path : path
+            Where to. The suffix ``.bpatch`` is usual.
+        with_cases : bool
+            False leaves the values of the past cases out: the model can be loaded, but not predict.
+        cases_path : path, optional
+            A file of their own for the past cases; ``load(path, cases=cases_path)`` brings them together again.
+        overwrite : bool
+            Whether files that are there are replaced, once the new ones are complete; without it they are a
+            `StorageError`.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkClassifier
+        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
+        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
+        >>> import os, tempfile, bayespatch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model, cases = os.path.join(folder, "model.bpatch"), os.path.join(folder, "cases.bpatch")
+        ...     clf.save(model, cases_path=cases)
+        ...     bayespatch.load(model, cases=cases).predict([["yes", 60]])
+        array(['sick'], dtype='<U4')
+        """
+        save(self, path, with_cases=with_cases, cases_path=cases_path, overwrite=overwrite)
+
+
+# Saving
+
+
+def save(
+    estimator: Any,
+    path: Path,
+    *,
+    with_cases: bool = True,
+    cases_path: Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a fitted estimator to a file; see `Storable.save`."""
+    if not hasattr(estimator, "posterior_"):
+        raise refuse(path, "there is no model to save", "call fit first")
+    try:
+        check_flag("with_cases", with_cases)
+        if not check_flag("overwrite", overwrite):
+            for place in (path, cases_path):
+                if place is not None and os.path.lexists(check_path(place)):
+                    raise refuse(place, "already exists", "pass overwrite=True to replace it, or another name")
+        if not with_cases and cases_path is not None:
+            raise ValueError("cases_path says where the past cases go, with_cases=False that they go nowhere")
+        left_out = estimator.x_ if isinstance(estimator.x_, LeftOut) else None
+        arrays, past = _arrays(estimator, left_out is None)
+        cases = None if past is None else packed(past)
+        manifest = _manifest(estimator, cases) if left_out is None else _manifest_again(estimator, left_out)
+        validated({"format": 0, **manifest, "parts": []}, arrays, past)
+    except _WRONG as error:
+        if isinstance(error, StorageError):
+            raise
+        raise refuse(path, f"the model cannot be saved: {error}", "correct this and save again") from error
+    parts: dict[str, Part] = {"arrays": packed(arrays)}
+    if not with_cases:
+        write([(path, File(manifest, parts))])
+    elif cases is None:
+        raise refuse(
+            path,
+            "the model cannot be saved with its past cases, it was loaded without them",
+            "load it with load(path, cases=...), or pass with_cases=False",
+        )
+    elif cases_path is None:
+        write([(path, File(manifest, {**parts, "cases": cases}))])
+    else:
+        apart = File({"package": manifest["package"], "holds": "cases"}, {"cases": cases})
+        write([(cases_path, apart), (path, File(manifest, parts))])
+
+
+def _arrays(estimator: Any, with_cases: bool) -> tuple[Arrays, Arrays | None]:
+    """The arrays of the model, and those that are stored beside its past cases, where they are there."""
+    found = {name: _attribute(estimator, name) for name in ARRAYS if with_cases or where_stored(name) is Stored.ALWAYS}
+    if with_cases:
+        found["salt_"] = np.frombuffer(estimator.salt_, dtype=np.uint8)
+    stored = in_their_types(found, ARRAYS)
+    always = {name: array for name, array in stored.items() if where_stored(name) is Stored.ALWAYS}
+    if not with_cases:
+        return always, None
+    past = {name: array for name, array in stored.items() if where_stored(name) is Stored.WITH_CASES}
+    if estimator.ids_ is not None:
+        past |= as_bytes(estimator.ids_)
+    edges, kernel_density = (getattr(estimator, name, None) for name in ("edges_", "kernel_density_"))
+    of_opinion, opinion = opinion_to_arrays(estimator.opinion_)
+    past |= of_opinion
+    metadata = {
+        "schema": estimator.schema_.to_dict(),
+        "class_names": list(estimator.class_names_),
+        "edges": None if edges is None else edges.tolist(),
+        "kernel_density": None if kernel_density is None else asdict(kernel_density),
+        "opinion": opinion,
+    }
+    assert tuple(metadata) == CASES_METADATA
+    past["metadata"] = np.frombuffer(dump_json(metadata), dtype=np.uint8)
+    return always, past
+
+
+def _attribute(estimator: Any, name: str) -> Any:
+    """An attribute by the name that `contents` gives it; None where there is none."""
+    first, _, rest = name.partition(".")
+    found = getattr(estimator, first, None)
+    return getattr(found, rest) if rest else found
+
+
+def _manifest_again(estimator: Any, left_out: LeftOut) -> dict[str, Any]:
+    """The manifest of a model that was loaded without its cases, which may have other parameters now."""
+    kept = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
+    changed = {"package": __version__, "parameters": parameters_to_json(estimator.get_params(deep=False))}
+    return {**kept, **changed}
+
+
+def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
+    """Everything but the arrays; the file adds its format and the list of parts."""
+    posterior: Posterior = estimator.posterior_
+    classes = getattr(estimator, "classes_", None)
+    sizes = (
+        len(estimator.x_),
+        len(posterior.z_mean),
+        len(estimator.parents_),
+        len(estimator.schema_.columns),
+        posterior.votes_mean.shape[1],
+        posterior.n_chains,
+        posterior.n_draws,
+        len(estimator.loo_.rows),
+        0 if posterior.steps is None else posterior.steps.shape[1],
+    )
+    return {
+        "package": __version__,
+        "holds": "model",
+        "estimator": type(estimator).__name__,
+        "parameters": parameters_to_json(estimator.get_params(deep=False)),
+        "classes": None if classes is None else array_to_json(classes),
+        "target": estimator.target_,
+        "named": hasattr(estimator, "feature_names_in_"),
+        "columns": [{name: getattr(column, name) for name in COLUMN} for column in estimator.schema_.columns],
+        "model": {
+            "kind": posterior.model.kind,
+            "likelihood": posterior.model.likelihood,
+            "hyper": hyper_to_json(posterior.hyper),
+        },
+        "settings": {name: np.asarray(value).item() for name, value in posterior.settings._asdict().items()},
+        "timing": {name: np.asarray(value).item() for name, value in posterior.timing._asdict().items()},
+        "sizes": dict(zip(SIZES, sizes, strict=True)),
+        "diagnostics": _summary(estimator.diagnostics_),
+        "calibration": {
+            "slope": estimator.calibration_.slope,
+            "base": list(estimator.calibration_.base),
+            "anchor": list(estimator.calibration_.anchor),
+            "slope_error": estimator.calibration_.slope_error,
+            "inflation": estimator.calibration_.inflation,
+        },
+        "pool": None if estimator.pool_ is None else estimator.pool_.to_dict(),
+        "tuning": _trials(estimator.tuning_),
+        "cases_sha256": digest(cases or b""),
+    }
+
+
+def _summary(table: Diagnostics) -> dict[str, Any]:
+    """Whether the chains have mixed; null where there is nothing to judge."""
+    rhat, ess = table.rhat[np.isfinite(table.rhat)], table.ess[np.isfinite(table.ess)]
+    return {
+        "converged": bool(table.converged),
+        "max_rhat": float(rhat.max()) if rhat.size else None,
+        "min_ess": float(ess.min()) if ess.size else None,
+    }
+
+
+def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
+    """What was tried; the constants that were chosen are the model's. A score of -inf, which JSON lacks, is null."""
+    if tuning is None:
+        return None
+    trials = [[None if part == -np.inf else part for part in trial] for trial in tuning.trials]
+    return {"coding": tuning.coding, "trials": trials}
+
+
+# Loading
+
+
+def load(path: Path, *, cases: Path | None = None) -> Any:
+    """Read a model that its method `save` has written. Nothing is executed, everything is checked.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+    cases : path, optional
+        The file that holds the past cases, where the model file does not: the one that was `cases_path` when it was
+        saved, or a complete file of the same model.
+
+    Returns
+    -------
+    PatchworkClassifier or PatchworkRegressor
+        Fitted; it predicts exactly as the one that was saved.
+
+    Raises
+    ------
+    StorageError
+        Where the file is not what `save` wrote: damaged, cut short, changed, or written by a newer version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bayespatch import PatchworkClassifier, load
+    >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit([[0], [1]] * 9, [0, 1] * 9)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.bpatch")
+    ...     clf.save(path)
+    ...     load(path).predict([[1]])
+    array([1])
+    """
+    file = read(path)
+    manifest, parts = file.manifest, dict(file.parts)
+    if manifest.get("holds") == "cases":
+        raise refuse(
+            path, "holds the past cases of a model, and not the model", "pass the model's file, and this one as cases="
+        )
+    if cases is not None:
+        parts["cases"] = _cases_of(path, manifest, cases)
+    with _named(path, manifest):
+        if set(parts) - {"cases"} != {"arrays"}:
+            raise ValueError("it does not have the parts of a model")
+        if "cases" in parts and digest(parts["cases"]) != manifest.get("cases_sha256"):
+            raise ValueError("its cases are not those that the manifest names")
+        past = unpacked(parts["cases"]) if "cases" in parts else None
+        fitted = validated(manifest, unpacked(parts["arrays"]), past)
+        estimator = _made(manifest)
+    if past is None:
+        regressor = manifest["estimator"] == "PatchworkRegressor"
+        left_out = LeftOut(str(path), manifest)
+        beside = [name for name, place in STORED.items() if place is Stored.WITH_CASES]
+        of_regressors = () if regressor else ("edges_", "kernel_density_", "outcomes_")
+        fitted |= {name: left_out for name in beside if name not in of_regressors}
+    fitted["posterior_"] = Posterior(**_fields(fitted, "posterior_."))
+    fitted["loo_"] = LeaveOneOutVotes(**_fields(fitted, "loo_."))
+    for name, value in fitted.items():
+        setattr(estimator, name, value)
+    return estimator
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What a model file says about itself, without its arrays, which are not looked at; all of it is checked.
+
+    Returns
+    -------
+    dict
+        The keys of `validation.MANIFEST`; of a file with nothing but cases, or of a checkpoint, what it holds.
+    """
+    manifest = read_any_manifest(path)
+    if manifest.get("holds") == "model":
+        with _named(path, manifest):
+            check_manifest(manifest)
+        return manifest
+    if not all(isinstance(manifest.get(name), str) for name in ("package", "holds")):
+        raise refuse(path, "the manifest does not say what the file holds")
+    return {name: manifest[name] for name in ("format", "package", "holds", "parts")}
+
+
+@contextmanager
+def _named(path: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
+    """Whatever is wrong with the content is reported with the file's name; so is a lack of memory."""
+    try:
+        yield
+    except MemoryError as error:
+        raise refuse(path, "there is not enough memory to load it", "load it on a larger machine") from error
+    except _WRONG as error:
+        wrong, other = f"the content is not that of a model: {error}", manifest.get("package")
+        if isinstance(other, str) and other != __version__:
+            wrong += f" (it was written by bayespatch {other[:40]!r}, and this is {__version__!r})"
+        raise refuse(path, wrong) from error
+
+
+def _fields(fitted: dict[str, Any], start: str) -> dict[str, Any]:
+    """The fields of an object among the attributes, which are taken out."""
+    names = [name for name in fitted if name.startswith(start)]
+    return {name.removeprefix(start): fitted.pop(name) for name in names}
+
+
+def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> Part:
+    """The part with the cases of this model, from another file.
+
+    A process that was killed after the model had its name and before the cases had theirs has left these beside it.
+    """
+    found = [_cases_in(cases)]
+    if digest(found[0]) != manifest.get("cases_sha256"):
+        for left in unfinished(cases):
+            with suppress(StorageError):
+                found.append(_cases_in(left))
+    for part in found:
+        if digest(part) == manifest.get("cases_sha256"):
+            return part
+    raise refuse(cases, f"holds the past cases of another model than {path}", "pass the file that belongs to it")
+
+
+def _cases_in(cases: Path) -> Part:
+    """The part with cases of any model."""
+    file = read(cases)
+    if "cases" not in file.parts or (file.manifest.get("holds") == "cases" and tuple(file.manifest) != _CASES_KEYS):
+        raise refuse(cases, "holds no past cases", "pass the file that was cases_path when the model was saved")
+    return file.parts["cases"]
+
+
+def _made(manifest: Mapping[str, Any]) -> Any:
+    """An estimator with its parameters, not fitted yet."""
+    name = check_choice("estimator", manifest["estimator"], LOADABLE)
+    estimator = LOADABLE[name]
+    parameters = parameters_of(manifest["parameters"])
+    unknown = sorted(set(parameters) - set(estimator().get_params(deep=False)))
+    if unknown:
+        raise ValueError(f"{name} has no parameters {', '.join(unknown)}")
+    return estimator(**parameters)

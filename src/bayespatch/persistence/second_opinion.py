@@ -1,0 +1,133 @@
+"""A second opinion as arrays and JSON, and back; what it says must be finite whatever row it is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.encode import Column, Schema
+from bayespatch.persistence.arrays import Arrays
+from bayespatch.second_opinion import AdditiveMean, AdditiveScore, UserOpinion
+from bayespatch.second_opinion.design import Design, Term
+from bayespatch.second_opinion.logistic import CURVATURES, STRENGTHS
+from bayespatch.second_opinion.user import LinearOpinion
+from bayespatch.validation import LARGEST_OUTCOME
+
+START = "opinion_."  # of the names of its arrays
+_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (AdditiveScore, AdditiveMean, LinearOpinion)}
+_FARTHEST = 1e9  # from 0, of coefficients and terms
+_NEAREST = 1e-9  # to 0, of what is divided by
+_TUPLES = ("knots", "curve_center", "curve_line", "curve_mix", "scores", "levels", "others", "shares")
+
+
+def opinion_to_arrays(opinion: Any) -> tuple[Arrays, dict[str, Any] | None]:
+    """Arrays by name, and what is ready for JSON; a ValueError where it cannot be stored."""
+    if opinion is None:
+        return {}, None
+    arrays, numbers = opinion.to_arrays()
+    kind = "LinearOpinion" if isinstance(opinion, UserOpinion) else type(opinion).__name__
+    stored = {f"{START}{name}": np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()}
+    return stored, {"kind": kind, "numbers": numbers}
+
+
+def opinion_from_arrays(stored: Any, arrays: Arrays, schema: Schema, sizes: Mapping[str, int], regressor: bool) -> Any:
+    """The second opinion that `opinion_to_arrays` was given; anything else is a ValueError."""
+    if stored is None:
+        if arrays:
+            raise ValueError("there are arrays of a second opinion, and there is none")
+        return None
+    if not isinstance(stored, dict) or tuple(stored) != ("kind", "numbers") or stored["kind"] not in _CLASSES:
+        raise ValueError("the second opinion is not one that is known")
+    if regressor != (stored["kind"] == "AdditiveMean"):
+        raise ValueError(f"a second opinion of the kind {stored['kind']} does not fit the outcome")
+    largest = LARGEST_OUTCOME**2 if regressor else _FARTHEST
+    found = {name.removeprefix(START): array for name, array in arrays.items()}
+    for name, array in found.items():
+        if array.dtype != np.float64:
+            raise ValueError(f"{name} of the second opinion is {array.dtype}, and should be float64")
+        are_numbers = (np.abs(array) <= largest) | (np.isnan(array) & (name == "evidence"))
+        if not are_numbers.all():
+            raise ValueError(f"{name} of the second opinion has values that are not numbers, or beyond {largest:g}")
+    opinion = _CLASSES[stored["kind"]].from_arrays(found, stored["numbers"])
+    if len(opinion.loo) != sizes["n"] or (not regressor and opinion.loo.shape != (sizes["n"], sizes["M"])):
+        raise ValueError("the second opinion is not of as many rows and classes as the table has")
+    if stored["kind"] == "LinearOpinion":
+        if len(opinion.coef) != sizes["P"] or not (opinion.names is None or set(opinion.names) <= set(schema.names)):
+            raise ValueError("the second opinion is of other columns than the table")
+    else:
+        _check_numbers(stored["numbers"], opinion, regressor)
+        _check_design(opinion.design, schema)
+    return opinion
+
+
+def _check_numbers(stored: Mapping[str, Any], opinion: Any, regressor: bool) -> None:
+    if opinion.evidence.shape != (len(CURVATURES), len(STRENGTHS)):
+        raise ValueError("the second opinion has not tried the priors that it should")
+    if regressor:
+        numbers = [stored["base"], stored["noise"]]
+        if not all(type(number) is float and abs(number) <= LARGEST_OUTCOME for number in numbers) or numbers[1] < 0:
+            raise ValueError("the second opinion's mean or noise is not a number")
+        if np.any(np.diff(opinion.residuals) < 0):
+            raise ValueError("the residuals of the second opinion are not in order")
+    elif opinion.base.ndim != 1 or np.any((opinion.base < 0) | (opinion.base > 1)):
+        raise ValueError("the base rates of the second opinion are not shares")
+
+
+def _check_design(design: Design, schema: Schema) -> None:
+    if len(design.terms) != len(schema.columns) or not 1 <= design.least_known <= len(schema.columns):
+        raise ValueError("the second opinion is of other columns than the table")
+    for term, column in zip(design.terms, schema.columns, strict=True):
+        if not _fits(term, column):
+            raise ValueError(f"the terms of column {column.name!r} in the second opinion contradict each other")
+
+
+def _fits(term: Term, column: Column) -> bool:
+    """Whether the terms are such as could be learned of the column, and finite whatever its value is."""
+    numbers = (term.low, term.high, term.center, term.scale)
+    tuples = [getattr(term, name) for name in _TUPLES]
+    if not all(type(number) is float and np.isfinite(number) for number in numbers):
+        return False
+    if not all(isinstance(part, tuple) and all(type(number) is float for number in part) for part in tuples):
+        return False
+    if not all(np.all(np.abs(part) <= _FARTHEST) for part in (term.curve_center, term.curve_line, term.curve_mix)):
+        return False
+    if type(term.n_codes) is not int or term.n_codes != len(column.values) or term.low > term.high or term.scale < 0:
+        return False
+    if term.missing_is_value is not column.missing_is_value or len(term.scores) not in (0, term.n_codes):
+        return False
+    if not term.n_codes and term.scores:
+        return False
+    codes = (*term.levels, *term.others)
+    if len(set(codes)) < len(codes) or not all(code in range(term.n_codes) for code in codes):
+        return False
+    if len(term.shares) != len(term.levels) + bool(term.others) + term.missing_is_value:
+        return False
+    if not np.all((np.array(term.shares) >= 0) & (np.array(term.shares) <= 1)) or not np.isfinite(term.scores).all():
+        return False
+    if term.scale > 0 and not _is_near((term.low, term.high), term.center, term.scale):
+        return False
+    return _fits_curve(term)
+
+
+def _fits_curve(term: Term) -> bool:
+    """Whether the spline is one, or there is none."""
+    n = len(term.curve_line)
+    if not n:
+        return not (term.curve_center or term.curve_mix or term.knots)
+    if term.scale <= 0 or len(term.knots) != n + 2 or len(term.curve_center) != n or len(term.curve_mix) % n:
+        return False
+    if not np.isfinite(term.knots).all() or not all(low < high for low, high in pairwise(term.knots)):
+        return False
+    width = term.knots[-1] - term.knots[0]
+    last: NDArray[np.float64] = np.diff(term.knots[-2:]) / width
+    return bool(last[0] >= _NEAREST) and _is_near((term.low, term.high), term.knots[0], width)
+
+
+def _is_near(ends: tuple[float, float], center: float, scale: float) -> bool:
+    """Whether a range, scaled, is such that its cubes are floats still."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return bool(np.all(np.abs((np.array(ends) - center) / scale) <= _FARTHEST))

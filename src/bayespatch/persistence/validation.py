@@ -1,0 +1,350 @@
+"""Everything that must hold before a model file is validated; any contradiction in it is a ValueError."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.calibrate import Calibration
+from bayespatch.encode import Schema, codes_of
+from bayespatch.kernel_density import KernelDensity
+from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
+from bayespatch.persistence.arrays import SIZES, Arrays, as_texts, check_arrays, specs_of
+from bayespatch.persistence.contents import Stored, where_stored
+from bayespatch.persistence.file_format import load_json
+from bayespatch.persistence.json_codec import classes_from_json, from_json, hyper_from_json
+from bayespatch.persistence.second_opinion import START, opinion_from_arrays
+from bayespatch.pool import Pool
+from bayespatch.sampling.posterior import SamplingSettings, Timing
+from bayespatch.sampling.sampler import ENGINES
+from bayespatch.tune import Trial, Tuning
+from bayespatch.validation import (
+    LARGEST_OUTCOME,
+    MOST_THREADS,
+    check_choice,
+    check_count,
+    check_data,
+    check_flag,
+    check_model,
+    check_seed,
+    check_sweeps,
+)
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def _or_none(check: Callable[[str, Any], object]) -> Callable[[str, Any], object]:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _check_hyper(name: str, value: Any) -> None:
+    if not isinstance(value, Hyperparameters):
+        check_choice(name, value, ("auto",))
+
+
+def _check_weights(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, dict):
+        check_choice(name, value, ("balanced",))
+
+
+def _check_share(name: str, value: Any) -> None:
+    if type(value) is not float or not 0.0 < value < 1.0:
+        raise ValueError(f"{name}={value!r} is not a number between 0 and 1")
+
+
+# What the parameters of a fitted estimator must be; those without a line here are looked at by the next fit.
+_PARAMETERS: dict[str, Callable[[str, Any], object]] = {
+    "model": lambda name, value: check_choice(name, value, KINDS),
+    "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
+    "missing": lambda name, value: check_choice(name, value, ("auto", "category", "ignore", "error")),
+    "engine": lambda name, value: check_choice(name, value, ("auto", *ENGINES)),
+    "importances": lambda name, value: check_choice(name, value, ("predictive", "joint")),
+    "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto",))),
+    "hyper": _check_hyper,
+    "class_weight": _check_weights,
+    "error": lambda name, value: _check_share(name, value),
+    **dict.fromkeys(("supervised", "transductive", "warm_start", "progress", "calibrate"), check_flag),
+    **dict.fromkeys(("chains", "draws", "thin"), lambda name, value: check_count(name, value, at_least=1)),
+    "warmup": lambda name, value: check_count(name, value, at_least=0),
+    "n_outcome_bins": lambda name, value: check_count(name, value, at_least=2),
+    "n_jobs": _or_none(lambda name, value: check_count(name, value, at_least=-MOST_THREADS, at_most=MOST_THREADS)),
+    "random_state": _or_none(lambda name, value: check_count(name, value, at_least=0)),
+}
+MANIFEST = (
+    "format",
+    "package",  # the version of bayespatch that wrote the file
+    "holds",  # "model"; a file with nothing but cases says "cases"
+    "estimator",
+    "parameters",
+    "classes",  # null where the outcome is a number
+    "target",  # what the outcome is called
+    "named",  # whether the columns of the training table had names of their own
+    "columns",  # name, kind, family and description of each; their values are with the cases
+    "model",
+    "settings",
+    "timing",
+    "sizes",
+    "diagnostics",
+    "calibration",
+    "pool",  # null where there is no second opinion
+    "tuning",  # null where the hyperparameters were given
+    "cases_sha256",  # of the part "cases"; that part has random bytes in it, so that nobody can guess what it holds
+    "parts",
+)
+# Keys of the JSON text "metadata" in the part "cases"
+CASES_METADATA = ("schema", "class_names", "edges", "kernel_density", "opinion")
+COLUMN = ("name", "kind", "family", "description")
+_CALIBRATION = ("slope", "base", "anchor", "slope_error", "inflation")
+_FARTHEST = 1e6  # from 0, of the numbers of a calibration
+
+
+def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The fitted attributes that a manifest describes by itself; any contradiction in it is a ValueError."""
+    if tuple(manifest) != MANIFEST or manifest["holds"] != "model":
+        raise ValueError("it does not have the keys of a model")
+    check_choice("estimator", manifest["estimator"], ("PatchworkClassifier", "PatchworkRegressor"))
+    parameters = parameters_of(manifest["parameters"])
+    _check_summary(manifest["diagnostics"])
+    sizes = _sizes(manifest["sizes"])
+    columns, named = manifest["columns"], check_flag("named", manifest["named"])
+    if not isinstance(columns, list) or len(columns) != sizes["P"] or not all(map(_is_column, columns)):
+        raise ValueError("the columns are not described as save() describes them")
+    if type(manifest["target"]) is not str:
+        raise ValueError("the name of the outcome is not a text")
+    if not isinstance(manifest["package"], str) or not _SHA256.fullmatch(manifest["cases_sha256"]):
+        raise ValueError("package is not a version, or cases_sha256 not a checksum")
+    described, run, cost = manifest["model"], manifest["settings"], manifest["timing"]
+    expected = (("kind", "likelihood", "hyper"), SamplingSettings._fields, Timing._fields)
+    if tuple(map(tuple, (described, run, cost))) != expected:
+        raise ValueError("model, settings or timing do not have the keys that they should")
+    hyper = hyper_from_json(described["hyper"])
+    transductive = parameters.get("transductive", False)
+    fitted: dict[str, Any] = {
+        "target_": manifest["target"],
+        "n_features_in_": sizes["P"],
+        "hyper_": hyper,
+        "calibration_": _calibration(manifest["calibration"], sizes["M"]),
+        "pool_": _pool(manifest["pool"]),
+        "tuning_": _tuning(manifest["tuning"], hyper),
+        "posterior_.model": check_model(described["kind"], described["likelihood"], hyper, sizes["M"], sizes["P"]),
+        "posterior_.settings": _checked_settings(SamplingSettings(**run), sizes, transductive),
+        "posterior_.timing": _checked_timing(Timing(**cost)),
+    }
+    if named:
+        fitted["feature_names_in_"] = np.array([column["name"] for column in columns], dtype=object)
+    if manifest["estimator"] == "PatchworkRegressor":
+        if manifest["classes"] is not None:
+            raise ValueError("the outcomes of a regressor are numbers, and not classes")
+    else:
+        fitted["classes_"] = classes_from_json(manifest["classes"])
+        if len(fitted["classes_"]) != sizes["M"]:
+            raise ValueError("the classes are not as many as the manifest says")
+    return fitted
+
+
+def _is_column(column: Any) -> bool:
+    return isinstance(column, dict) and tuple(column) == COLUMN and all(type(text) is str for text in column.values())
+
+
+def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -> dict[str, Any]:
+    """The fitted attributes that manifest and arrays describe; any contradiction among them is a ValueError.
+
+    Without the past cases, those that are kept beside them are not among them. Fields of the posterior and of the
+    leave-one-out votes have the names that `contents` gives them.
+    """
+    fitted = check_manifest(manifest)
+    sizes, regressor = manifest["sizes"], manifest["estimator"] == "PatchworkRegressor"
+    check_arrays(arrays, specs_of(Stored.ALWAYS, regressor), sizes)
+    if ("posterior_.steps" in arrays) != (sizes["T"] > 0):
+        raise ValueError("the steps of the importances are not as many as the manifest says")
+    fitted |= arrays
+    if past is not None:
+        fitted |= _beside_cases(manifest, fitted, dict(past), sizes, regressor)
+    for name in fitted:
+        where_stored(name)
+    return fitted
+
+
+def _beside_cases(
+    manifest: Mapping[str, Any], fitted: Mapping[str, Any], past: Arrays, sizes: Mapping[str, int], regressor: bool
+) -> dict[str, Any]:
+    """The attributes that are stored beside the past cases."""
+    metadata = load_json(past.pop("metadata").tobytes())
+    if not isinstance(metadata, dict) or tuple(metadata) != CASES_METADATA:
+        raise ValueError("the metadata beside the past cases does not have the keys that it should")
+    ids = as_texts(past.pop("ids"), past.pop("ids_ends"), sizes["n"]) if "ids" in past else None
+    opinion = {name: past.pop(name) for name in list(past) if name.startswith(START)}
+    check_arrays(past, specs_of(Stored.WITH_CASES, regressor), sizes)
+    schema = Schema.from_dict(metadata["schema"])
+    described = [{name: getattr(column, name) for name in COLUMN} for column in schema.columns]
+    if described != manifest["columns"] or (manifest["named"] and not schema.named):
+        raise ValueError("the columns of the schema are not those that the manifest describes")
+    found: dict[str, Any] = {**past, "salt_": past["salt_"].tobytes(), "ids_": ids, "schema_": schema}
+    found["class_names_"] = _class_names(metadata["class_names"], sizes["M"])
+    _check_rows(past, fitted["posterior_.settings"].exclude_self, sizes)
+    _check_values(past, schema, sizes["M"])
+    if regressor:
+        edges = _edges(metadata["edges"], sizes["M"])
+        if np.any(np.searchsorted(edges, past["outcomes_"], "right") != past["y_"]):
+            raise ValueError("the outcomes are not in the classes that they should be")
+        found |= {"edges_": edges, "kernel_density_": _kernel_density(metadata["kernel_density"])}
+    elif metadata["edges"] is not None or metadata["kernel_density"] is not None:
+        raise ValueError("only the outcomes of a regressor have edges and a kernel density")
+    found["opinion_"] = opinion_from_arrays(metadata["opinion"], opinion, schema, sizes, regressor)
+    if (found["opinion_"] is None) != (fitted["pool_"] is None):
+        raise ValueError("there is a second opinion without a weight, or a weight without one")
+    return found
+
+
+def parameters_of(stored: Any) -> dict[str, Any]:
+    """The parameters of an estimator, each of them looked at."""
+    parameters = {name: from_json(value) for name, value in stored.items()}
+    for name, value in parameters.items():
+        if name in _PARAMETERS:
+            _PARAMETERS[name](name, value)
+    return parameters
+
+
+def _edges(edges: Any, n_classes: int) -> NDArray[np.float64]:
+    """Where a number is cut into classes."""
+    if not isinstance(edges, list) or not all(type(edge) is float and math.isfinite(edge) for edge in edges):
+        raise ValueError("the edges of the outcome's classes are not finite numbers")
+    if len(edges) != n_classes - 1 or not all(low < high for low, high in pairwise(edges)):
+        raise ValueError("the edges of the outcome's classes are not in order, each once, one less than classes")
+    return np.array(edges, dtype=np.float64)
+
+
+def _kernel_density(stored: Any) -> KernelDensity:
+    """How numbers are read from votes."""
+    if not isinstance(stored, dict) or tuple(stored) != tuple(part.name for part in fields(KernelDensity)):
+        raise ValueError("the kernel density does not have the keys that it should")
+    if not all(type(n) is float and abs(n) <= LARGEST_OUTCOME for n in stored.values()):
+        raise ValueError("the kernel density is not made of finite numbers")
+    if min(stored["slope"], stored["spread"], stored["bandwidth"]) <= 0.0:
+        raise ValueError("slope, spread and bandwidth of the kernel density are not above 0")
+    return KernelDensity(**stored)
+
+
+def _sizes(sizes: Any) -> dict[str, int]:
+    if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
+        raise ValueError("the manifest does not say how large the model is")
+    return {name: check_count(name, size, at_least=0 if name == "T" else 1) for name, size in sizes.items()}
+
+
+def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> None:
+    """Rows of the training table must be there, and neighbors not more than there are parents."""
+    for rows in (past["parents_"], past["cases_"]):
+        if rows[-1] >= sizes["n"] or not np.all(rows[1:] > rows[:-1]):
+            raise ValueError("parents or cases are not rows of the training table in their order")
+    if exclude_self and not np.array_equal(past["parents_"], past["cases_"]):
+        raise ValueError("exclude_self says that parents and cases are the same rows, and they are not")
+    if past["posterior_.n_neighbors"].max() > sizes["S"]:
+        raise ValueError("n_neighbors counts more neighbors than there are parents")
+    if past["loo_.rows"].max() >= sizes["n"]:
+        raise ValueError("the leave-one-out votes are not of rows of the training table")
+
+
+def _calibration(stored: Any, n_classes: int) -> Calibration:
+    if not isinstance(stored, dict) or tuple(stored) != _CALIBRATION:
+        raise ValueError("the calibration does not have the keys that it should")
+    base, anchor = tuple(stored["base"]), tuple(stored["anchor"])
+    numbers = [stored["slope"], *base, *anchor, stored["slope_error"], stored["inflation"]]
+    if (
+        len(base) != n_classes
+        or len(anchor) != n_classes
+        or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers)
+    ):
+        raise ValueError("the calibration is not three numbers and two for each class, none of them huge")
+    if not all(0.0 < share <= 1.0 for share in base + anchor):
+        raise ValueError("the base rates of the calibration are not shares")
+    if stored["slope_error"] < 0.0 or stored["inflation"] < 1.0:
+        raise ValueError("the errors of the calibration are not what errors can be")
+    return Calibration(stored["slope"], base, anchor, stored["slope_error"], stored["inflation"])
+
+
+def _pool(stored: Any) -> Pool | None:
+    """The weight of the second opinion."""
+    if stored is None:
+        return None
+    pool = Pool.from_dict(stored)
+    if not all(type(number) is float and math.isfinite(number) for number in (pool.weight_sd, *pool.log_loss)):
+        raise ValueError("the pool of the opinions is not made of finite numbers")
+    return pool
+
+
+def _class_names(names: Any, n_classes: int) -> tuple[str, ...]:
+    """What the classes are called."""
+    if not isinstance(names, list) or not all(type(name) is str for name in names):
+        raise ValueError("the names of the classes are not texts")
+    if len(names) != n_classes or len(set(names)) < len(names):
+        raise ValueError("the classes do not have names of their own")
+    return tuple(names)
+
+
+def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
+    if stored is None:
+        return None
+    if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
+        raise ValueError("the tuning does not have the keys that it should")
+    kinds = (str, float)
+    trials = []
+    for trial in stored["trials"]:
+        known: list[Any] = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
+        if tuple(map(type, known)) != kinds or not all(map(math.isfinite, known[1:])) or None in trial[:-1]:
+            raise ValueError("a trial of the tuning is not a word and a number")
+        trials.append(Trial(*known)._replace(evidence=-math.inf if trial[-1] is None else trial[-1]))
+    if not isinstance(stored["coding"], str):
+        raise ValueError("the coding of the tuning is not a word")
+    return Tuning(stored["coding"], hyper, tuple(trials))
+
+
+def _checked_settings(settings: SamplingSettings, sizes: Mapping[str, int], transductive: bool) -> SamplingSettings:
+    check_choice("missing", settings.missing, ("error", "ignore"))
+    check_flag("supervised", settings.supervised)
+    check_flag("exclude_self", settings.exclude_self)
+    check_seed(settings.seed)
+    check_count("thin", settings.thin, at_least=1)
+    check_count("warmup", settings.warmup, at_least=0)
+    check_count("draws", settings.draws, at_least=sizes["D"])
+    if check_count("chains", settings.chains, at_least=1) != sizes["C"]:
+        raise ValueError("the settings are not those of the draws")
+    check_choice("engine", settings.engine, ENGINES)
+    if transductive:
+        check_sweeps(settings.warmup, settings.draws, settings.thin)
+    return settings
+
+
+def _checked_timing(timing: Timing) -> Timing:
+    check_count("sweeps", timing.sweeps, at_least=0)
+    check_count("n_threads", timing.n_threads, at_least=1)
+    for seconds in (timing.seconds_warmup, timing.seconds_sampling):
+        if type(seconds) is not float or not 0.0 <= seconds < math.inf:
+            raise ValueError("the timing is not a number of seconds")
+    return timing
+
+
+def _check_summary(summary: Any) -> None:
+    """The diagnostics are there to be read; a loaded model computes them anew from its draws."""
+    if not isinstance(summary, dict) or tuple(summary) != ("converged", "max_rhat", "min_ess"):
+        raise ValueError("the diagnostics do not have the keys that they should")
+    check_flag("converged", summary["converged"])
+    for name in ("max_rhat", "min_ess"):
+        if summary[name] is not None and not (type(summary[name]) is float and 0.0 <= summary[name] < math.inf):
+            raise ValueError(f"the diagnostics' {name} is not a number")
+
+
+def _check_values(past: Arrays, schema: Schema, n_classes: int) -> None:
+    """The values of the past cases must be values of the schema."""
+    x, y, parents = past["x_"], past["y_"], past["parents_"]
+    missing = "ignore" if schema.missing == "ignore" else "error"
+    sizes: dict[str, Any] = {"n_values": schema.n_values, "n_classes": n_classes, "windows": schema.windows}
+    check_data(x, y, x[parents], y[parents], missing=missing, **sizes)
+    if not np.array_equal(codes_of(schema, past["values_"]), x, equal_nan=True):
+        raise ValueError("values and codes of the past cases contradict each other")

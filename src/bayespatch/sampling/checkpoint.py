@@ -1,0 +1,238 @@
+"""Checkpoints: a run written down every so often, so that it survives being killed at any moment.
+
+Here is what is written when, and how a run goes on from it; `persistence.checkpoint_folder` is the folder. Draws are
+named by the state only after their file is complete: at every moment the state that is there, with the draws that it
+names, is one at which the chains stood still. What is read is held against what this run expects, type and shape.
+
+Writing costs one state, 4*N*S bytes and the neighbors of each chain, and the draws since the last time. However long
+that takes, chains run at least `SHARE` times as long before it is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.engine import digest_of_sources
+from bayespatch.model import Data, Hyperparameters, Model
+from bayespatch.persistence.atomic import StorageError, refuse
+from bayespatch.persistence.checkpoint_folder import (
+    START_ANEW,
+    STATE,
+    Arrays,
+    checksum,
+    draws_name,
+    drop_unnamed_draws,
+    open_folder,
+    read_arrays,
+    reported,
+    write_arrays,
+)
+from bayespatch.sampling.chains import Run
+from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
+from bayespatch.version import __version__
+
+DATA = "the data"
+LATER = 10.0  # seconds until writing is tried again where it failed
+SHARE = 20  # chains run for at least this many times what writing took
+
+_STATE_KEYS = ("format", "package", "holds", "salt", "run", "swept", "kept", "seconds", "draws", "arrays", "parts")
+_DRAWS_KEYS = ("format", "package", "holds", "run", "first", "last", "arrays", "parts")
+
+
+class CheckpointWarning(UserWarning):
+    """A run could not be written down; it goes on, and what was written before stays."""
+
+
+def check_seconds(name: str, value: object) -> float:
+    """A finite number of seconds, at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+        raise ValueError(f"{name}={value!r} is not a number of seconds; pass a number of at least 0, such as 30")
+    return float(value)
+
+
+def describe(
+    data: Data,
+    model: Model,
+    settings: SamplingSettings,
+    keep_w: bool,
+    keep_votes: bool,
+    begin: Posterior | None,
+    predictive: PredictiveDraws | None = None,
+) -> dict[str, Any]:
+    """What determines the draws of a run, by the names of the arguments; of arrays, a checksum of all together.
+
+    Not among it is `draws`: a run of more draws begins with those of a shorter one.
+    """
+    said: dict[str, Any] = {"bayespatch": __version__}
+    said["the code of the engines"] = digest_of_sources(Path(__file__).parents[1] / "engine")
+    said[DATA] = checksum(*map(np.asarray, data))
+    said |= {"model": model.kind, "likelihood": model.likelihood}
+    for constant in fields(Hyperparameters):
+        said[constant.name] = np.asarray(getattr(model.hyper, constant.name), dtype=float).tolist()
+    said |= {name: np.asarray(value).item() for name, value in settings._asdict().items() if name != "draws"}
+    said |= {"keep_w": keep_w, "keep_votes": keep_votes, "begin": None}
+    said["given importances"] = None if predictive is None else checksum(predictive.given)
+    if begin is not None:
+        said["begin"] = checksum(begin.q[:, -1], begin.q_tilde[:, -1])
+    return said
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], run_of: Mapping[str, Any], every: float) -> Iterator[Checkpoint]:
+    """The checkpoint at `path` of the run that `run_of` describes; no other process can have it meanwhile.
+
+    The folder is made where there is none. One that holds a checkpoint of another run, or anything else, is refused.
+    """
+    with open_folder(path) as folder:
+        yield Checkpoint(folder, run_of, every)
+
+
+class Checkpoint:
+    """A folder that holds a run as it was at one moment; see `opened`."""
+
+    def __init__(self, folder: Path, run_of: Mapping[str, Any], every: float) -> None:
+        self.folder, self.every, self._run_of = folder, every, dict(run_of)
+        self.salt = secrets.token_hex(32)
+        self.written: list[list[int]] = []  # first and last of the draws in each file
+        self.warned = False
+        self.next = time.perf_counter() + every
+
+    @property
+    def run_of(self) -> dict[str, Any]:
+        """What the run is of; its checksum of the data is salted, so that no two checkpoints can be compared by it."""
+        salted = hashlib.sha256(f"{self.salt} {self._run_of.get(DATA)}".encode()).hexdigest()
+        return {**self._run_of, DATA: salted}
+
+    @property
+    def digest(self) -> str:
+        """What the files of this run know each other by."""
+        return hashlib.sha256(json.dumps(self.run_of).encode()).hexdigest()
+
+    # Writing
+
+    def meet(self, run: Run) -> None:
+        """Write the run down, if it is time."""
+        if time.perf_counter() >= self.next:
+            self._try_to_save(run)
+
+    def end(self, run: Run) -> None:
+        """Write the run down."""
+        self._try_to_save(run)
+
+    def _try_to_save(self, run: Run) -> None:
+        """Write the run down; where that cannot be, as on a full disk, the run itself is not lost with it."""
+        try:
+            self._save(run)
+        except StorageError as error:
+            self.next = time.perf_counter() + max(self.every, LATER)
+            if not self.warned:
+                self.warned = True
+                warnings.warn(f"the run goes on without a new checkpoint: {error}", CheckpointWarning, stacklevel=2)
+
+    def _save(self, run: Run) -> None:
+        """Write the new draws, then the state that names them."""
+        began = time.perf_counter()
+        first, last = self.written[-1][1] if self.written else 0, run.n_kept[0]
+        written = [*self.written, [first, last]] if last > first else self.written
+        if last > first:
+            draws = {name: array[:, first:last] for name, array in run.draws.items()}
+            write_arrays(
+                self.folder / draws_name(first, last),
+                {"holds": "draws", "run": self.digest, "first": first, "last": last},
+                draws,
+            )
+        arrays = dict(run.sums)
+        for chain, (engine, state) in enumerate(zip(run.engines, run.states, strict=True)):
+            arrays |= {f"chain {chain} {name}": array for name, array in engine.freeze(state).items()}
+        said = {"holds": "checkpoint", "salt": self.salt, "run": self.run_of, "swept": run.n_swept, "kept": last}
+        write_arrays(self.folder / STATE, {**said, "seconds": run.seconds, "draws": written}, arrays)
+        self.written = written
+        now = time.perf_counter()
+        self.next = now + max(self.every, SHARE * (now - began))
+
+    # Reading
+
+    def resume(self, run: Run) -> None:
+        """Put a new run where the checkpoint left off; nothing happens where there is none yet."""
+        if (self.folder / STATE).exists():
+            with reported(self.folder, STATE):
+                manifest, arrays = read_arrays(self.folder / STATE, "checkpoint", _STATE_KEYS)
+                before, n_kept = dict(manifest["run"]), int(manifest["kept"])
+                self.salt = str(manifest["salt"])
+            self._refuse_another(before, n_kept, run.settings)
+            with reported(self.folder, STATE):
+                written = self._restore(run, manifest, arrays)
+            for first, last in written:
+                with reported(self.folder, draws_name(first, last)):
+                    self._restore_draws(run, first, last)
+            self.written = written
+        drop_unnamed_draws(self.folder, {draws_name(first, last) for first, last in self.written})
+
+    def _refuse_another(self, before: Mapping[str, Any], n_kept: int, settings: SamplingSettings) -> None:
+        """A run goes on only where everything that determines its draws is as it was."""
+        now = self.run_of
+        differ = [name for name in now if before.get(name) != now[name]] + [name for name in before if name not in now]
+        if differ:
+            said = "; ".join(_difference(name, before.get(name), now.get(name)) for name in differ)
+            remedy = f"pass what it was, or {START_ANEW}"
+            raise refuse(self.folder, f"is the checkpoint of another run: {said}", remedy)
+        if n_kept > settings.draws:
+            wrong = f"has {n_kept} draws of each chain already, more than draws={settings.draws}"
+            raise refuse(self.folder, wrong, f"pass draws={n_kept} or more, or {START_ANEW}")
+
+    def _restore(self, run: Run, manifest: Mapping[str, Any], arrays: Arrays) -> list[list[int]]:
+        """Everything but the draws; returns which of them are in which file."""
+        settings, n_kept = run.settings, manifest["kept"]
+        for name, target in run.sums.items():
+            _fill(target, name, arrays[name])
+        for chain, engine in enumerate(run.engines):
+            start = f"chain {chain} "
+            mine = {name.removeprefix(start): array.copy() for name, array in arrays.items() if name.startswith(start)}
+            run.states[chain] = engine.thaw(mine, settings.seed, chain)
+        run.n_swept[:] = map(int, manifest["swept"])
+        run.n_kept[:] = [int(n_kept)] * settings.chains
+        run.seconds = {phase: float(manifest["seconds"][phase]) for phase in run.seconds}
+        written = [[int(first), int(last)] for first, last in manifest["draws"]]
+        edges = [0, *(edge for pair in written for edge in pair), n_kept]
+        if len(run.n_swept) != settings.chains or edges[::2] != edges[1::2] or edges != sorted(edges):
+            raise ValueError("the draws that it names are not those that it counts")
+        # A chain may have been stopped between two draws, and in the warm-up anywhere.
+        least = settings.warmup + n_kept * settings.thin if n_kept else 0
+        if not all(least <= n <= settings.warmup + (n_kept + 1) * settings.thin for n in run.n_swept):
+            raise ValueError(f"its chains have been swept {run.n_swept} times, which does not fit {n_kept} draws")
+        return written
+
+    def _restore_draws(self, run: Run, first: int, last: int) -> None:
+        manifest, arrays = read_arrays(self.folder / draws_name(first, last), "draws", _DRAWS_KEYS)
+        if (manifest["run"], manifest["first"], manifest["last"]) != (self.digest, first, last):
+            raise ValueError("it holds draws of another run")
+        for array, target in run.draws.items():
+            _fill(target[:, first:last], array, arrays[array])
+
+
+def _fill(target: NDArray[Any], name: str, found: NDArray[Any]) -> None:
+    if found.dtype != target.dtype or found.shape != target.shape:
+        raise ValueError(f"{name} is {found.dtype} of shape {found.shape}, not {target.dtype} of {target.shape}")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise ValueError(f"{name} has values that are not finite")
+    target[...] = found
+
+
+def _difference(name: str, before: object, now: object) -> str:
+    """How an argument differs; a checksum tells nobody anything."""
+    if any(isinstance(value, str) and len(value) >= 64 for value in (before, now)):
+        return f"{name} differs"
+    return f"{name} was {before!r} and is {now!r}"

@@ -1,0 +1,105 @@
+"""How much memory a run will need, and the refusal of one that does not fit before it begins."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bayespatch.engine.base import Engine, ProblemSizes
+from bayespatch.memory import available_memory, shown_bytes
+from bayespatch.model import Model
+from bayespatch.sampling.posterior import SamplingSettings
+
+
+class Need(NamedTuple):
+    """Bytes, by what they are for."""
+
+    draws: int  # what is kept of every draw
+    sums: int  # what is added up over the draws: z_mean, votes_mean and, where asked for, w_mean
+    chains: int  # the engines, the states of the chains and what their sweeps take
+    checkpoint: int  # what reading a checkpoint takes besides
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self)
+
+
+def bytes_needed(
+    sizes: ProblemSizes,
+    model: Model,
+    settings: SamplingSettings,
+    engine: type[Engine],
+    *,
+    n_threads: int = 1,
+    keep_w: bool = False,
+    keep_votes: bool = False,
+    checkpoint: bool = False,
+) -> Need:
+    """The memory that a run will take, besides its data and the code.
+
+    For N cases, S parents, P features, M classes, C chains of D draws::
+
+        draws   C D (8 P + 4 S P + 4 N + 8), and with keep_votes 4 C D N M more
+        sums    4 N S + 8 C N M, and with keep_w 4 N S P more
+        chains  C times what the engine holds for a chain, and T times what a sweep takes, T chains being swept at once
+
+    With engine "cpu", F features (P rounded up to a multiple of 8), W words (P / 64, rounded up) and room for
+    R = 8 + Sα + 6 sqrt(Sα) neighbors per case (at most S), a chain holds about N (8 F + 28 + R (4 + 8 W)) + 80 S F
+    bytes (in Model III 8 N R more), and a sweep takes N (17 + 8 P + 16 M) (in Model II 8 in place of 8 P). Where cases
+    find more neighbors than there is room for, the room doubles.
+
+    Parameters
+    ----------
+    sizes : ProblemSizes
+        N, S, P and M.
+    model, settings
+        What is sampled, and how.
+    engine : type
+        The engine's class, which says what a chain takes.
+    n_threads : int
+        Threads in all.
+    keep_w, keep_votes, checkpoint : bool
+        Whether these are asked for.
+
+    Returns
+    -------
+    Need
+
+    Examples
+    --------
+    >>> from bayespatch.sampling.sampler import load_engine
+    >>> sizes = ProblemSizes(n_cases=101_766, n_parents=200, n_features=19, n_classes=2)
+    >>> settings = SamplingSettings("cpu", chains=4, draws=500, warmup=500, thin=1, seed=0)
+    >>> need = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=2)
+    >>> f"{need.draws / 1e6:.0f} MB of draws, {need.total / 1e6:.0f} MB in all"
+    '845 MB of draws, 1246 MB in all'
+    """
+    n_cases, n_parents, n_features, n_classes = sizes
+    held, swept = engine.bytes_per_chain(sizes, model, max(1, n_threads // settings.chains))
+    per_draw = 8 * n_features + 4 * n_parents * n_features + 4 * n_cases + 8
+    per_draw += 4 * n_cases * n_classes if keep_votes else 0
+    sums = 4 * n_cases * n_parents * (1 + (n_features if keep_w else 0)) + 8 * settings.chains * n_cases * n_classes
+    chains = settings.chains * held + min(settings.chains, n_threads) * swept
+    return Need(
+        settings.chains * settings.draws * per_draw, sums, chains, sums + settings.chains * held if checkpoint else 0
+    )
+
+
+def check_memory(need: Need, settings: SamplingSettings, *, keep_w: bool, keep_votes: bool) -> None:
+    """Refuse a run that would not fit into the memory that is available."""
+    available = available_memory()
+    if available is None or need.total <= available:
+        return
+    remedies = [
+        (need.draws, f"fewer draws than {settings.draws} (with a larger thin, of as many sweeps)"),
+        (need.sums, "fewer parents"),
+        (need.chains, f"fewer chains than {settings.chains}"),
+    ]
+    largest_first = [remedy for _, remedy in sorted(remedies, key=lambda part: -part[0])]
+    dropped = [f"{name}=False" for name, kept in (("keep_w", keep_w), ("keep_votes", keep_votes)) if kept]
+    shown = {part: shown_bytes(getattr(need, part)) for part in ("total", "draws", "sums")}
+    raise MemoryError(
+        f"the run needs {shown['total']} of memory (draws {shown['draws']}, neighbors' probabilities and votes "
+        f"{shown['sums']}, chains {shown_bytes(need.chains + need.checkpoint)}), and {shown_bytes(available)} are "
+        f"available; pass {', or '.join(dropped + largest_first)}, or fewer cases"
+    )

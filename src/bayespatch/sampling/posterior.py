@@ -1,0 +1,305 @@
+"""What sampling leaves behind: draws of the importances, the neighbors, their votes, and how far to trust it all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.model import Hyperparameters, Model
+from bayespatch.sampling.diagnostics import Diagnostics, diagnose, diagnose_steps
+
+
+class SamplingSettings(NamedTuple):
+    """How the draws were made; the same settings and the same data give the same draws."""
+
+    engine: str
+    chains: int
+    draws: int  # asked for; an interrupted run keeps fewer
+    warmup: int
+    thin: int
+    seed: int
+    supervised: bool = True
+    exclude_self: bool = False
+    missing: str = "error"
+
+
+class Timing(NamedTuple):
+    """What the draws have cost. These numbers differ from run to run."""
+
+    seconds_warmup: float
+    seconds_sampling: float
+    sweeps: int  # of all chains together, warm-up included
+    n_threads: int
+
+    @property
+    def seconds(self) -> float:
+        """Warm-up and sampling together."""
+        return self.seconds_warmup + self.seconds_sampling
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveDraws:
+    """Draws of the importances for C chains.
+
+    Attributes
+    ----------
+    given : array of shape (C, W + T, P)
+        q for each sweep of the chains that follow: W of warm-up, T after it.
+    steps : array of shape (C, k * T, P + 2)
+        Every position after warm-up, k for each draw that is kept: q, log slope, log density. What diagnostics
+        look at (`diagnose_steps`).
+    n_cases, n_parents : int
+        How many past cases were predicted, by how many others.
+    """
+
+    given: NDArray[np.float64]
+    steps: NDArray[np.float64]
+    n_cases: int
+    n_parents: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    """Draws from the posterior of N cases with S parents, P features and M classes.
+
+    Attributes
+    ----------
+    q : array of shape (chains, draws, P)
+        Importance of each feature.
+    q_tilde : array of shape (chains, draws, S, P), float32
+        Importance of each feature of each parent. Rounded for storage: a value within 3e-8 of 1 reads as 1.
+    z_mean : array of shape (N, S), float32
+        P(z_ib = 1 | data): how probable it is that parent b is a neighbor of case i.
+    votes_mean : array of shape (N, M)
+        Mean over the draws of h_i(m) / sum_m h_i(m): the neighbors' votes on the class of each case.
+    n_neighbors : array of shape (chains, draws, N), int32
+        How many neighbors each case has.
+    log_joint : array of shape (chains, draws)
+        Log of the joint density of data and latent variables, with q_tilde integrated out.
+    w_mean : array of shape (N, S, P), float32
+        P(w_ibj = 1, z_ib = 1 | data); only where ``sample(..., keep_w=True)`` asked for it.
+    votes : array of shape (chains, draws, N, M), float32
+        The votes of each draw; only where ``sample(..., keep_votes=True)`` asked for them.
+    steps : array of shape (chains, steps, P + 2), or None
+        Where q has a posterior of its own, from prediction (`importances`): q, log slope and log density
+        after every step of its chains, of which `q` has every k-th. None where q was sampled with all else.
+    model, settings, timing
+        What was sampled, how, and at what cost.
+
+    Examples
+    --------
+    >>> from bayespatch import sample
+    >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2, draws=200)
+    >>> posterior.q.shape, posterior.z_mean.shape
+    ((4, 200, 1), (2, 3))
+    >>> bool(posterior.votes_mean[1, 1] > 0.5)  # the second case is of the second class, as are its likes
+    True
+    """
+
+    q: NDArray[np.float64]
+    q_tilde: NDArray[np.float32]
+    z_mean: NDArray[np.float32]
+    votes_mean: NDArray[np.float64]
+    n_neighbors: NDArray[np.int32]
+    log_joint: NDArray[np.float64]
+    model: Model
+    settings: SamplingSettings
+    timing: Timing
+    kept_w_mean: NDArray[np.float32] | None = field(default=None)  # read through w_mean
+    kept_votes: NDArray[np.float32] | None = field(default=None)  # read through votes
+    steps: NDArray[np.float64] | None = field(default=None)
+
+    @property
+    def w_mean(self) -> NDArray[np.float32]:
+        """P(w_ibj = 1, z_ib = 1 | data), (N, S, P)."""
+        if self.kept_w_mean is None:
+            raise AttributeError("w_mean was not kept; sample again with keep_w=True (it takes 4*N*S*P bytes)")
+        return self.kept_w_mean
+
+    @property
+    def votes(self) -> NDArray[np.float32]:
+        """The votes of each draw, (chains, draws, N, M)."""
+        if self.kept_votes is None:
+            raise AttributeError("votes were not kept; sample again with keep_votes=True, or use votes_mean")
+        return self.kept_votes
+
+    @property
+    def hyper(self) -> Hyperparameters:
+        """The constants of the prior and of the votes."""
+        return self.model.hyper
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.settings.seed
+
+    @property
+    def n_chains(self) -> int:
+        """Chains."""
+        return self.q.shape[0]
+
+    @property
+    def n_draws(self) -> int:
+        """Draws kept in each chain."""
+        return self.q.shape[1]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether fewer draws are here than were asked for."""
+        return self.n_draws < self.settings.draws
+
+    def diagnostics(self) -> Diagnostics:
+        """R-hat, effective sample sizes and Monte Carlo errors of each q_j, log_joint and the mean number of neighbors.
+
+        Where q has a posterior of its own: of each q_j, the slope and the log density there (`diagnose_steps`); how
+        exactly the votes given q are known is said with each prediction.
+
+        Returns
+        -------
+        Diagnostics
+            One row per quantity: ``q[0]``, ``q[1]``, ..., ``log_joint``, ``mean_neighbors``.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+        >>> posterior.diagnostics().names
+        ('q[0]', 'log_joint', 'mean_neighbors')
+        """
+        return self._diagnostics
+
+    @cached_property
+    def _diagnostics(self) -> Diagnostics:
+        if self.steps is not None:
+            return diagnose_steps(self.steps)
+        names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
+        mean_neighbors = self.n_neighbors.mean(axis=2)
+        watched = np.concatenate([self.q, self.log_joint[:, :, None], mean_neighbors[:, :, None]], axis=2)
+        return diagnose(names, watched)
+
+    def votes_rhat(self) -> NDArray[np.float64]:
+        """R-hat of the votes on each case (N,), the largest over the classes; nan where the votes never change.
+
+        Needs ``sample(..., keep_votes=True)`` and takes about a millisecond per case and class.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, keep_votes=True)
+        >>> bool(posterior.votes_rhat().max() < 1.05)
+        True
+        """
+        n_chains, n_draws, n_cases, n_classes = self.votes.shape
+        flat = self.votes.reshape(n_chains, n_draws, n_cases * n_classes)
+        rhat = diagnose([""] * flat.shape[2], flat).rhat.reshape(n_cases, n_classes)
+        return np.fmax.reduce(rhat, axis=1)
+
+    def last_draws(self, parents: NDArray[np.int64], others: NDArray[np.int64]) -> Posterior:
+        """The last draw of each chain, for chains with other parents to begin with.
+
+        Of the `others`, those that are among the parents of this run (both in its order, each by a number of its own)
+        keep their q_tilde; newcomers have q in its place. Only q and q_tilde of the result belong together.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> import numpy as np
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+        >>> posterior.last_draws(np.array([3, 5, 8]), np.array([5, 9])).q_tilde.shape  # 5 was there, 9 is new
+        (4, 1, 2, 1)
+        """
+        _, here, there = np.intersect1d(parents, others, return_indices=True)
+        q = self.q[:, -1:]
+        q_tilde = np.repeat(q[:, :, None, :], len(others), axis=2).astype(np.float32)
+        q_tilde[:, :, there] = self.q_tilde[:, -1:, here]
+        return replace(self, q=q, q_tilde=q_tilde)
+
+    def to_arviz(self) -> Any:
+        """The draws as an xarray DataTree, for ArviZ's plots and statistics.
+
+        Returns
+        -------
+        xarray.DataTree
+            Groups ``posterior`` (q, q_tilde, n_neighbors, votes where kept), ``sample_stats`` (lp, which is log_joint)
+            and ``means`` (z_mean, votes_mean, w_mean where kept), with the dimensions chain, draw, feature, parent,
+            case and class.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+        >>> dict(posterior.to_arviz()["posterior"]["q"].sizes)
+        {'chain': 4, 'draw': 50, 'feature': 1}
+        """
+        try:
+            import xarray
+            from arviz_base import from_dict
+        except ImportError as error:
+            raise ImportError('to_arviz() needs ArviZ: pip install "bayespatch[arviz]"') from error
+        dims = {
+            "q": ["feature"],
+            "q_tilde": ["parent", "feature"],
+            "n_neighbors": ["case"],
+            "votes": ["case", "class"],
+            "z_mean": ["case", "parent"],
+            "votes_mean": ["case", "class"],
+            "w_mean": ["case", "parent", "feature"],
+        }
+        draws: dict[str, Any] = {"q": self.q, "q_tilde": self.q_tilde, "n_neighbors": self.n_neighbors}
+        means: dict[str, Any] = {"z_mean": self.z_mean, "votes_mean": self.votes_mean}
+        if self.kept_votes is not None:
+            draws["votes"] = self.kept_votes
+        if self.kept_w_mean is not None:
+            means["w_mean"] = self.kept_w_mean
+        n_parents, n_features = self.q_tilde.shape[2:]
+        n_cases, n_classes = self.votes_mean.shape
+        sizes = {"feature": n_features, "parent": n_parents, "case": n_cases, "class": n_classes}
+        coords = {name: np.arange(size) for name, size in sizes.items()}
+        tree = from_dict(
+            {"posterior": draws, "sample_stats": {"lp": self.log_joint}},
+            dims=dims,
+            coords=coords,
+            attrs={"/": {"model": self.model.kind, "likelihood": self.model.likelihood, "seed": self.seed}},
+        )
+        tree["means"] = xarray.DataTree(
+            xarray.Dataset({name: (dims[name], value) for name, value in means.items()}, coords=coords)
+        )
+        return tree
+
+    def __repr__(self) -> str:
+        n_parents, n_features = self.q_tilde.shape[2:]
+        n_cases, n_classes = self.votes_mean.shape
+        run = self.settings
+        short = f" (interrupted: {run.draws} were asked for)" if self.interrupted else ""
+        return (
+            f"Posterior of Model {self.model.kind}, {self.model.likelihood} likelihood: "
+            f"{self.n_chains} chains x {self.n_draws} draws{short}\n"
+            f"  cases {n_cases}, parents {n_parents}, features {n_features}, classes {n_classes}; "
+            f"neighbors per case {self.n_neighbors.mean():.2f}\n"
+            f"  engine {run.engine}, seed {run.seed}, warmup {run.warmup}, thin {run.thin}; "
+            f"{self.timing.sweeps} sweeps in {self.timing.seconds:.1f} s"
+        )
+
+    def summary(self) -> str:
+        """What was sampled and the quantities that mix worst, as text.
+
+        Examples
+        --------
+        >>> from bayespatch import sample
+        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
+        >>> print(posterior.summary().splitlines()[0])
+        Posterior of Model I, exact likelihood: 4 chains x 50 draws
+        """
+        table = self.diagnostics()
+        said = {"mixed": "The chains have mixed.", "not mixed": "The chains have not mixed."}
+        verdict = said.get(table.verdict, "There are too few draws.")
+        return f"{self!r}\n{verdict} The slowest quantities:\n{table.worst()}"

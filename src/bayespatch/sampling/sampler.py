@@ -1,0 +1,321 @@
+"""Sampling: arrays in, a `Posterior` out. What may go wrong is refused before the work begins."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from importlib import import_module
+
+from numpy.typing import ArrayLike
+
+from bayespatch.engine.auto import fastest_engine
+from bayespatch.engine.base import Engine, ProblemSizes
+from bayespatch.model import Data, Hyperparameters, Model
+from bayespatch.progress import Tell, progress_meter
+from bayespatch.sampling.chains import Run
+from bayespatch.sampling.checkpoint import check_seconds, describe, opened
+from bayespatch.sampling.diagnostics import MixingWarning
+from bayespatch.sampling.memory import bytes_needed, check_memory
+from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
+from bayespatch.validation import check_choice, check_count, check_data, check_flag, check_model, check_seed
+
+# Names are loaded when they are asked for: importing bayespatch does not load Numba.
+ENGINES: dict[str, str] = {
+    "cpu": "bayespatch.engine.cpu:CpuEngine",
+    "paper": "bayespatch.engine.paper:PaperEngine",
+    "cuda": "bayespatch.engine.cuda:CudaEngine",
+    "dask": "bayespatch.engine.dask:DaskEngine",
+}
+
+_MAX_SUMMED = 2**24  # float32 counts draws exactly up to here
+
+
+def chosen_engine(name: str, data: Data) -> str:
+    """The engine that is meant: "auto" is a GPU where one is present and the data are large enough to pay."""
+    if check_choice("engine", name, ("auto", *ENGINES)) != "auto":
+        return name
+    return fastest_engine(len(data.x), *data.x_parents.shape)
+
+
+def load_engine(name: str) -> type[Engine]:
+    """The engine class that goes by `name`."""
+    module, _, class_name = ENGINES[check_choice("engine", name, ENGINES)].partition(":")
+    engine: type[Engine] = getattr(import_module(module), class_name)
+    return engine
+
+
+def check_scheduler(scheduler: object, engine: str) -> str | None:
+    """The address of a Dask scheduler, or None."""
+    if scheduler is None:
+        return None
+    if not isinstance(scheduler, str) or not scheduler:
+        raise ValueError(f"scheduler={scheduler!r} is not an address; pass one such as 'tcp://10.0.0.1:8786', or None")
+    if engine != "dask":
+        raise ValueError(f"scheduler={scheduler!r} is for engine='dask', not {engine!r}; pass that, or no scheduler")
+    return scheduler
+
+
+def sample(
+    x: ArrayLike,
+    y: ArrayLike,
+    x_parents: ArrayLike,
+    y_parents: ArrayLike,
+    *,
+    n_values: ArrayLike,
+    n_classes: int,
+    hyper: Hyperparameters | None = None,
+    model: str = "I",
+    likelihood: str = "exact",
+    supervised: bool = True,
+    exclude_self: bool = False,
+    windows: ArrayLike | None = None,
+    missing: str = "error",
+    engine: str = "cpu",
+    chains: int = 4,
+    draws: int = 500,
+    warmup: int = 500,
+    thin: int = 1,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | Tell = False,
+    keep_w: bool = False,
+    keep_votes: bool = False,
+    begin: Posterior | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 30.0,
+    scheduler: str | None = None,
+) -> Posterior:
+    """Sample which parents are the neighbors of each case, and which features matter.
+
+    Ctrl-C ends the run early and returns the draws finished so far, equally many of each chain, with a warning; pressed
+    again, or before the first draw, it raises KeyboardInterrupt.
+
+    Parameters
+    ----------
+    x, y : array of shape (N, P) and (N,)
+        The cases: coded values, and classes 0..M-1 (-1 where the class is not known).
+    x_parents, y_parents : array of shape (S, P) and (S,)
+        The parents: past cases that may become neighbors.
+    n_values : sequence of length P
+        V_j, the number of values of each feature; codes run from 0 to V_j - 1.
+    n_classes : int
+        M, the number of classes.
+    hyper : Hyperparameters, optional
+        The constants of the prior and of the votes.
+    model : {"I", "II", "III"}
+        How much a neighbor influences a case: all neighbors alike, by the number of features that matter, or freely.
+    likelihood : {"exact", "paper"}
+        g / sum g, or (g + 1) / (sum g + 1) as the paper prints it.
+    supervised : bool
+        False hides the classes of all cases.
+    exclude_self : bool
+        True where x and x_parents are the same rows: case i is never its own neighbor.
+    windows : sequence of length P, optional
+        r_j: values agree where they differ by at most r_j; 0 (the default) for codes of categories. Where r_j > 0,
+        V_j is range_j / (2 r_j).
+    missing : {"error", "ignore"}
+        Refuse NaN, or leave missing values out of the comparison.
+    engine : str
+        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two here; "dask" for the workers of a Dask
+        cluster, which give the same draws as "cpu"; or "paper" for the paper's own sampler (slow).
+    chains, draws, warmup, thin : int
+        Chains; draws kept of each; sweeps before the first draw, in which step sizes adapt; sweeps per draw.
+    seed : int
+        The same seed gives the same draws, on any number of threads.
+    n_threads : int, optional
+        Threads to use; None takes all cores that this process may use. With engine "dask" and no scheduler, the
+        number of workers that are started.
+    progress : bool or callable
+        True shows a bar on stderr; a callable gets (sweeps done, sweeps in all, phase).
+    keep_w : bool
+        Also keep `w_mean` (4*N*S*P bytes).
+    keep_votes : bool
+        Also keep the votes of each draw (4*chains*draws*N*M bytes).
+    begin : Posterior, optional
+        An earlier run on the same features whose parents are the first of these: chains begin with the importances of
+        its last draws instead of draws from the prior, which shortens the warm-up.
+    checkpoint : path, optional
+        A folder in which the run is written down as it goes. Where it holds a run already, that one goes on: after a
+        kill at any moment the same call gives the very draws that it would have given undisturbed. A finished run
+        stays there and is returned at once; with more `draws` it is continued. Delete the folder when you have
+        what you want. A folder that holds a run on other data, or with other arguments, is refused.
+    checkpoint_every : float
+        Seconds between two times of writing. It takes 4*N*S bytes, the neighbors of each chain and the draws since
+        the last time; where that is slow it is done more rarely, so that it takes no more than a twentieth of the time.
+    scheduler : str, optional
+        With engine "dask": the address of the scheduler, such as "tcp://10.0.0.1:8786". None starts workers on this
+        machine and ends them with the run.
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    MemoryError
+        Where the run needs more memory than there is: see `bayespatch.sampling.memory.bytes_needed`.
+    StorageError
+        Where the checkpoint is damaged or of another run (a ValueError).
+
+    Warns
+    -----
+    MixingWarning
+        Where R-hat is above 1.01 or there are fewer than 100 effective draws per chain.
+
+    Examples
+    --------
+    >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2)
+    >>> posterior.q.shape
+    (4, 500, 1)
+
+    A run that is killed, or interrupted with Ctrl-C, goes on where the last checkpoint was:
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "run")
+    ...     past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+    ...     short = sample([[0], [1]], [0, 1], **past, checkpoint=path)
+    ...     longer = sample([[0], [1]], [0, 1], **past, checkpoint=path, draws=600)
+    >>> bool((longer.q[:, :500] == short.q).all())
+    True
+    """
+    data = check_data(
+        x,
+        y,
+        x_parents,
+        y_parents,
+        n_values=n_values,
+        n_classes=n_classes,
+        windows=windows,
+        missing=missing,
+        supervised=supervised,
+        exclude_self=exclude_self,
+    )
+    settings = SamplingSettings(
+        engine=chosen_engine(engine, data),
+        chains=check_count("chains", chains, at_least=1),
+        draws=check_count("draws", draws, at_least=1),
+        warmup=check_count("warmup", warmup, at_least=0),
+        thin=check_count("thin", thin, at_least=1),
+        seed=check_seed(seed),
+        supervised=supervised,
+        exclude_self=exclude_self,
+        missing=missing,
+    )
+    return run_chains(
+        data,
+        check_model(model, likelihood, hyper, data.n_classes, data.x.shape[1]),
+        settings,
+        n_threads=n_threads,
+        progress=progress,
+        keep_w=keep_w,
+        keep_votes=keep_votes,
+        begin=begin,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        scheduler=scheduler,
+    )
+
+
+def run_chains(
+    data: Data,
+    model: Model,
+    settings: SamplingSettings,
+    *,
+    n_threads: int | None = None,
+    progress: bool | Tell = False,
+    keep_w: bool = False,
+    keep_votes: bool = False,
+    begin: Posterior | None = None,
+    predictive: PredictiveDraws | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 30.0,
+    scheduler: str | None = None,
+    feature_names: Sequence[str] = (),
+) -> Posterior:
+    """`sample` where data, model and settings have been checked already; the rest is described there.
+
+    `predictive`: draws of q from its own posterior, given which all else is sampled. `feature_names`: for warnings.
+    """
+    keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
+    threads = available_cores() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
+    every = check_seconds("checkpoint_every", checkpoint_every)
+    begin = _checked_beginning(begin, data)
+    scheduler = check_scheduler(scheduler, settings.engine)
+    meter = progress_meter(progress)  # before the work: a missing package is reported at once
+
+    engine_class = load_engine(settings.engine)
+    n_at_once = settings.chains if engine_class.REMOTE else min(settings.chains, threads)
+    check_size(data, model, settings, threads, keep_w, keep_votes, checkpoint is not None)
+    with ExitStack() as stack:
+        keeper = None
+        if checkpoint is not None:
+            run_of = describe(data, model, settings, keep_w, keep_votes, begin, predictive)
+            keeper = stack.enter_context(opened(checkpoint, run_of, every))
+        per_chain = threads if engine_class.REMOTE else threads // n_at_once
+        engines = engine_class.for_chains(settings.chains, data, model, per_chain, scheduler)
+        stack.callback(engines[0].close)
+        run = Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=begin, predictive=predictive)
+        if keeper is not None:
+            keeper.resume(run)
+        run.run(n_at_once, meter, keeper)
+
+    posterior = run.posterior(n_threads=threads)
+    del run, engines  # their memory is not needed any more
+    if posterior.interrupted:
+        more = "" if checkpoint is None else f"; the same call goes on from checkpoint={os.fspath(checkpoint)!r}"
+        warnings.warn(
+            f"interrupted: {posterior.n_draws} of {settings.draws} draws are kept of each chain{more}",
+            UserWarning,
+            stacklevel=3,
+        )
+    trouble = posterior.diagnostics().with_features(feature_names).warning()
+    if trouble is not None:
+        warnings.warn(trouble, MixingWarning, stacklevel=3)
+    return posterior
+
+
+def check_size(
+    data: Data,
+    model: Model,
+    settings: SamplingSettings,
+    n_threads: int,
+    keep_w: bool = False,
+    keep_votes: bool = False,
+    checkpoint: bool = False,
+) -> None:
+    """Refuse, before any work, a run whose draws cannot be counted or do not fit into memory."""
+    if settings.chains * settings.draws > _MAX_SUMMED:
+        raise ValueError(f"chains*draws={settings.chains * settings.draws} is above 2**24; pass fewer draws")
+    sizes = ProblemSizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes)
+    need = bytes_needed(
+        sizes,
+        model,
+        settings,
+        load_engine(settings.engine),
+        n_threads=n_threads,
+        keep_w=keep_w,
+        keep_votes=keep_votes,
+        checkpoint=checkpoint,
+    )
+    check_memory(need, settings, keep_w=keep_w, keep_votes=keep_votes)
+
+
+def _checked_beginning(begin: Posterior | None, data: Data) -> Posterior | None:
+    if begin is not None:
+        n_parents, n_features = begin.q_tilde.shape[2:]
+        if n_features != data.x.shape[1] or n_parents > len(data.x_parents):
+            raise ValueError(
+                f"begin has {n_parents} parents and {n_features} features, x_parents has shape {data.x_parents.shape}; "
+                f"pass a run on the same features whose parents are the first of these, or leave begin out"
+            )
+    return begin
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

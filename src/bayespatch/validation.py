@@ -1,0 +1,368 @@
+"""What may enter the sampler: every argument is looked at once, before any work, and refused in plain words.
+
+A refusal is a ``ValueError`` that names the argument, the value that was given and the remedy. What passes leaves as
+the `Data` and the `Model` that the engines are made for, so that no engine has to look again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayespatch.model import (
+    HIDDEN,
+    KINDS,
+    LARGEST,
+    LIKELIHOODS,
+    PER,
+    SMALLEST_VOTE,
+    Data,
+    Hyperparameters,
+    Likelihood,
+    Model,
+    ModelKind,
+)
+
+Missing = Literal["error", "ignore"]
+MISSING: tuple[Missing, ...] = ("error", "ignore")
+
+MAX_SEED = 2**63 - 1  # a seed must fit the 64-bit integers of compiled code
+LARGEST_OUTCOME = 1e100  # of a number that is predicted: its square is a float as well
+MOST_SWEEPS = 100_000  # of a chain that runs whenever a transductive model predicts
+MOST_THREADS = 1024
+_MOST_NAMED = 4  # columns or values that a message names before it says "and so on"
+
+
+def check_count(name: str, value: object, at_least: int, at_most: int | None = None) -> int:
+    """An integer argument that may not fall below `at_least`, nor exceed `at_most`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise ValueError(f"{name}={value!r} is not an integer; pass an integer of at least {at_least}")
+    if value < at_least:
+        raise ValueError(f"{name}={value!r} is too small; pass an integer of at least {at_least}")
+    if at_most is not None and int(value) > at_most:
+        raise ValueError(f"{name}={value!r} is too large; pass an integer of at most {at_most}")
+    return int(value)
+
+
+def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
+    """The classes of an outcome: booleans, numbers or texts, which is what can be stored and shown."""
+    if classes.dtype.kind in "biuU":
+        return classes
+    strange = [value for value in classes.tolist() if not isinstance(value, bool | int | float | str)]
+    if strange or classes.dtype.kind not in "fO":
+        example = strange[0] if strange else classes[0]
+        raise ValueError(
+            f"y holds classes such as {str(example)!r} ({classes.dtype}), which are neither booleans, numbers nor "
+            f"texts; convert them, for instance with y.astype(str)"
+        )
+    return classes
+
+
+def check_class_weights(weights: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """The weights of the classes' votes: as `Hyperparameters` allows mu to be."""
+    wrong = np.flatnonzero(~((weights >= SMALLEST_VOTE) & (weights <= LARGEST)))
+    if wrong.size:
+        raise ValueError(
+            f"class_weight gives class {classes.tolist()[wrong[0]]!r} the weight {weights[wrong[0]]:g}; "
+            f"pass weights between {SMALLEST_VOTE:g} and {LARGEST:g}"
+        )
+    return weights
+
+
+def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is answered must be a number: anything else is an error, and never an answer."""
+    if not np.isfinite(array).all():
+        wrong = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
+        raise FloatingPointError(
+            f"{name} of row {wrong} is not a finite number; the model's constants or the row's values are beyond what "
+            f"can be computed: look at hyper_ and at the row"
+        )
+    return array
+
+
+def refuse_masked(name: str, array: object) -> None:
+    """Values that are masked are not there, whatever lies below the mask."""
+    n_masked = int(np.ma.getmaskarray(array).sum()) if isinstance(array, np.ma.MaskedArray) else 0
+    if n_masked:
+        raise ValueError(f"{name} has {n_masked} masked values; pass known values, or leave these rows out")
+
+
+def check_sweeps(warmup: int, draws: int, thin: int) -> None:
+    """How long the chains may be that a transductive model runs whenever it predicts."""
+    n_sweeps = warmup + draws * thin
+    if n_sweeps > MOST_SWEEPS:
+        raise ValueError(
+            f"transductive=True takes warmup + draws*thin = {n_sweeps} sweeps of each chain for every prediction; pass "
+            f"numbers that make at most {MOST_SWEEPS}"
+        )
+
+
+def check_seed(value: object) -> int:
+    """The seed: one non-negative integer."""
+    seed = check_count("seed", value, at_least=0)
+    if seed > MAX_SEED:
+        raise ValueError(f"seed={seed} is too large; pass an integer of at most 2**63 - 1")
+    return seed
+
+
+def check_level(level: object) -> float:
+    """The probability of an interval."""
+    if isinstance(level, bool | str) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
+        raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
+    return float(level)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """An argument that is either True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}={value!r} is neither True nor False; pass one of them")
+    return bool(value)
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
+    """An argument that is one of a few words."""
+    words = tuple(choices)
+    if not isinstance(value, str) or value not in words:
+        raise ValueError(f"{name}={value!r} is not known; choose one of {_listed(words)}")
+    return value
+
+
+def check_model(model: object, likelihood: object, hyper: object, n_classes: int, n_features: int) -> Model:
+    """Which model with which constants; `hyper` checks its own values, here it meets the data's numbers."""
+    kind = cast(ModelKind, check_choice("model", model, KINDS))
+    form = cast(Likelihood, check_choice("likelihood", likelihood, LIKELIHOODS))
+    if hyper is None:
+        hyper = Hyperparameters()
+    if not isinstance(hyper, Hyperparameters):
+        raise ValueError(f"hyper={hyper!r} is not a Hyperparameters; pass hyper=Hyperparameters(alpha=..., ...)")
+    for name, per in PER.items():
+        values, n = getattr(hyper, name), n_classes if per == "class" else n_features
+        if np.ndim(values) > 0 and np.size(values) != n:
+            raise ValueError(
+                f"hyper.{name}={values!r} has {np.size(values)} numbers, one per {per} would be {n}; "
+                f"pass one number, or one per {per}"
+            )
+    return Model(kind=kind, likelihood=form, hyper=hyper)
+
+
+def check_data(
+    x: ArrayLike,
+    y: ArrayLike,
+    x_parents: ArrayLike,
+    y_parents: ArrayLike,
+    *,
+    n_values: ArrayLike,
+    n_classes: int,
+    windows: ArrayLike | None = None,
+    missing: str = "error",
+    supervised: bool = True,
+    exclude_self: bool = False,
+) -> Data:
+    """The observed arrays, checked against each other and brought to the types that the engines expect.
+
+    Parameters
+    ----------
+    x, x_parents : array of shape (N, P) and (S, P)
+        Values of the cases and of the parents; codes 0..V_j-1 where the column's window is 0. NaN is a missing value.
+    y, y_parents : array of shape (N,) and (S,)
+        Classes 0..M-1; -1 for a case whose class is not known.
+    n_values : sequence of length P
+        V_j, the number of values of each feature (for a window r_j: range_j / (2 r_j)).
+    n_classes : int
+        M.
+    windows : sequence of length P, optional
+        r_j: a case and a parent agree where they differ by at most r_j. None: 0 everywhere.
+    missing : {"error", "ignore"}
+        Whether NaN is refused or left out of the comparison.
+    supervised : bool
+        False hides the classes of all cases.
+    exclude_self : bool
+        True: case i is parent i, and so never its own neighbor.
+
+    Returns
+    -------
+    Data
+    """
+    check_choice("missing", missing, MISSING)
+    n_classes = check_count("n_classes", n_classes, at_least=1)
+    supervised = check_flag("supervised", supervised)
+    exclude_self = check_flag("exclude_self", exclude_self)
+
+    x_cases, x_past = _table("x", x, "case"), _table("x_parents", x_parents, "parent")
+    n_features = x_cases.shape[1]
+    if x_past.shape[1] != n_features:
+        raise ValueError(
+            f"x has {n_features} columns and x_parents has {x_past.shape[1]}; pass the same features in the same order"
+        )
+    y_cases = _classes("y", y, ("x", len(x_cases)), n_classes, may_hide=True)
+    y_past = _classes("y_parents", y_parents, ("x_parents", len(x_past)), n_classes, may_hide=False)
+    if exclude_self and len(x_cases) != len(x_past):
+        raise ValueError(
+            f"exclude_self=True says that case i is parent i, but there are {len(x_cases)} cases and {len(x_past)} "
+            f"parents; pass the same rows as x and x_parents, or exclude_self=False"
+        )
+
+    radii = _windows(windows, n_features)
+    sizes = _n_values(n_values, n_features, radii)
+    for name, table in (("x", x_cases), ("x_parents", x_past)):
+        _refuse_infinite(name, table)
+        if missing == "error":
+            _refuse_missing(name, table)
+        _refuse_wrong_codes(name, table, sizes, radii)
+
+    if not supervised:
+        y_cases = np.full_like(y_cases, HIDDEN)
+    own_parent = np.arange(len(x_cases)) if exclude_self else np.full(len(x_cases), -1)
+    return Data(
+        x=x_cases,
+        y=y_cases,
+        x_parents=x_past,
+        y_parents=y_past,
+        n_values=sizes,
+        n_classes=n_classes,
+        windows=radii,
+        own_parent=own_parent.astype(np.int64),
+    )
+
+
+def _numbers(name: str, value: ArrayLike, remedy: str) -> NDArray[np.float64]:
+    """`value` as floats, whatever numbers it was made of; a copy, which later changes of `value` cannot reach."""
+    if isinstance(value, np.ma.MaskedArray):
+        value = np.where(np.ma.getmaskarray(value), np.nan, value.data.astype(np.float64))
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name} is not a rectangular array ({error}); {remedy}") from None
+    if array.dtype == object:  # a list that mixes numbers with None, or a table of mixed columns
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} holds values that are not numbers (dtype object); {remedy}") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} holds values that are not numbers (dtype {array.dtype}); {remedy}")
+    return np.array(array, dtype=np.float64, order="C")
+
+
+def _table(name: str, value: ArrayLike, row: str) -> NDArray[np.float64]:
+    """A two-dimensional array with at least one row and one column."""
+    array = _numbers(name, value, f"pass an array of codes of shape ({row}s, features)")
+    if array.ndim != 2:
+        raise ValueError(f"{name} has shape {array.shape}; pass a two-dimensional array of shape ({row}s, features)")
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} has shape {array.shape}: there are no {row}s; pass at least one row")
+    if array.shape[1] == 0:
+        raise ValueError(f"{name} has shape {array.shape}: there are no features; pass at least one column")
+    return array
+
+
+def _classes(
+    name: str, value: ArrayLike, table: tuple[str, int], n_classes: int, *, may_hide: bool
+) -> NDArray[np.int64]:
+    """One class per row of the table, as integers."""
+    hidden = " (-1 where the class is not known)" if may_hide else ""
+    wanted = f"pass integers from 0 to n_classes - 1 = {n_classes - 1}{hidden}"
+    array = _numbers(name, value, wanted)
+    table_name, n_rows = table
+    if array.shape != (n_rows,):
+        raise ValueError(f"{name} has shape {array.shape} for {n_rows} rows of {table_name}; pass one class per row")
+    lowest = HIDDEN if may_hide else 0
+    with np.errstate(invalid="ignore"):
+        wrong = ~((array >= lowest) & (array < n_classes) & (array == np.floor(array)))
+    if wrong.any():
+        where = np.flatnonzero(wrong)
+        raise ValueError(f"{name} holds {_values_at(array, where)} (row {where[0]} first); {wanted}")
+    return array.astype(np.int64)
+
+
+def _windows(windows: ArrayLike | None, n_features: int) -> NDArray[np.float64]:
+    if windows is None:
+        return np.zeros(n_features)
+    radii = _numbers("windows", windows, "pass one number per feature, 0 for codes of categories")
+    if radii.shape != (n_features,):
+        raise ValueError(
+            f"windows has shape {radii.shape} for {n_features} features; pass one number per feature, or None"
+        )
+    wrong = np.flatnonzero(~(np.isfinite(radii) & (radii >= 0)))
+    if wrong.size:
+        raise ValueError(
+            f"windows[{wrong[0]}]={_plain(radii[wrong[0]])} is not a distance; pass finite numbers of at least 0"
+        )
+    return radii
+
+
+def _n_values(n_values: ArrayLike, n_features: int, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    sizes = _numbers("n_values", n_values, "pass the number of values of each feature")
+    if sizes.shape != (n_features,):
+        raise ValueError(
+            f"n_values has shape {sizes.shape} for {n_features} features; pass one number of values per feature"
+        )
+    wrong = np.flatnonzero(~(np.isfinite(sizes) & (sizes >= 1)))
+    if wrong.size:
+        j = wrong[0]
+        remedy = "pass a smaller window" if radii[j] > 0 else "a feature has at least one value"
+        raise ValueError(f"n_values[{j}]={_plain(sizes[j])} is not a finite number of at least 1; {remedy}")
+    wrong = np.flatnonzero((radii == 0) & (sizes != np.floor(sizes)))
+    if wrong.size:
+        j = wrong[0]
+        raise ValueError(
+            f"n_values[{j}]={_plain(sizes[j])} is not an integer; pass how many codes column {j} has, or windows"
+        )
+    return sizes
+
+
+def _refuse_infinite(name: str, table: NDArray[np.float64]) -> None:
+    n_infinite = np.isinf(table).sum(axis=0)
+    if n_infinite.any():
+        raise ValueError(
+            f"{name} has infinite values in {_columns(n_infinite)}; pass finite codes (NaN for a missing value)"
+        )
+
+
+def _refuse_missing(name: str, table: NDArray[np.float64]) -> None:
+    n_missing = np.isnan(table).sum(axis=0)
+    if n_missing.any():
+        raise ValueError(
+            f"{name} has missing values (NaN) in {_columns(n_missing)}; pass missing='ignore' to leave them out of the "
+            f"comparison, or give them a code of their own"
+        )
+
+
+def _refuse_wrong_codes(
+    name: str, table: NDArray[np.float64], sizes: NDArray[np.float64], radii: NDArray[np.float64]
+) -> None:
+    """Where the window is 0, values are the codes 0..V_j-1."""
+    with np.errstate(invalid="ignore"):
+        wrong = ((table < 0) | (table >= sizes) | (table != np.floor(table))) & (radii == 0) & ~np.isnan(table)
+    n_wrong = wrong.sum(axis=0)
+    if n_wrong.any():
+        j = int(np.flatnonzero(n_wrong)[0])
+        values = _values_at(table[:, j], np.flatnonzero(wrong[:, j]))
+        raise ValueError(
+            f"{name} column {j} holds {values}, but its codes are the integers from 0 to n_values[{j}] - 1 = "
+            f"{_plain(sizes[j] - 1)}; pass codes, or a larger n_values[{j}], or a window for a continuous column"
+        )
+
+
+def _columns(counts: NDArray[np.int64]) -> str:
+    """``column 2 (3 of them), column 5 (1 of them)``."""
+    where = np.flatnonzero(counts)
+    named = [f"column {j} ({counts[j]} of them)" for j in where[:_MOST_NAMED]]
+    return ", ".join(named) + (f" and {where.size - _MOST_NAMED} more columns" if where.size > _MOST_NAMED else "")
+
+
+def _values_at(values: NDArray[np.float64], where: NDArray[np.intp]) -> str:
+    distinct = list(dict.fromkeys(_plain(v) for v in values[where]))
+    return ", ".join(distinct[:_MOST_NAMED]) + (", ..." if len(distinct) > _MOST_NAMED else "")
+
+
+def _plain(value: Any) -> str:
+    """A number as a person writes it: 3 and not 3.0."""
+    return f"{float(value):.6g}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(repr(word) for word in words)

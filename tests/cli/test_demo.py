@@ -1,0 +1,48 @@
+import inspect
+from pathlib import Path
+
+import bayespatch.study
+from tests.cli.program import call, complaint, document
+
+
+def test_what_is_in_a_model(clinic):
+    text = call("info", clinic / "model.bpatch").stdout
+    assert "âge, douleur thoracique, blood pressure" in text
+    assert "2 chains of 10 draws after 10" in text
+    manifest = document("info", clinic / "model.bpatch", "--json")
+    assert manifest["sizes"]["n"] == 40
+    assert "P-003" not in str(manifest)  # nothing about who the past cases are
+    assert "is not a file of bayespatch" in complaint("info", clinic / "new.csv")
+
+
+def test_a_report(clinic, tmp_path):
+    out = tmp_path / "m.html"
+    words = ["report", clinic / "model.bpatch", "--out", out, "--intended-use", "Triage & <more>"]
+    assert document(*words, "--json") == {"report": str(out)}
+    page = out.read_text(encoding="utf-8")
+    assert "Triage &amp; &lt;more&gt;" in page
+    assert "already exists" in complaint(*words)
+
+
+def test_the_demo(tmp_path):
+    out = tmp_path / "pages"
+    words = ["demo", "--draws", "5", "--warmup", "5", "--hyper", "default", "--patient", "7", "--out", out]
+    found = document(*words, "--json")
+    assert found["truth"] in found["explanation"]["prediction"]["probabilities"]
+    assert [Path(page).is_file() for page in found["pages"].values()] == [True, True]
+    assert "already exists" in complaint(*words)
+
+
+def test_the_study_is_called_with_what_was_asked_for(monkeypatch, tmp_path):
+    asked = {}
+
+    taken = inspect.signature(bayespatch.study.run)
+
+    def run(*args, **wishes):
+        asked.update(taken.bind(*args, **wishes).arguments)
+        return asked["out"] / "README.md"
+
+    monkeypatch.setattr(bayespatch.study, "run", run)
+    words = ["study", "--out", tmp_path, "--quick", "--only", "heart", "--only", "breast", "--seed", "3"]
+    assert document(*words, "--json") == {"page": str(tmp_path / "README.md")}
+    assert asked == dict(out=tmp_path, quick=True, only=["heart", "breast"], readmission=None, seed=3, again=False)

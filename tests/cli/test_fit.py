@@ -1,0 +1,202 @@
+import sqlite3
+from contextlib import closing
+
+import polars as pl
+import pytest
+
+import bayespatch
+from bayespatch.sampling.checkpoint import Checkpoint
+from tests.cli.clinic import COLUMNS, SHORT, cases, write_csv
+from tests.cli.program import FIT, call, complaint, document
+
+
+def test_a_model_of_a_table_with_spaces_accents_missing_values_and_dates(clinic):
+    model = bayespatch.load(clinic / "model.bpatch")
+    assert model.schema_.names == ("âge", "douleur thoracique", "blood pressure")
+    assert model.classes_.tolist() == ["en bonne santé", "malade"]
+    assert model.ids_[3] == "P-003"
+    assert model.target_ == "outcome"
+    assert model.schema_.missing == "ignore"
+    assert not model.schema_.column("blood pressure").missing_is_value
+    assert (model.posterior_.n_chains, model.posterior_.n_draws, model.progress) == (2, 10, False)
+
+
+def test_what_a_fit_says(clinic, tmp_path):
+    found = document("fit", clinic / "patients.csv", *FIT, "--out", tmp_path / "m.bpatch", "--json")
+    assert found["model"] == str(tmp_path / "m.bpatch")
+    assert (found["cases"], found["features"], found["outcome"]) == (40, 3, "outcome")
+    assert sorted(found["most_important"]) == sorted(["âge", "douleur thoracique", "blood pressure"])
+
+
+def test_the_same_model_from_other_sources(clinic, tmp_path):
+    bytes_of = {}
+    frame = pl.read_csv(clinic / "patients.csv")
+    frame.write_parquet(tmp_path / "p.parquet")
+    frame.write_ipc(tmp_path / "p.arrow")
+    write_csv(tmp_path / "p.txt", delimiter=";", encoding="cp1252")
+    with closing(sqlite3.connect(tmp_path / "p.db")) as connection:
+        names = ", ".join(f'"{name}"' for name in COLUMNS)
+        connection.execute(f"CREATE TABLE p ({names})")
+        typed = [[c or None if j != 1 and j != 3 else int(c) if c else None for j, c in enumerate(r)] for r in cases()]
+        connection.executemany(f"INSERT INTO p VALUES ({', '.join('?' * len(COLUMNS))})", typed)
+        connection.commit()
+    sources = {"p.parquet": (), "p.arrow": (), "p.txt": (), "p.db": ("--query", "SELECT * FROM p")}
+    for name, more in sources.items():
+        where = f"sqlite:///{tmp_path}/p.db" if more else tmp_path / name
+        result = call("fit", where, *more, *FIT, "--out", tmp_path / f"{name}.bpatch")
+        assert result.exit_code == 0, result.stderr
+        bytes_of[name] = bayespatch.load(tmp_path / f"{name}.bpatch")
+    wanted = bayespatch.load(clinic / "model.bpatch")
+    for model in bytes_of.values():
+        assert model.schema_ == wanted.schema_
+        assert (model.posterior_.q == wanted.posterior_.q).all()
+
+
+def test_a_regression_with_cases_apart(clinic, tmp_path):
+    words = ["fit", clinic / "patients.csv", "--target", "âge", "--drop", "admitted on", "--id", "patient no.", *SHORT]
+    words += ["--regression", "--model", "II", "--parents", "random", "--n-parents", "12", "--missing", "ignore"]
+    found = document(*words, "--out", tmp_path / "m.bpatch", "--cases", tmp_path / "m.cases", "--json")
+    assert found["classes"] is None
+    model = bayespatch.load(tmp_path / "m.bpatch", cases=tmp_path / "m.cases")
+    assert (model.model, model.n_parents, model.missing, len(model.parents_)) == ("II", 12, "ignore", 12)
+    assert "--cases FILE" in complaint("predict", tmp_path / "m.bpatch", clinic / "new.csv")
+    words = ["predict", tmp_path / "m.bpatch", clinic / "new.csv", "--cases", tmp_path / "m.cases", "--intervals"]
+    assert len(document(*words, "--json")["predictions"][0]["interval"]) == 2
+
+
+def test_nothing_is_overwritten_without_force(clinic):
+    before = (clinic / "model.bpatch").read_bytes()
+    said = complaint("fit", clinic / "patients.csv", *FIT, "--out", clinic / "model.bpatch")
+    assert "already exists; pass --force" in said
+    assert (clinic / "model.bpatch").read_bytes() == before
+
+
+def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, monkeypatch):
+    out, run = tmp_path / "m.bpatch", tmp_path / "run"
+    words = ["fit", clinic / "patients.csv", *FIT, "--out", out, "--checkpoint", run]
+
+    def ctrl_c(self, _):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "meet", ctrl_c)
+        result = call(*words)
+    assert (result.exit_code, out.exists()) == (130, False)
+    assert result.stderr.splitlines()[-2:] == [
+        f"note: the same command goes on with what is in {run}",
+        "bayespatch: interrupted; nothing is half-written",
+    ]
+    assert (run / "state.bpatch").exists()
+    assert call(*words).exit_code == 0
+    wanted = bayespatch.load(clinic / "model.bpatch").posterior_
+    assert (bayespatch.load(out).posterior_.q == wanted.q).all()
+    assert "another run: seed was" in complaint(*words, "--seed", "1", "--force")
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        (None, (), "there is no such file"),
+        ("", (), "the file is empty"),
+        ("a,b,outcome\n1,2\n", (), "line 2 has 2 values"),
+        ("a:b:outcome\n1:2:x\n", (), "--delimiter"),
+        ("a,b,outcome\n1,2,x\n3,4,x\n", (), "'outcome' is x in every row"),
+        ("a,b,outcome\n1,2,x\n3,4,\n", (), "'outcome' is x in every row"),
+        ("a b outcome\n1 2 x\n", (), "--delimiter space"),
+        ("a,b,outcom\n1,2,x\n3,4,y\n", (), "did you mean 'outcom'?"),
+        ("a,a,outcome\n1,2,x\n3,4,y\n", (), "more than one column is named 'a'"),
+        ("b,outcome\n,x\n,y\n", (), "column 'b' has nothing but missing values"),
+        ("a,b,outcome\n1,2,x\n3,4,y\n", ("--engine", "steam"), "engine='steam' is not known"),
+        ("a,b,outcome\n1,,x\n3,4,y\n", ("--missing", "error"), "column 'b' has 1 missing values"),
+        ("a,b,outcome\n1,2,x\n3,4,y\n", ("--query", "SELECT 1"), "a --query is for a database"),
+    ],
+)
+def test_bad_tables_get_one_sentence(tmp_path, text, words, said):
+    if text is not None:
+        (tmp_path / "t.csv").write_text(text)
+    out = tmp_path / "m.bpatch"
+    assert said in complaint("fit", tmp_path / "t.csv", "--target", "outcome", *words, *SHORT, "--out", out)
+    assert not out.exists()
+
+
+def test_what_looks_like_an_identifier_is_asked_about(clinic, tmp_path):
+    words = ["fit", clinic / "patients.csv", "--target", "outcome", "--drop", "admitted on", *SHORT]
+    said = complaint(*words, "--out", tmp_path / "m.bpatch")
+    assert "column 'patient no.' looks like an identifier" in said
+    assert "--id 'patient no.' to call cases by it, --drop 'patient no.'" in said
+    result = call(*words, "--keep", "patient no.", "--out", tmp_path / "m.bpatch")
+    assert result.exit_code == 0
+    assert "note: there are too few draws; pass more --draws" in result.stderr
+
+
+def dirty(folder):
+    """A table with everything that newcomers' tables have."""
+    lines = ["no,born,seen,cp,copy,site,late,empty,sick"]
+    for i in range(40):
+        sick = "" if i < 3 else str(int(i % 5 > 2))
+        cp = 1 + i % 4
+        late = "" if i < 3 else f"L{sick}"
+        lines.append(f"{i},{1940 + i}-03-01,2020-{1 + i % 12:02d}-01,{cp},{'abcd'[cp - 1]},A,{late},,{sick}")
+    (folder / "dirty.csv").write_text("\n".join(lines) + "\n")
+    (folder / "dictionary.csv").write_text(
+        "name,label,levels,unit,identifier\nno,,,,yes\ncp,chest pain,1=typical;2=atypical;3=other;4=none,,\n"
+        "sick,heart disease,0=absent;1=present,,\n"
+    )
+    return folder / "dirty.csv"
+
+
+def test_a_dirty_table_with_its_dictionary(tmp_path):
+    table, out = dirty(tmp_path), tmp_path / "m.bpatch"
+    words = ["fit", table, "--target", "sick", "--age", "born", "--as-of", "seen", *SHORT, "--out", out]
+    result = call(*words, "--dictionary", tmp_path / "dictionary.csv")
+    assert result.exit_code == 0, result.stderr
+    for note in (
+        "note: 3 rows without 'sick' are left out",
+        "note: column 'empty' has no value in any row and is left out",
+        "note: column 'site' is A in every row",
+        "note: column 'copy' says the same as 'cp'",
+        "note: column 'late' alone tells 'sick' (100 % of the cases)",
+        "This will take about",
+    ):
+        assert note in result.stderr
+    model = bayespatch.load(out)
+    assert model.class_names_ == ("absent", "present")
+    assert model.target_ == "heart disease"
+    assert model.ids_[0] == "3"
+    assert model.schema_.column("cp").labels == ("typical", "atypical", "other", "none")
+    assert model.schema_.column("cp").kind == "categorical"
+    assert "years from born to seen" in model.schema_.names
+    predicted = document("predict", out, table, "--id", "no", "--json")["predictions"]
+    assert {one["label"] for one in predicted} <= {"absent", "present"}
+    assert set(predicted[0]["probabilities"]) == {"0", "1"}
+
+
+def test_labels_the_short_way(tmp_path):
+    table, out = dirty(tmp_path), tmp_path / "m.bpatch"
+    words = [
+        "fit",
+        table,
+        "--target",
+        "sick",
+        "--id",
+        "no",
+        "--drop",
+        "born",
+        "--drop",
+        "seen",
+        "--drop",
+        "late",
+        *SHORT,
+    ]
+    assert "'2' is not a class; the classes are '0', '1'" in complaint(*words, "--labels", "2=x", "--out", out)
+    assert "'0' is not VALUE=LABEL" in complaint(*words, "--labels", "0", "--out", out)
+    found = document(*words, "--labels", "0=absent,1=present", "--out", out, "--json")
+    assert found["classes"] == ["absent", "present"]
+
+
+def test_a_comparison(clinic):
+    words = ["compare", clinic / "patients.csv", *FIT, "--folds", "2"]
+    found = document(*words, "--json")
+    assert found["methods"][0]["method"] == "patchwork"
+    assert all(0 <= one["scores"]["AUC"]["mean"] <= 1 for one in found["methods"])
+    assert found["methods"][-1]["scores"]["AUC"]["mean"] == 0.5
