@@ -69,6 +69,7 @@ class CaseBase:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._model: tuple[str, Any] | None = None  # SHA-256 and the model itself
+        self._n_jobs: int | None = None
         self._loading = threading.Lock()
         self.people = People(database)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -83,6 +84,7 @@ class CaseBase:
         create: bool = True,
         folder: str | os.PathLike[str] | None = None,
         timeout: float = TIMEOUT,
+        n_jobs: int | None = None,
     ) -> CaseBase:
         """Open a case base, and make it where there is none.
 
@@ -97,6 +99,9 @@ class CaseBase:
             or in the system's folder for temporary files.
         timeout : float
             Seconds to wait while another process writes.
+        n_jobs : int, optional
+            Threads that answer one question; by default as many as the model was fitted with. Who asks several
+            questions at a time has more of one thread for each.
 
         Examples
         --------
@@ -111,6 +116,7 @@ class CaseBase:
         try:
             database.open(create)
             base = cls(database)
+            base._n_jobs = n_jobs
             base._tidy()
         except BaseException:
             database.close()
@@ -678,6 +684,8 @@ class CaseBase:
         with self._loading:  # one model for all threads
             if self._model is None or self._model[0] != model.sha256:
                 clf = models.read_model(connection, model.version, model.sha256, self._database.folder)
+                if self._n_jobs is not None:
+                    clf.n_jobs = self._n_jobs
                 self._model = model.sha256, clf
             return model, self._model[1]
 

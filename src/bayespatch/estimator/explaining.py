@@ -489,14 +489,8 @@ class Explaining(ABC):
             return None
         if not isinstance(self.opinion_, AdditiveScore):
             return SecondOpinion(self.opinion_.predict_proba(X), self.pool_)
-        values = self.schema_.encode(X).values
-        return SecondOpinion(
-            self.opinion_.predict_proba(values),
-            self.pool_,
-            self.opinion_.predict_interval(values, level),
-            self.opinion_.points(values)[:, :, -1],
-            base=self.opinion_.base,
-        )
+        probabilities, intervals, points = self.opinion_.explained(self.schema_.encode(X).values, level)
+        return SecondOpinion(probabilities, self.pool_, intervals, points[:, :, -1], base=self.opinion_.base)
 
     def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> SecondOpinion | None:
         """The second opinion on rows of the training table, each as if it had not been learned from."""

@@ -41,7 +41,8 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.base = CaseBase.open(settings.casebase, create=False, folder=settings.folder or None)
+        # One thread for a question: several are asked at a time, and sharing one out costs more than it saves.
+        self.base = CaseBase.open(settings.casebase, create=False, folder=settings.folder or None, n_jobs=1)
         self.queue = Queue(settings.threads, settings.waiting, settings.seconds)
         self.metrics = Metrics()
         self.rate = Rate(settings.rate, 60.0)
