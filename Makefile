@@ -42,9 +42,12 @@ EDITS ?= 10000
 test-hostile: venv ## Attack model files and checkpoints: forged content whose checksums fit, in bounded memory and time (EDITS: how many)
 	$(BIN)/python tests/hostile/attack.py --edits $(EDITS)
 
-test-browser: venv ## Look at the pages in Chromium (AXE: path of axe.min.js; CHROMIUM: path of the browser)
+AXE ?= build/axe/node_modules/axe-core/axe.min.js
+test-browser: venv ## Look at the pages in Chromium (AXE: path of axe.min.js, else npm fetches it; CHROMIUM: path of the browser)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
-	$(BIN)/python -m pytest -rs tests/browser
+	@test -f '$(AXE)' || npm install --silent --no-audit --no-fund --prefix build/axe axe-core@4.14.0 \
+	    || echo "Left out: axe-core, which npm fetches where it can (or name axe.min.js: AXE=...)"
+	AXE='$(AXE)' $(BIN)/python -m pytest -rs tests/browser
 
 EXAMPLES ?= 1000
 test-contract: venv ## Hold the REST interface against its OpenAPI description (EXAMPLES: generated requests a route)

@@ -65,6 +65,19 @@ def test_asking_keeps_nothing(served, program):
     assert served.base.search(state="open", by="t").total == 0
 
 
+def test_the_smallest_change(program):
+    asked = {"values": VALUES, "change": ["pain", "age"], "most": 2}
+    found = program.post(f"{API}/counterfactuals", json=asked).json()["counterfactual"]
+    assert set(found["values"]) == set(found["changes"]) <= {"pain", "age"}
+    before, after = (found[when]["prediction"]["class"] for when in ("before", "after"))
+    assert found["found"] == (before != after)
+    answer = program.post(f"{API}/answers", json={"values": {**VALUES, **found["values"]}}).json()
+    assert answer["explanation"]["prediction"] == found["after"]["prediction"]
+    refused = [({"change": ["height"]}, "no feature 'height'"), ({"change": []}, ""), ({"to": before}, "already")]
+    for wrong, text in [*refused, ({"to": "ill"}, "'ill'"), ({"most": 4}, "")]:
+        assert text in is_problem(program.post(f"{API}/counterfactuals", json={"values": VALUES, **wrong}), 422)
+
+
 def test_problems(program):
     assert "no column 'height'" in is_problem(program.post(f"{API}/answers", json={"values": {"height": 3}}), 422)
     assert "outside of what is possible" in is_problem(

@@ -99,6 +99,42 @@ def test_what_if_with_scripts(local):
     assert list(wrong.json()["problems"]) == ["v:age"]
 
 
+def test_what_would_have_to_be_different(local):
+    """Only what was chosen changes, the page says what the case base finds, and trying it gives the other answer."""
+    browser = local.browser()
+    page = ask(browser).text
+    assert set(re.findall(r'name="may_change" value="([^"]+)" checked', page)) == {
+        "age",
+        "pain",
+        "bp",
+        "smokes",
+        "town",
+    }
+    chosen = {"may_change": ["pain", "bp", "smokes"], "action": "counterfactual"}
+    text = ask(browser, **hidden(page), **chosen).text
+    _, found = local.base.counterfactual(VALUES, ["pain", "bp", "smokes"], by="t", error=0.01)
+    assert found["found"], "otherwise this test shows nothing"
+    assert set(found["values"]) <= {"pain", "bp", "smokes"}
+    fields = dict(re.findall(r'form="patient" name="c:([^"]+)" value="([^"]*)"', text))
+    assert set(fields) == set(found["values"])
+    assert set(re.findall(r'name="may_change" value="([^"]+)" checked', text)) == {"pain", "bp", "smokes"}
+    again = ask(browser, **hidden(text), **{f"c:{name}": value for name, value in fields.items()}, action="try").text
+    assert "What your changes do" in again
+    before, after = (found[when]["prediction"] for when in ("before", "after"))
+    assert before["class"] != after["class"]
+    for said in (before, after):
+        assert f"{100 * said['probabilities'][after['class']]:.0f}%" in again
+    asked = [entry.details for entry in local.base.audit(action="ask") if entry.details.get("counterfactual")]
+    assert len(asked) == 2
+    assert all(details["shown"] for details in asked)
+
+
+def test_a_counterfactual_of_nothing_is_refused_in_words(local):
+    browser = local.browser()
+    text = ask(browser, has_choice="1", action="counterfactual").text
+    assert "No feature may change; choose at least one." in text
+
+
 def test_saving_twice_keeps_one(local):
     browser = local.browser()
     page = ask(browser).text

@@ -47,6 +47,7 @@ TABLE = {
     ("GET", "/api/v1/openapi.json"): "everybody",
     ("GET", "/api/v1/dictionary"): "viewer",
     ("POST", "/api/v1/answers"): "clinician",
+    ("POST", "/api/v1/counterfactuals"): "clinician",
     ("POST", "/api/v1/consultations"): "clinician",
     ("GET", "/api/v1/consultations"): "clinician",
     ("GET", "/api/v1/consultations/{number}"): "clinician",
@@ -69,6 +70,7 @@ TABLE = {
 }
 BODIES = {
     "/api/v1/answers": {"values": VALUES},
+    "/api/v1/counterfactuals": {"values": VALUES},
     "/api/v1/consultations": {"values": VALUES},
     "/api/v1/consultations/{number}/decision": {"decided": "well"},
     "/api/v1/cases/{number}/outcome": {"outcome": "well"},

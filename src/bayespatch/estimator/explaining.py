@@ -304,6 +304,7 @@ class Explaining(ABC):
         level: float = 0.9,
         quantile: float = QUANTILE,
         error: float = ERROR,
+        exclude_self: bool = True,
     ) -> Counterfactual:
         """The smallest change of some features that would change the prediction, to values that past cases have.
 
@@ -317,7 +318,7 @@ class Explaining(ABC):
             The class to reach, or its label; by default any other than the predicted one.
         most : int
             How many features may change at the same time.
-        top, level, quantile, error
+        top, level, quantile, error, exclude_self
             As in `explain`.
 
         Returns
@@ -341,7 +342,9 @@ class Explaining(ABC):
         table = read_row(row, self.schema_)
         wishes = self._wishes(top, level, quantile, error)
         encoded = self.schema_.encode(table)
-        same = self._told_past(self.parents_).rows_of(self._words_of(table, encoded, None))
+        same = np.full(1, -1)
+        if exclude_self:
+            same = self._told_past(self.parents_).rows_of(self._words_of(table, encoded, None))
         before = next(self._explanations(table, None, wishes, same=same))
         predicted = self.class_names_.index(before.predicted)
         wanted = None if to is None else self._class_called(to)
