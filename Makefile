@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lint format bench study docs package-check clean
+.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest audit lint format bench study docs package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,13 @@ EXAMPLES ?= 1000
 test-contract: venv ## Hold the REST interface against its OpenAPI description (EXAMPLES: generated requests a route)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[contract]'
 	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/contract
+
+SERVICE ?= pypi
+audit: venv ## Ask for known vulnerabilities of every package in .venv (SERVICE: pypi or osv); fails where there is no answer
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[audit]'
+	@mkdir -p build
+	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > build/audit.txt
+	$(BIN)/pip-audit --requirement build/audit.txt --no-deps --disable-pip --strict --vulnerability-service $(SERVICE)
 
 test-lowest: ## Run the tests with the oldest versions of everything that pyproject.toml allows (Python 3.11)
 	$(PYTHON) -m venv --clear build/lowest
