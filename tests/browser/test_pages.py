@@ -78,7 +78,9 @@ def test_the_page_does_not_scroll_sideways(browser, pages, name, width):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: make test-browser fetches it with npm; or name axe.min.js in AXE")
+@pytest.mark.skipif(
+    not AXE.exists(), reason="no axe-core: make test-browser fetches it with npm; or name axe.min.js in AXE"
+)
 def test_an_accessibility_checker_finds_nothing(browser, pages, name, width, scheme):
     page = opened(browser, pages[name], width, scheme, bypass_csp=True)
     page.evaluate("document.querySelectorAll('details').forEach((part) => part.open = true)")

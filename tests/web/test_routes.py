@@ -94,8 +94,8 @@ def address(path):
     return path.replace("{secret}", "forged").replace("{hash}", "x").replace("{name}", "style.css")
 
 
-def test_no_route_is_missing_from_the_table(served):
-    assert set(walk(served.app.routes)) == set(TABLE)
+def test_no_route_is_missing_from_the_table(shared):
+    assert set(walk(shared.app.routes)) == set(TABLE)
 
 
 @pytest.mark.parametrize("role", [None, *ROLES])
@@ -128,8 +128,8 @@ def test_every_route_answers_as_the_table_says(clinic, monkeypatch, role):
     assert wrong == []
 
 
-def test_no_other_method_is_answered(local):
-    browser = local.browser()
+def test_no_other_method_is_answered(shared):
+    browser = shared.browser()
     known = set(TABLE)
     paths = {path for _, path in TABLE}
     for path in paths:
