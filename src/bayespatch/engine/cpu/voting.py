@@ -46,6 +46,7 @@ class Case(NamedTuple):
     scale: NDArray[np.float32]  # (P,) 1 / (1 + q_j gain): keeps products inside single precision
     available: NDArray[np.float32]  # (S,) 1 where the parent may become a neighbor, else 0
     odds: NDArray[np.float32]  # (S,) up to a common factor
+    logs: NDArray[np.float64]  # (S,) their logs, where they are too small
     class_votes: NDArray[np.float64]  # (M,)
     by_class: NDArray[np.float64]  # (M,) odds added up
     lead: NDArray[np.float32]  # (M,) H of the label
@@ -65,6 +66,7 @@ def blank_case(voters):
         np.ones(n_features, np.float32),
         np.ones(n_parents, np.float32),
         np.zeros(n_parents, np.float32),
+        np.zeros(n_parents),
         np.zeros(n_classes),
         np.zeros(n_classes),
         np.ones(n_classes, np.float32),
@@ -147,15 +149,16 @@ def weigh_by_logs(voters, case):
     Prior odds left out.
     """
     n_features, n_parents = case.signed.shape
-    logs = np.full(n_parents, -math.inf)
+    logs, top = case.logs, -math.inf
     for m in range(len(case.lead)):
         for b in range(voters.start[m], voters.start[m + 1]):
+            logs[b] = -math.inf
             if case.available[b] > 0.0:
                 logs[b] = math.log(case.lead[m])
                 for j in range(n_features):
                     gain = case.gain[1, j] if case.agrees[j, b] else case.gain[0, j]
                     logs[b] += math.log(max(1.0 + abs(float(case.signed[j, b])) * float(gain), 1e-300))
-    top = logs.max()
+            top = max(top, logs[b])
     if top == -math.inf:  # nobody may join
         return 0.0
     for b in range(n_parents):
@@ -236,17 +239,13 @@ def choose_parent(voters, case, rng):
             break
         u -= part
         first += STEP
-    last = -1
     for b in range(first, end):
-        if case.odds[b] > 0.0:
-            last = b
-            u -= case.odds[b]
-            if u < 0.0:
-                return b
-    if last < 0:  # rounding has passed the last one that can be chosen
-        for b in range(voters.start[chosen], first):
-            if case.odds[b] > 0.0:
-                last = b
+        u -= case.odds[b]
+        if u < 0.0:
+            return b
+    last = end - 1  # rounding has passed the last one that can be chosen
+    while case.odds[last] <= 0.0:
+        last -= 1
     return last
 
 
