@@ -90,9 +90,11 @@ def probability(page):
     return int(re.search(r"(\d+)%", page.inner_text("#answer h1"))[1])
 
 
-def test_a_patient_s_life(browser, served):
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_patient_s_life(browser, served, width, scheme):
     """Sign in, consult, what-if, undo, save, override, outcome, search, promote, forget, sign out."""
-    page = opened(browser, served, "Dr. Roe")
+    name = f"H-{width}"
+    page = opened(browser, served, "Dr. Roe", width, scheme)
     fill(page)
     page.click("text=Ask the past cases")
     before = page.inner_text("#answer h1")
@@ -118,7 +120,7 @@ def test_a_patient_s_life(browser, served):
     page.click("#undo")
     page.click("text=Back to the first version")
     assert page.inner_text("#answer h1") == before
-    page.fill("#external_id", "H-7741")
+    page.fill("#external_id", name)
     page.click("button[value=save]")
     page.wait_for_url("**/consultations/*")
     place = page.url
@@ -133,10 +135,10 @@ def test_a_patient_s_life(browser, served):
     page.click("text=Record the outcome")
     page.wait_for_url("**/cases/*")
     page.click("nav >> text=Past cases")
-    page.fill("[name=case]", "H-7741")
+    page.fill("[name=case]", name)
     page.click("text=Open")
     case = page.url
-    assert "H-7741" in page.inner_text("main")
+    assert name in page.inner_text("main")
     page.goto("/cases?c0=age&o0=>=&w0=70")
     rows = page.inner_text("table.cases tbody")
     assert all(int(age) >= 70 for age in re.findall(r"(\d+) years", rows))
@@ -149,7 +151,7 @@ def test_a_patient_s_life(browser, served):
     assert page.errors == []
     page.context.close()
 
-    page = opened(browser, served, "Sam Steward")
+    page = opened(browser, served, "Sam Steward", width, scheme)
     page.goto("/model")
     page.click("button:has-text('Promote')")
     page.wait_for_url("**/model")

@@ -349,10 +349,11 @@ def explain_cases(
             yield one.explanation(without[i], precedent, int(same[one.row]))
 
 
-_known: WeakKeyDictionary[Posterior, tuple[NDArray[np.float64], ...]] = WeakKeyDictionary()
+_Importances = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+_known: WeakKeyDictionary[Posterior, _Importances] = WeakKeyDictionary()
 
 
-def _importances(posterior: Posterior) -> tuple[NDArray[np.float64], ...]:
+def _importances(posterior: Posterior) -> _Importances:
     """Mean q-tilde, (S, P), mean q, (P,), and the ends of its interval, (2, P): kept as long as the posterior is."""
     if posterior not in _known:
         q = posterior.q.reshape(-1, posterior.q.shape[2])
