@@ -475,7 +475,7 @@ class _VotesByPlace(_Counted):
             np.zeros((n, n_chains)),
             np.zeros((n, n_chains, n_parents * shares)),
             np.zeros((n, n_chains, n_parents * shares)),
-            np.zeros((n, n_chains, n_parents * features, n_features * features)),
+            np.zeros((n, n_chains, n_features * features, n_parents * features)),
             np.zeros((n, n_chains, n_features * features)),
         )
 
@@ -542,7 +542,7 @@ class _VotesByPlace(_Counted):
                 for sums in (self.sums.probability, self.sums.share)
             ]
             probability, share = (values[:, :, back] for values in by_chain)
-            features = self.sums.features.sum(axis=1) / (n_chains * each)[:, None, None]
+            features = (self.sums.features.sum(axis=1) / (n_chains * each)[:, None, None]).transpose(0, 2, 1)
             if features.shape[1]:
                 features = features[:, back]
             explained = self.sums.explained.sum(axis=1) / (n_chains * each)[:, None]
