@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lint format bench study docs pages package-check clean
+.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest audit lint format bench study docs pages package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,14 +42,24 @@ EDITS ?= 10000
 test-hostile: venv ## Attack model files and checkpoints: forged content whose checksums fit, in bounded memory and time (EDITS: how many)
 	$(BIN)/python tests/hostile/attack.py --edits $(EDITS)
 
-test-browser: venv ## Look at the pages in Chromium (AXE: path of axe.min.js; CHROMIUM: path of the browser)
+AXE ?= build/axe/node_modules/axe-core/axe.min.js
+test-browser: venv ## Look at the pages in Chromium (AXE: path of axe.min.js, else npm fetches it; CHROMIUM: path of the browser)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
-	$(BIN)/python -m pytest -rs tests/browser
+	@test -f '$(AXE)' || npm install --silent --no-audit --no-fund --prefix build/axe axe-core@4.14.0 \
+	    || echo "Left out: axe-core, which npm fetches where it can (or name axe.min.js: AXE=...)"
+	AXE='$(AXE)' $(BIN)/python -m pytest -rs tests/browser
 
 EXAMPLES ?= 1000
 test-contract: venv ## Hold the REST interface against its OpenAPI description (EXAMPLES: generated requests a route)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[contract]'
 	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/contract
+
+SERVICE ?= pypi
+audit: venv ## Ask for known vulnerabilities of every package in .venv (SERVICE: pypi or osv); fails where there is no answer
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[audit]'
+	@mkdir -p build
+	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > build/audit.txt
+	$(BIN)/pip-audit --requirement build/audit.txt --no-deps --disable-pip --strict --vulnerability-service $(SERVICE)
 
 test-lowest: ## Run the tests with the oldest versions of everything that pyproject.toml allows (Python 3.11)
 	$(PYTHON) -m venv --clear build/lowest

@@ -61,6 +61,12 @@ def look(address: str, example: int) -> None:
         seen.wait_for_selector(".change")
         seen.wait_for_timeout(2500)  # until the whole answer has come
         picture(seen, "serve_what_if")
+        seen.goto(f"/consult?from={example}")
+        seen.click("summary:has-text('What would have to be different?')")
+        seen.click("text=Find the smallest change")
+        seen.wait_for_selector("#counterfactual")
+        seen.wait_for_timeout(500)
+        picture(seen, "serve_counterfactual")
         phone = page(390, 844, "dark")
         phone.goto(f"/consult?from={example}")
         phone.get_by_role("group", name="thallium scan").get_by_label("reversible defect").check()

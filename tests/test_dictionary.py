@@ -156,7 +156,10 @@ def test_plain_values():
 
 
 def test_everything_that_is_said_comes_back_from_csv(tmp_path):
-    said = {"age": {"unit": "years", "coarse": 10, "usual": [20, 90], "sensitive": True}, "id": {"identifier": True}}
+    said = {
+        "age": {"unit": "years", "coarse": 10, "usual": [20, 90], "sensitive": True, "fixed": True},
+        "id": {"identifier": True},
+    }
     written = Dictionary.from_dict(said)
     path = tmp_path / "d.csv"
     path.write_text(written.to_csv(), encoding="utf-8")

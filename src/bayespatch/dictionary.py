@@ -2,12 +2,12 @@
 
 It is a file that a data manager writes once, as CSV, YAML or JSON::
 
-    name,label,kind,unit,levels,usual,possible,identifier,sensitive
-    age,age at admission,number,years,,30..80,0..120,,
-    cp,chest pain,number,,1=typical angina;2=atypical angina;3=non-anginal;4=asymptomatic,,,,
-    mrn,,text,,,,,yes,
+    name,label,kind,unit,levels,usual,possible,identifier,sensitive,fixed
+    age,age at admission,number,years,,30..80,0..120,,,yes
+    cp,chest pain,number,,1=typical angina;2=atypical angina;3=non-anginal;4=asymptomatic,,,,,
+    mrn,,text,,,,,yes,,
 
-    age: {label: age at admission, unit: years, usual: [30, 80], possible: [0, 120]}
+    age: {label: age at admission, unit: years, usual: [30, 80], possible: [0, 120], fixed: true}
     cp: {label: chest pain, levels: {1: typical angina, 2: atypical angina, 3: non-anginal, 4: asymptomatic}}
     mrn: {identifier: true}
 
@@ -33,7 +33,7 @@ Value = str | bool | int | float | None
 KINDS: tuple[ValueKind, ...] = ("number", "text", "boolean", "any")
 MOST_TEXT = 10_000  # characters; a longer text is a document and not a value
 _LARGEST = 1e25  # the largest number that can be coded
-_PARTS = ("label", "kind", "unit", "levels", "usual", "possible", "coarse", "identifier", "sensitive")
+_PARTS = ("label", "kind", "unit", "levels", "usual", "possible", "coarse", "identifier", "sensitive", "fixed")
 _YES, _NO = ("yes", "true", "1", "x"), ("", "no", "false", "0")
 
 
@@ -64,6 +64,8 @@ class Entry:
         Whether it names the patient: it is then no feature.
     sensitive : bool
         Whether it is kept from people who need not see it.
+    fixed : bool
+        Whether nobody can change it, as age or sex: a counterfactual then leaves it, unless it is asked for.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Entry:
     coarse: float | None = None
     identifier: bool = False
     sensitive: bool = False
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
@@ -181,6 +184,7 @@ class Entry:
             "coarse": self.coarse,
             "identifier": self.identifier,
             "sensitive": self.sensitive,
+            "fixed": self.fixed,
         }
 
     def _levels_text(self) -> str:
@@ -380,8 +384,8 @@ class Dictionary:
         --------
         >>> said = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
         >>> print(said.to_csv(), end="")
-        name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive
-        cp,chest pain,number,,1=typical;4=none,,,,,
+        name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive,fixed
+        cp,chest pain,number,,1=typical;4=none,,,,,,
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -400,7 +404,7 @@ class Dictionary:
             spans = [
                 "" if span is None else "..".join(map(_number_text, span)) for span in (entry.usual, entry.possible)
             ]
-            flags = ["yes" if flag else "" for flag in (entry.identifier, entry.sensitive)]
+            flags = ["yes" if flag else "" for flag in (entry.identifier, entry.sensitive, entry.fixed)]
             kind = "" if entry.kind == "any" else entry.kind
             coarse = "" if entry.coarse is None else _number_text(entry.coarse)
             writer.writerow([entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, coarse, *flags])
@@ -532,6 +536,7 @@ def _entry(name: str, said: Any) -> Entry:
         coarse=_width(name, said.get("coarse")),
         identifier=_flag(name, "identifier", said.get("identifier")),
         sensitive=_flag(name, "sensitive", said.get("sensitive")),
+        fixed=_flag(name, "fixed", said.get("fixed")),
         **spans,
     )
 

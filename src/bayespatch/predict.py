@@ -53,7 +53,7 @@ N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forg
 CASES_PER_THREAD = 8  # fewer are not worth a thread
 BLANK_ERROR = 0.002  # of the votes on a case of which nothing is known
 REPORTED = 256  # cases that are predicted between two reports of progress, at least
-MAX_LEFT_OUT = 5000  # past cases that are predicted by the others
+MAX_LEFT_OUT = 2000  # past cases that are predicted by the others: enough for a slope within a few hundredths
 MANY_NEIGHBORS = 12.0  # expected: then asking each parent in turn is cheaper than asking each neighbor
 CASES_PER_PART = 512  # for workers: a second or so each, and less than a megabyte
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
@@ -475,7 +475,7 @@ class _VotesByPlace(_Counted):
             np.zeros((n, n_chains)),
             np.zeros((n, n_chains, n_parents * shares)),
             np.zeros((n, n_chains, n_parents * shares)),
-            np.zeros((n, n_chains, n_parents * features, n_features * features)),
+            np.zeros((n, n_chains, n_features * features, n_parents * features)),
             np.zeros((n, n_chains, n_features * features)),
         )
 
@@ -542,7 +542,7 @@ class _VotesByPlace(_Counted):
                 for sums in (self.sums.probability, self.sums.share)
             ]
             probability, share = (values[:, :, back] for values in by_chain)
-            features = self.sums.features.sum(axis=1) / (n_chains * each)[:, None, None]
+            features = (self.sums.features.sum(axis=1) / (n_chains * each)[:, None, None]).transpose(0, 2, 1)
             if features.shape[1]:
                 features = features[:, back]
             explained = self.sums.explained.sum(axis=1) / (n_chains * each)[:, None]

@@ -16,6 +16,7 @@ from bayespatch.engine.base import ProblemSizes
 from bayespatch.memory import shown_bytes
 from bayespatch.model import Model
 from bayespatch.parents import Plan
+from bayespatch.predict import MAX_LEFT_OUT
 from bayespatch.sampling.memory import bytes_needed
 from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.sampling.sampler import load_engine
@@ -36,7 +37,6 @@ OPINION_CLASSES = 5e-5  # ... and beyond two classes for each of 20,000 rows' va
 
 EVALUATIONS = 50  # of a search for the mode, beside two for each importance
 STEPS_PER_DRAW = 6.5  # of the importances, on average: as many as the diagnostics ask for
-MAX_LEFT_OUT = 5000
 MOST_SCORED = 2**25  # values that tuning compares, at most; then with so many parents:
 PARENTS_SCORED = 1000
 

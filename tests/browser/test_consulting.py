@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))
+AXE = Path(os.environ.get("AXE", "build/axe/node_modules/axe-core/axe.min.js"))
 if not CHROMIUM:
     pytest.skip("no chromium on the path: install it, or name it in CHROMIUM", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright to test pages in a browser")
@@ -90,9 +90,11 @@ def probability(page):
     return int(re.search(r"(\d+)%", page.inner_text("#answer h1"))[1])
 
 
-def test_a_patient_s_life(browser, served):
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_patient_s_life(browser, served, width, scheme):
     """Sign in, consult, what-if, undo, save, override, outcome, search, promote, forget, sign out."""
-    page = opened(browser, served, "Dr. Roe")
+    name = f"H-{width}"
+    page = opened(browser, served, "Dr. Roe", width, scheme)
     fill(page)
     page.click("text=Ask the past cases")
     before = page.inner_text("#answer h1")
@@ -118,7 +120,7 @@ def test_a_patient_s_life(browser, served):
     page.click("#undo")
     page.click("text=Back to the first version")
     assert page.inner_text("#answer h1") == before
-    page.fill("#external_id", "H-7741")
+    page.fill("#external_id", name)
     page.click("button[value=save]")
     page.wait_for_url("**/consultations/*")
     place = page.url
@@ -133,10 +135,10 @@ def test_a_patient_s_life(browser, served):
     page.click("text=Record the outcome")
     page.wait_for_url("**/cases/*")
     page.click("nav >> text=Past cases")
-    page.fill("[name=case]", "H-7741")
+    page.fill("[name=case]", name)
     page.click("text=Open")
     case = page.url
-    assert "H-7741" in page.inner_text("main")
+    assert name in page.inner_text("main")
     page.goto("/cases?c0=age&o0=>=&w0=70")
     rows = page.inner_text("table.cases tbody")
     assert all(int(age) >= 70 for age in re.findall(r"(\d+) years", rows))
@@ -149,7 +151,7 @@ def test_a_patient_s_life(browser, served):
     assert page.errors == []
     page.context.close()
 
-    page = opened(browser, served, "Sam Steward")
+    page = opened(browser, served, "Sam Steward", width, scheme)
     page.goto("/model")
     page.click("button:has-text('Promote')")
     page.wait_for_url("**/model")
@@ -167,6 +169,32 @@ def test_a_patient_s_life(browser, served):
     page.goto("/audit")
     page.click("text=Verify the chain")
     assert "Intact" in page.inner_text("main")
+    assert page.errors == []
+    page.context.close()
+
+
+def test_what_would_have_to_be_different(browser, served):
+    """Choose what may change, find the smallest change, try it, go back."""
+    page = opened(browser, served, "Dr. Roe", width=390)
+    fill(page)
+    page.click("text=Ask the past cases")
+    before = page.inner_text("#answer h1")
+    page.click("summary:has-text('What would have to be different?')")
+    page.get_by_role("checkbox", name="town").uncheck()
+    page.click("text=Find the smallest change")
+    page.wait_for_url("**/consult#counterfactual")
+    found = page.locator("#counterfactual")
+    expect(found).to_be_in_viewport()
+    assert not page.get_by_role("checkbox", name="town").is_checked()
+    n_changed = found.locator(".changed").count()
+    assert n_changed >= 1
+    assert "town" not in found.locator("table").inner_text()
+    page.click("text=Try this")
+    page.wait_for_selector("#change")
+    expect(page.locator(".change .changed")).to_have_count(n_changed)
+    assert page.inner_text("#answer h1") != before
+    page.click("text=Back to the first version")
+    assert page.inner_text("#answer h1") == before
     assert page.errors == []
     page.context.close()
 
@@ -206,7 +234,38 @@ def test_by_keyboard_alone(browser, served):
         "(() => { const a = document.querySelector('nav a'); a.focus(); return getComputedStyle(a).outlineStyle; })()"
     )
     assert outline == "solid"
+    press(page, "button[value=save]")
+    page.wait_for_url("**/consultations/*")
+    answer = page.inner_text(".as-shown h1")
+    reach(page, "[name=decided]")
+    if page.evaluate("document.activeElement.value") == ("sick" if "sick" in answer else "well"):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    reach(page, "[name=reason]")
+    page.keyboard.type("seen by hand")
+    press(page, "button:has-text('Record the decision')")
+    page.wait_for_selector("text=seen by hand")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    press(page, "button:has-text('Sign out')")
+    page.wait_for_url("**/sign-in")
     page.context.close()
+
+
+def reach(page, selector):
+    """Press Tab until the focus is there."""
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        if page.evaluate("(one) => one !== null && one === document.activeElement", page.query_selector(selector)):
+            return
+        if selector == "[name=decided]" and page.evaluate("document.activeElement.name") == "decided":
+            return
+    raise AssertionError(f"Tab does not lead to {selector}")
+
+
+def press(page, selector):
+    reach(page, selector)
+    page.keyboard.press("Enter")
 
 
 def test_without_scripts(browser, served):
@@ -220,6 +279,11 @@ def test_without_scripts(browser, served):
     assert "61 years" in page.inner_text(".change")
     page.click("text=Back to the first version")
     assert page.input_value('[name="v:age"]') == "61"
+    page.click("summary:has-text('What would have to be different?')")
+    page.click("text=Find the smallest change")
+    page.click("text=Try this")
+    assert page.locator(".change .changed").count() >= 1
+    page.click("text=Back to the first version")
     page.click("button[value=save]")
     page.wait_for_url("**/consultations/*")
     page.get_by_label("sick", exact=True).first.check()
@@ -244,8 +308,18 @@ def test_pages_fit_and_hinder_nobody(browser, served, signed_in, path, width, sc
     page.errors.clear()
     page.goto(path.format(seen=served.state.seen.id))
     if path.startswith("/consult?"):
+        page.click("summary:has-text('What would have to be different?')")
+        page.click("text=Find the smallest change")
+        page.wait_for_selector("#counterfactual")
+        look(page, width)
+        page.click("text=Try this")
         page.fill('[name="v:age"]', "30")
-        page.wait_for_selector(".change")
+        page.wait_for_selector("text=30 years")
+    look(page, width)
+
+
+def look(page, width):
+    """The page as it stands: how wide it is, what the console says, what axe-core finds."""
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert [error for error in page.errors if "404" not in error] == []
     if AXE.exists():

@@ -15,7 +15,7 @@ from bayespatch.report import case_page, model_page
 from tests.explain.fitted import explained, fitted, without_precedent
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))
+AXE = Path(os.environ.get("AXE", "build/axe/node_modules/axe-core/axe.min.js"))
 if not CHROMIUM:
     pytest.skip("no chromium on the path: install it, or name it in CHROMIUM", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright to test pages in a browser")
@@ -78,7 +78,9 @@ def test_the_page_does_not_scroll_sideways(browser, pages, name, width):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: npm install axe-core, or name axe.min.js in AXE")
+@pytest.mark.skipif(
+    not AXE.exists(), reason="no axe-core: make test-browser fetches it with npm; or name axe.min.js in AXE"
+)
 def test_an_accessibility_checker_finds_nothing(browser, pages, name, width, scheme):
     page = opened(browser, pages[name], width, scheme, bypass_csp=True)
     page.evaluate("document.querySelectorAll('details').forEach((part) => part.open = true)")

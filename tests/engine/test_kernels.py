@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from bayespatch.engine import votes
-from bayespatch.engine.cpu import weigh
+from bayespatch.engine.cpu import screen, weigh
 from bayespatch.engine.streams import open_stream, uniform
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.engine.cases_at_hand import cases_at_hand, settings_of_w
@@ -59,24 +59,31 @@ def test_factor_is_the_sum_over_w(kind, likelihood, seed):
     assert n_compared > 4
 
 
-@pytest.mark.parametrize("kind", ["II", "III"])
-def test_bounds_hold(kind):
-    """Parents are turned down by a bound before the sum is known: it must never be below the sum."""
+@pytest.mark.parametrize("hyper", [HYPER, Hyperparameters(alpha=0.5, lam0=1e-3, mu0=1e-3)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_hold(kind, hyper):
+    """Parents are turned down by a bound in single precision: it must never be below the sum, and close in Model I."""
     for seed in range(10):
         data = random_data(seed, 4, 7, P, hidden=0.3 * (seed % 2))
-        for at_hand in cases_at_hand(data, Model(kind, "exact", HYPER), seed, n_cases=4):
+        data = data._replace(
+            x=data.x * 0.3, x_parents=data.x_parents * 0.3, windows=data.windows * 0.3
+        )  # no whole numbers
+        for at_hand in cases_at_hand(data, Model(kind, "exact", hyper), seed, n_cases=4):
             c, t, work = at_hand.parts
+            engine, i = at_hand.engine, at_hand.i
+            rough = engine.rough[0]
+            screen.fill_rough(rough, engine.importance)
+            screen.prepare_bound(
+                c, t.mu, work.votes, work.class_votes, work.label_factor, rough.gain, rough.lead, t.y[i]
+            )
             for b in at_hand.outsiders():
-                place = (t.x, t.x_parents, t.feature, at_hand.engine.importance, work.votes, at_hand.i, b)
-                m = t.y_parents[b]
-                if kind == "II":
-                    bound = weigh.product_of_factors(*place, 0, t.x.shape[1]) * max(1.0, work.label_factor[m, P])
-                    sums = [factor_of(at_hand, b)[0]]
-                else:
-                    label = votes.label_ratio(c, t.mu, work.class_votes, t.y[at_hand.i], m, 1.0)
-                    bound = weigh.bound_over_kappa(*place) * max(1.0, label)
-                    sums = [factor_of(at_hand, b, kappa)[0] for kappa in np.linspace(1e-9, 1, 20)]
-                assert max(sums) <= bound * (1 + 1e-12)
+                product = screen.bound_product(rough.x, rough.x_parents, rough.windows, rough.on, rough.gain, i, b)
+                bound = rough.lead[t.y_parents[b]] * product / c.prior_odds
+                kappas = np.linspace(1e-9, 1, 20) if kind == "III" else [KAPPA]
+                sums = [factor_of(at_hand, b, kappa)[0] for kappa in kappas]
+                assert max(sums) <= bound
+                if kind == "I":
+                    assert bound < max(sums) * (1.0 + 1e-2)
 
 
 @pytest.mark.parametrize("kind", KINDS)

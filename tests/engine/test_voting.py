@@ -37,6 +37,7 @@ class Table:
         self.case = voting.blank_case(self.voters)
         self.case.observed[:] = ~np.isnan(data.x[0])
         self.case.agrees[:] = bp.agreement(self.data)[0].T
+        voting.take_draw(self.case, self.q_tilde)
         self.z, self.w = np.zeros((1, n_parents), bool), np.zeros((1, n_parents, n_features), bool)
         self.rng = np.zeros(2, np.uint64)
         open_stream(self.rng, chain_key(seed, 0))
@@ -55,7 +56,7 @@ class Table:
 
     def weigh(self):
         """The odds of every parent to join, with their common factor."""
-        total = voting.weigh_parents(self.voters, self.case, self.q, self.q_tilde, int(self.data.y[0]))
+        total = voting.weigh_parents(self.voters, self.case, self.q, int(self.data.y[0]))
         odds = self.case.odds.astype(float)
         return odds * (total / odds.sum())
 
@@ -104,13 +105,13 @@ def test_more_features_than_are_multiplied_at_a_time():
     """4 features at a time and a rest, and many parents: against the same product in double precision."""
     for n_features in (1, 4, 5, 11):
         rng = np.random.default_rng(n_features)
-        q_tilde, agrees = (rng.random((n_features, 40)).astype(np.float32) for _ in range(2))
-        agrees = (agrees < 0.5).astype(np.float32)
+        q_tilde, agrees = rng.random((n_features, 40)).astype(np.float32), rng.random((n_features, 40)) < 0.5
         gain, scale = rng.normal(0.5, 0.2, (2, n_features)), rng.random(n_features) + 0.5
-        odds = rng.random(40).astype(np.float32)
-        factors = scale[:, None] * (1 + q_tilde * np.where(agrees > 0, gain[1][:, None], gain[0][:, None]))
-        expected = odds * factors.prod(axis=0)
-        voting.multiply_factors(q_tilde, agrees, gain.astype(np.float32), scale.astype(np.float32), odds)
+        available, odds = rng.random(40).astype(np.float32), np.zeros(40, np.float32)
+        factors = scale[:, None] * (1 + q_tilde * np.where(agrees, gain[1][:, None], gain[0][:, None]))
+        expected = available * factors.prod(axis=0)
+        signed = np.where(agrees, q_tilde, -q_tilde)
+        voting.multiply_factors(signed, gain.astype(np.float32), scale.astype(np.float32), available, odds)
         np.testing.assert_allclose(odds, expected, rtol=1e-5)
 
 
@@ -140,6 +141,18 @@ def test_a_parent_is_chosen_in_proportion_to_its_odds():
     assert share[[1, 4]].sum() == 0  # they are neighbors already
 
 
+def test_among_many_parents_one_is_chosen_in_proportion_too():
+    """More than are passed at a time, most of which cannot be chosen; 4.5 standard errors."""
+    table = Table(9, n_parents=150)
+    table.case.available[:] = np.random.default_rng(9).random(150) < 0.3
+    table.case.available[-20:] = 0.0
+    odds = table.weigh()
+    chosen = [voting.choose_parent(table.voters, table.case, table.rng) for _ in range(20000)]
+    share, expected = np.bincount(chosen, minlength=150) / 20000, odds / odds.sum()
+    assert (np.abs(share - expected) <= 4.5 * np.sqrt(expected * (1 - expected) / 20000)).all()
+    assert (share[odds == 0] == 0).all()
+
+
 def test_w_of_a_new_neighbor_is_drawn_from_its_posterior():
     table = with_neighbors(seed=5)
     table.weigh()
@@ -148,7 +161,7 @@ def test_w_of_a_new_neighbor_is_drawn_from_its_posterior():
         expected = odds[:, 0] @ odds[:, 1:] / odds[:, 0].sum()
         on = np.empty((4000, 3))
         for k in range(4000):
-            word = voting.take_place(table.voters, table.case, table.q_tilde, table.rng, b)
+            word = voting.take_place(table.voters, table.case, table.rng, b)
             assert table.case.available[b] == 0
             on[k] = [(int(word) >> j) & 1 for j in range(3)]
             voting.cast_votes(table.voters, table.case, b, word, -1.0)
@@ -159,7 +172,7 @@ def test_w_of_a_new_neighbor_is_drawn_from_its_posterior():
 def sums(n_parents=7, n_features=3):
     return base.VoteSums(
         np.zeros((1, 1, 1, 3)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, n_parents)),
-        np.zeros((1, 1, n_parents)), np.zeros((1, 1, n_parents, n_features)), np.zeros((1, 1, n_features)),
+        np.zeros((1, 1, n_parents)), np.zeros((1, 1, n_features, n_parents)), np.zeros((1, 1, n_features)),
     )  # fmt: skip
 
 
@@ -168,7 +181,7 @@ def test_a_place_is_counted_with_everyone_who_may_take_it():
     table = with_neighbors(seed=6)
     table.weigh()
     detail = sums()
-    base = voting.count_replacement(table.voters, table.case, table.q_tilde, detail, 0, 0, 0, 1)
+    base = voting.count_replacement(table.voters, table.case, detail, 0, 0, 0, 1)
     settings = [(b, *rest) for b in range(7) if not table.z[0, b] for rest in table.joined(b)]
     total = sum(odds for *_, odds in settings)
     votes, features, probability = np.zeros(3), np.zeros((7, 3)), np.zeros(7)
@@ -187,7 +200,7 @@ def test_a_place_is_counted_with_everyone_who_may_take_it():
     found = detail.votes[0, 0, 0] + others + base * HYPER.mu0_per_class(3)
     np.testing.assert_allclose(found, votes, rtol=1e-5)
     np.testing.assert_allclose(detail.probability[0, 0], probability, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(detail.features[0, 0], features, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(detail.features[0, 0].T, features, rtol=1e-4, atol=1e-7)
     shares = [detail.share[0, 0, table.data.y_parents == m].sum() for m in range(3)]
     np.testing.assert_allclose(shares, detail.votes[0, 0, 0], rtol=1e-5)
 
@@ -248,7 +261,7 @@ def test_given_q_tilde_the_neighbors_have_their_posterior(label, own, out):
         voting.vote_on_case(
             table.voters, draws, table.case, table.data.x[0], label, own, excluded, used, used, 5, places, detail, 0, 0
         )
-        found.append([detail.probability[0, 0], *detail.features[0, 0].T, detail.votes[0, 0, 0]])
+        found.append([detail.probability[0, 0], *detail.features[0, 0], detail.votes[0, 0, 0]])
         assert (detail.probability[0, 0][~allowed] == 0).all()
     means = [np.array([row[k] for row in found]) / length for k in range(4)]
     for k, expected in enumerate([z, zw[:, 0], zw[:, 1], votes]):
@@ -279,7 +292,7 @@ def test_odds_too_small_for_single_precision_still_say_who_is_nearest(seed):
     )  # fmt: skip
     detail = base.VoteSums(
         np.zeros((1, 1, 4, 2)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, 6)), np.zeros((1, 1, 6)),
-        np.zeros((1, 1, 6, n_features)), np.zeros((1, 1, n_features)),
+        np.zeros((1, 1, n_features, 6)), np.zeros((1, 1, n_features)),
     )  # fmt: skip
     case = voting.blank_case(voters)
     used = np.arange(4)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 
 import pytest
+from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from bayespatch.casebase import CaseBase
@@ -16,6 +18,7 @@ PASSWORD = "correct horse battery"
 VALUES = {"age": 61, "pain": 1, "bp": 130.5, "smokes": True, "town": "Ulm"}
 FORM = {"v:age": "61", "v:pain": "1", "v:bp": "130.5", "v:smokes": "true", "v:town": "Ulm"}
 ROLES = ("viewer", "clinician", "steward")
+REPORTS = OrderedDict()  # of models, by SHA-256: all clinics begin with the same one
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +26,18 @@ def clinics(tmp_path_factory):
     return Places(tmp_path_factory.mktemp("clinics"), None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords():
+    """Hashes that take no time; test_attacks.py looks at the parameters of the real ones."""
+    before = passwords._hasher, passwords._nobody
+    passwords._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    passwords._nobody = passwords._hasher.hash("nobody has this password")
+    yield before
+    passwords._hasher, passwords._nobody = before
+
+
 @pytest.fixture(scope="session")
-def password_hash():
+def password_hash(quick_passwords):
     return passwords.hashed(PASSWORD)
 
 
@@ -36,6 +49,7 @@ class Clinic:
         self.settings = Settings(url, **settings)
         self.app = create_app(self.settings)
         self.service = self.app.state.service
+        self.service.reports = REPORTS
         self.base: CaseBase = self.service.base
         if self.settings.sign_in:
             for role in ROLES:
@@ -89,3 +103,11 @@ def served(clinic):
 @pytest.fixture
 def local(clinic):
     return clinic(sign_in=False)
+
+
+@pytest.fixture(scope="session")
+def shared(clinics, password_hash):
+    """As `local`, but one for all tests that change nothing."""
+    found = Clinic(clinics.copy(), password_hash, sign_in=False, rate=100_000)
+    yield found
+    found.service.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,8 @@ import pytest
 
 from bayespatch.casebase import CaseBase
 from bayespatch.casebase.refit import learn
-from tests.casebase.clinic import QUICK
+from bayespatch.dictionary import Dictionary
+from tests.casebase.clinic import DICTIONARY, QUICK
 from tests.web.conftest import VALUES
 
 API = "/api/v1"
@@ -63,6 +65,41 @@ def test_explain_keeps_nothing(served, program):
     said = program.post(f"{API}/answers", json={"values": VALUES, "reliance": False}).json()
     assert said["explanation"]["exemplars"][0]["reliance"] is None
     assert served.base.search(state="open", by="t").total == 0
+
+
+def test_a_consultation_is_what_the_estimator_explains(served, program):
+    """To the last digit, in however many threads; the case base adds the number of the case."""
+    seen = program.post(f"{API}/consultations", json={"values": VALUES}).json()["explanation"]
+    clf = served.base.model()
+    assert clf.n_jobs == 1
+    clf.n_jobs = 2
+    why = json.loads(json.dumps(clf.explain(VALUES, exclude_self=False, error=served.settings.error).to_dict()))
+    why["case"]["id"] = seen["case"]["id"]
+    assert seen == why
+
+
+def test_what_is_fixed_does_not_change_unless_it_is_asked_for(served, program):
+    words = {**DICTIONARY, **{name: {**DICTIONARY[name], "fixed": True} for name in ("age", "bp", "smokes", "town")}}
+    served.base.define(Dictionary.from_dict(words), "outcome", by="t")
+    assert program.get(f"{API}/dictionary").json()["features"]["age"]["fixed"]
+    found = program.post(f"{API}/counterfactuals", json={"values": VALUES}).json()["counterfactual"]
+    assert found["changeable"] == ["pain"]
+    assert set(found["values"]) <= {"pain"}
+    asked = {"values": VALUES, "change": ["age"]}
+    assert program.post(f"{API}/counterfactuals", json=asked).json()["counterfactual"]["changeable"] == ["age"]
+
+
+def test_the_smallest_change(program):
+    asked = {"values": VALUES, "change": ["pain", "age"], "most": 2}
+    found = program.post(f"{API}/counterfactuals", json=asked).json()["counterfactual"]
+    assert set(found["values"]) == set(found["changes"]) <= {"pain", "age"}
+    before, after = (found[when]["prediction"]["class"] for when in ("before", "after"))
+    assert found["found"] == (before != after)
+    answer = program.post(f"{API}/answers", json={"values": {**VALUES, **found["values"]}}).json()
+    assert answer["explanation"]["prediction"] == found["after"]["prediction"]
+    refused = [({"change": ["height"]}, "no feature 'height'"), ({"change": []}, ""), ({"to": before}, "already")]
+    for wrong, text in [*refused, ({"to": "ill"}, "'ill'"), ({"most": 4}, "")]:
+        assert text in is_problem(program.post(f"{API}/counterfactuals", json={"values": VALUES, **wrong}), 422)
 
 
 def test_problems(program):

@@ -11,6 +11,7 @@ import time
 
 import pytest
 import uvicorn
+from argon2 import Type
 
 from bayespatch.casebase import CaseBase
 from bayespatch.casebase import people as people_module
@@ -104,15 +105,15 @@ def test_a_form_needs_its_token(served):
     ],
 )
 @pytest.mark.parametrize("path", ["/retain", "/sign-in", "/api/v1/retentions"])
-def test_another_site_cannot_send_anything(local, headers, path):
-    browser = local.browser()
+def test_another_site_cannot_send_anything(shared, headers, path):
+    browser = shared.browser()
     data = {"csrf": browser.csrf()}
     assert browser.post(path, data=data, headers=headers).status_code == 403
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "[::2]"])
-def test_another_host_name_is_refused(local, host):
-    response = local.browser().get("/cases", headers={"Host": host})
+def test_another_host_name_is_refused(shared, host):
+    response = shared.browser().get("/cases", headers={"Host": host})
     assert response.status_code == 400
     assert "evil" not in response.text
 
@@ -148,10 +149,27 @@ def test_stored_scripts_stay_texts(clinics, clinic):
     pages.append(browser.get(f"/consult?from={place.rpartition('/')[2]}").text)
     live = browser.post("/consult/answer", data={**FORM, "csrf": browser.csrf(), "v:town": SCRIPT})
     pages.append(live.json()["html"])
+    sent = {**FORM, "csrf": browser.csrf(), "action": "counterfactual", "v:town": SCRIPT}
+    pages.append(browser.post("/consult", data=sent).text)
+    sent |= {"has_choice": "1", "may_change": SCRIPT, "to": SCRIPT, "c:town": SCRIPT}
+    pages += [browser.post("/consult", data={**sent, "action": action}).text for action in ("counterfactual", "try")]
     pages.append(browser.submit(f"/cases/{number}/forget", reason=SCRIPT, sure="yes").text)
     pages.append(browser.get("/audit").text)
     assert all(harmless(page) for page in pages)
     assert sum("&lt;script&gt;" in page for page in pages) >= 6
+
+
+def test_scripts_in_names_stay_texts(served):
+    """Of people and of tokens, and in what is typed to sign in."""
+    steward = served.browser("steward")
+    pages = [steward.submit("/people/invite", name=SCRIPT, role="clinician").text, steward.get("/people").text]
+    secret = served.base.people.invite(SCRIPT, "clinician", by="steward")
+    pages.append(steward.get(f"/join/{secret}").text)
+    pages.append(steward.submit("/tokens", label=SCRIPT, scope="viewer", days="1").text)
+    pages += [steward.get(path).text for path in ("/tokens", "/audit")]
+    pages.append(served.browser().post("/sign-in", data={"name": SCRIPT, "password": SCRIPT}).text)
+    assert all(harmless(page) for page in pages)
+    assert sum("&lt;script&gt;" in page for page in pages) >= 4
 
 
 def test_scripts_in_an_imported_table_stay_texts(tmp_path):
@@ -196,10 +214,10 @@ def test_scripts_in_an_imported_table_stay_texts(tmp_path):
         "/join/{}",
     ],
 )
-def test_reflected_scripts_stay_texts(local, path):
+def test_reflected_scripts_stay_texts(shared, path):
     from urllib.parse import quote
 
-    response = local.browser().get(path.format(quote(SCRIPT)))
+    response = shared.browser().get(path.format(quote(SCRIPT)))
     assert response.status_code != 500
     assert harmless(response.text)
 
@@ -226,9 +244,9 @@ def test_every_answer_forbids_scripts_from_elsewhere(served):
 @pytest.mark.parametrize(
     "text", ["' OR 1=1 --", "1; DROP TABLE cases; --", "x') UNION SELECT name FROM users --", "\0", "%", "é" * 300]
 )
-def test_sql_in_every_filter(local, text):
-    browser, program = local.browser(), local.browser()
-    n = local.base.search(by="t").total
+def test_sql_in_every_filter(shared, text):
+    browser, program = shared.browser(), shared.browser()
+    n = shared.base.search(by="t").total
     for query in (
         {"c0": "town", "o0": "=", "w0": text},
         {"c0": text, "o0": "=", "w0": "1"},
@@ -253,8 +271,8 @@ def test_sql_in_every_filter(local, text):
     for query in ({"by": text}, {"action": text}, {"case": text}):
         assert browser.get("/audit", params=query).status_code in (200, 422)
     assert browser.submit("/cases/find", case=text).status_code in (404, 422)
-    assert local.base.search(by="t").total == n
-    assert local.base.verify_audit().intact
+    assert shared.base.search(by="t").total == n
+    assert shared.base.verify_audit().intact
 
 
 @pytest.mark.parametrize(
@@ -268,8 +286,8 @@ def test_sql_in_every_filter(local, text):
         "/static/x/web.js%00.css",
     ],
 )
-def test_path_traversal(local, path):
-    response = local.browser().get(path)
+def test_path_traversal(shared, path):
+    response = shared.browser().get(path)
     assert response.status_code == 404
     assert "root:" not in response.text
     assert "import" not in response.text
@@ -298,8 +316,8 @@ def test_oversized_bodies(clinic):
     assert found.status_code in (400, 422)
 
 
-def test_files_are_refused(local):
-    browser = local.browser()
+def test_files_are_refused(shared):
+    browser = shared.browser()
     assert browser.post("/consult", data={"csrf": "x"}, files={"v:age": b"61"}).status_code == 400
 
 
@@ -405,6 +423,16 @@ def test_names_cannot_be_found_out_by_time(served, monkeypatch):
     assert pages[0] == pages[1]
 
 
+def test_passwords_are_hashed_as_owasp_asks(quick_passwords):
+    """Argon2id with at least 19 MiB and two passes; the other tests here hash faster."""
+    real, nobody = quick_passwords
+    assert nobody.startswith("$argon2id$")
+    assert real.type is Type.ID
+    assert real.memory_cost >= 19 * 1024
+    assert real.time_cost >= 2
+    assert real.salt_len >= 16
+
+
 def test_passwords_cannot_be_tried_for_long(served):
     browser = served.browser()
     found = [browser.post("/sign-in", data={"name": "steward", "password": f"guess {i}"}) for i in range(12)]
@@ -446,9 +474,9 @@ def test_nobody_sees_a_case_without_a_row_in_the_log(served):
         assert new
         assert {entry.by for entry in new} == {"clinician"}
         assert case is None or case in {entry.case_id for entry in new}
-    for path, body in (("/answers", {"values": VALUES}), ("/consultations", {"values": VALUES})):
+    for path in ("/answers", "/consultations", "/counterfactuals"):
         before = served.base.audit(limit=1)[0].number
-        assert program.post(f"/api/v1{path}", json=body).status_code in (200, 201)
+        assert program.post(f"/api/v1{path}", json={"values": VALUES}).status_code in (200, 201)
         assert served.base.audit(after=before)
     for path in ("/cases", "/cases/3", "/cases/3/explanation", "/consultations", f"/consultations/{seen.id}"):
         before = served.base.audit(limit=1)[0].number

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from bayespatch.casebase.refit import learn
 from bayespatch.web import Settings
 from tests.casebase.clinic import QUICK
 from tests.web.conftest import FORM, VALUES
@@ -28,8 +29,8 @@ def test_without_signing_in_it_listens_on_this_machine_alone():
     assert Settings.from_json(Settings("x.db", hosts=("a", "b")).to_json()) == Settings("x.db", hosts=("a", "b"))
 
 
-def test_the_form_has_every_column_of_the_dictionary(local):
-    text = local.browser().get("/consult").text
+def test_the_form_has_every_column_of_the_dictionary(shared):
+    text = shared.browser().get("/consult").text
     for name in FORM:
         assert f'name="{name}"' in text
     assert "usually 18 to 95" in text
@@ -37,32 +38,32 @@ def test_the_form_has_every_column_of_the_dictionary(local):
     assert "has_first" not in text
 
 
-def test_an_answer_is_what_the_model_says(local):
-    version, why = local.base.ask(VALUES, by="t", error=0.01)
-    text = ask(local.browser()).text
+def test_an_answer_is_what_the_model_says(shared):
+    version, why = shared.base.ask(VALUES, by="t", error=0.01)
+    text = ask(shared.browser()).text
     p = why["prediction"]["probabilities"][why["prediction"]["class"]]
     assert f"{100 * p:.0f}%" in text
     for part in why["exemplars"]:
         assert f'href="/cases/{part["id"]}"' in text
     assert f"Model version {version}" in text
-    assert local.base.search(state="open", by="t").total == 0, "nothing is kept"
+    assert shared.base.search(state="open", by="t").total == 0, "nothing is kept"
 
 
-def test_wrong_values_are_named_where_they_stand(local):
-    response = ask(local.browser(), **{"v:age": "610", "v:bp": "high"})
+def test_wrong_values_are_named_where_they_stand(shared):
+    response = ask(shared.browser(), **{"v:age": "610", "v:bp": "high"})
     assert response.status_code == 422
     assert "610 is outside of what is possible, 0 to 120" in response.text
     assert "is not a number" in response.text
     assert response.text.count('aria-invalid="true"') == 2
 
 
-def test_empty_is_not_known(local):
-    text = ask(local.browser(), **dict.fromkeys(FORM, "")).text
+def test_empty_is_not_known(shared):
+    text = ask(shared.browser(), **dict.fromkeys(FORM, "")).text
     assert "The patchwork" in text
 
 
-def test_what_if_without_scripts(local):
-    browser = local.browser()
+def test_what_if_without_scripts(shared):
+    browser = shared.browser()
     first = hidden(ask(browser).text)
     assert first["has_first"] == "1"
     text = ask(browser, **{**first, "v:pain": "3", "v:age": "30"}).text
@@ -77,26 +78,62 @@ def test_what_if_without_scripts(local):
     assert hidden(anew)["f:pain"] == "3"
 
 
-def test_the_points_of_both_opinions_add_up(local):
+def test_the_points_of_both_opinions_add_up(shared):
     from bayespatch.web.changes import compare
 
     other = {**VALUES, "age": 30, "pain": 3}
-    one, two = (local.base.ask(values, by="t")[1] for values in (VALUES, other))
-    change = compare(local.base.dictionary, VALUES, other, one, two)
+    one, two = (shared.base.ask(values, by="t")[1] for values in (VALUES, other))
+    change = compare(shared.base.dictionary, VALUES, other, one, two)
     shift = next(part["shift"] for part in change["classes"] if part["name"] == change["class"])
     assert [value["label"] for value in change["values"]] == ["age", "chest pain"]
     if change["opinions"]:
         assert sum(part["moved"] for part in change["opinions"]) == pytest.approx(shift, abs=1e-9)
 
 
-def test_what_if_with_scripts(local):
-    browser = local.browser()
+def test_what_if_with_scripts(shared):
+    browser = shared.browser()
     fields = {"csrf": browser.csrf(), **FORM, **{name.replace("v:", "f:"): value for name, value in FORM.items()}}
     said = browser.post("/consult/answer", data={**fields, "has_first": "1", "v:age": "30"}).json()
     assert "What your changes do" in said["html"]
     assert "<html" not in said["html"]
     wrong = browser.post("/consult/answer", data={**fields, "v:age": "x"})
     assert list(wrong.json()["problems"]) == ["v:age"]
+
+
+def test_what_would_have_to_be_different(local):
+    """Only what was chosen changes, the page says what the case base finds, and trying it gives the other answer."""
+    browser = local.browser()
+    page = ask(browser).text
+    assert set(re.findall(r'name="may_change" value="([^"]+)" checked', page)) == {
+        "age",
+        "pain",
+        "bp",
+        "smokes",
+        "town",
+    }
+    chosen = {"may_change": ["pain", "bp", "smokes"], "action": "counterfactual"}
+    text = ask(browser, **hidden(page), **chosen).text
+    _, found = local.base.counterfactual(VALUES, ["pain", "bp", "smokes"], by="t", error=0.01)
+    assert found["found"], "otherwise this test shows nothing"
+    assert set(found["values"]) <= {"pain", "bp", "smokes"}
+    fields = dict(re.findall(r'form="patient" name="c:([^"]+)" value="([^"]*)"', text))
+    assert set(fields) == set(found["values"])
+    assert set(re.findall(r'name="may_change" value="([^"]+)" checked', text)) == {"pain", "bp", "smokes"}
+    again = ask(browser, **hidden(text), **{f"c:{name}": value for name, value in fields.items()}, action="try").text
+    assert "What your changes do" in again
+    before, after = (found[when]["prediction"] for when in ("before", "after"))
+    assert before["class"] != after["class"]
+    for said in (before, after):
+        assert f"{100 * said['probabilities'][after['class']]:.0f}%" in again
+    asked = [entry.details for entry in local.base.audit(action="ask") if entry.details.get("counterfactual")]
+    assert len(asked) == 2
+    assert all(details["shown"] for details in asked)
+
+
+def test_a_counterfactual_of_nothing_is_refused_in_words(shared):
+    browser = shared.browser()
+    text = ask(browser, has_choice="1", action="counterfactual").text
+    assert "No feature may change; choose at least one." in text
 
 
 def test_saving_twice_keeps_one(local):
@@ -126,7 +163,7 @@ def test_a_patient_s_life(served, monkeypatch):
     assert doctor.submit(f"/cases/{case.id}/outcome", outcome="sick").status_code == 409
     assert steward.submit(f"/cases/{case.id}/retain").status_code == 303
     assert "not learned from this case yet" in doctor.get(f"/cases/{case.id}").text
-    served.base.refit(by="steward", **QUICK)
+    learn(served.base._database, "steward", QUICK)
     assert "offered" in steward.get("/model").text
     assert steward.submit("/model/2/promote").status_code == 303
     assert "Its own patchwork" in doctor.get(f"/cases/{case.id}").text
@@ -154,11 +191,11 @@ def test_a_consultation_that_named_a_forgotten_case_is_still_shown(local):
     assert f'href="/cases/{gone}"' not in page.text
 
 
-def test_past_cases_are_filtered_sorted_and_paged(local):
-    browser = local.browser()
+def test_past_cases_are_filtered_sorted_and_paged(shared):
+    browser = shared.browser()
     text = browser.get("/cases?c0=age&o0=>=&w0=60&order=age&down=1").text
     ages = [int(age) for age in re.findall(r"<td>(\d+) years</td>", text)]
-    expected = local.base.search([("age", ">=", 60)], state="past", by="t").total
+    expected = shared.base.search([("age", ">=", 60)], state="past", by="t").total
     assert len(ages) == expected
     assert ages == sorted(ages, reverse=True)
     assert browser.get("/cases?c0=age&o0=>=&w0=old").status_code == 422

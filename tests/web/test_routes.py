@@ -47,6 +47,7 @@ TABLE = {
     ("GET", "/api/v1/openapi.json"): "everybody",
     ("GET", "/api/v1/dictionary"): "viewer",
     ("POST", "/api/v1/answers"): "clinician",
+    ("POST", "/api/v1/counterfactuals"): "clinician",
     ("POST", "/api/v1/consultations"): "clinician",
     ("GET", "/api/v1/consultations"): "clinician",
     ("GET", "/api/v1/consultations/{number}"): "clinician",
@@ -69,6 +70,7 @@ TABLE = {
 }
 BODIES = {
     "/api/v1/answers": {"values": VALUES},
+    "/api/v1/counterfactuals": {"values": VALUES},
     "/api/v1/consultations": {"values": VALUES},
     "/api/v1/consultations/{number}/decision": {"decided": "well"},
     "/api/v1/cases/{number}/outcome": {"outcome": "well"},
@@ -92,8 +94,8 @@ def address(path):
     return path.replace("{secret}", "forged").replace("{hash}", "x").replace("{name}", "style.css")
 
 
-def test_no_route_is_missing_from_the_table(served):
-    assert set(walk(served.app.routes)) == set(TABLE)
+def test_no_route_is_missing_from_the_table(shared):
+    assert set(walk(shared.app.routes)) == set(TABLE)
 
 
 @pytest.mark.parametrize("role", [None, *ROLES])
@@ -126,8 +128,8 @@ def test_every_route_answers_as_the_table_says(clinic, monkeypatch, role):
     assert wrong == []
 
 
-def test_no_other_method_is_answered(local):
-    browser = local.browser()
+def test_no_other_method_is_answered(shared):
+    browser = shared.browser()
     known = set(TABLE)
     paths = {path for _, path in TABLE}
     for path in paths:

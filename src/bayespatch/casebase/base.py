@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -69,6 +69,7 @@ class CaseBase:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._model: tuple[str, Any] | None = None  # SHA-256 and the model itself
+        self._n_jobs: int | None = None
         self._loading = threading.Lock()
         self.people = People(database)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -83,6 +84,7 @@ class CaseBase:
         create: bool = True,
         folder: str | os.PathLike[str] | None = None,
         timeout: float = TIMEOUT,
+        n_jobs: int | None = None,
     ) -> CaseBase:
         """Open a case base, and make it where there is none.
 
@@ -97,6 +99,9 @@ class CaseBase:
             or in the system's folder for temporary files.
         timeout : float
             Seconds to wait while another process writes.
+        n_jobs : int, optional
+            Threads that answer one question; by default as many as the model was fitted with. Who asks several
+            questions at a time has more of one thread for each.
 
         Examples
         --------
@@ -111,6 +116,7 @@ class CaseBase:
         try:
             database.open(create)
             base = cls(database)
+            base._n_jobs = n_jobs
             base._tidy()
         except BaseException:
             database.close()
@@ -535,17 +541,89 @@ class CaseBase:
         ...     version, why["prediction"]["class"], base.search(state="open", by="Dr. Roe").total
         (1, 'sick', 0)
         """
+        return self._asked(
+            values,
+            by,
+            lambda clf, plain, known: consultations.explain(
+                clf, plain, known, top=top, level=level, error=error, reliance=reliance
+            ),
+            _named,
+        )
+
+    def counterfactual(
+        self,
+        values: Mapping[str, Any],
+        change: Sequence[str] | None = None,
+        *,
+        by: str,
+        to: Any = None,
+        most: int = 3,
+        top: int = 4,
+        level: float = 0.9,
+        error: float = ERROR,
+    ) -> tuple[int, dict[str, Any]]:
+        """The smallest change of a case that would change what the active model says; kept is an audit row alone.
+
+        Parameters
+        ----------
+        values : dict
+            As in `consult`.
+        change : sequence of str, optional
+            Features that may change; by default all but those that the data dictionary calls fixed.
+        by : str
+            Who asks.
+        to : optional
+            The class to reach; by default any other than the predicted one.
+        most : int
+            How many features may change at the same time.
+        top, level, error
+            As in `consult`.
+
+        Returns
+        -------
+        version : int
+            Of the model.
+        counterfactual : dict
+            `Counterfactual.to_dict()`, and in "values" the changed ones, as the case base keeps them.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     _, found = base.counterfactual({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     found["found"], found["before"]["prediction"]["class"], found["after"]["prediction"]["class"]
+        (True, 'sick', 'well')
+        """
+        return self._asked(
+            values,
+            by,
+            lambda clf, plain, known: consultations.counterfactual(
+                clf, plain, known, change, to, most=most, top=top, level=level, error=error
+            ),
+            lambda found: sorted({*_named(found["before"]), *_named(found["after"])}),
+            counterfactual=True,
+        )
+
+    def _asked(
+        self,
+        values: Mapping[str, Any],
+        by: str,
+        question: Callable[[Any, dict[str, Value], Definition], dict[str, Any]],
+        named: Callable[[dict[str, Any]], list[int]],
+        **details: Any,
+    ) -> tuple[int, dict[str, Any]]:
+        """What the active model answers, and its version; which past cases it names is written to the audit log."""
         check_by(by)
         for _ in range(_TRIES):
             with self._database.reading() as connection:
                 known = case_rows.defined(connection)
                 plain = known.features.check_row(values)
                 model, clf = self._active(connection)
-            shown = consultations.explain(clf, plain, known, top=top, level=level, error=error, reliance=reliance)
+            shown = question(clf, plain, known)
             with self._database.writing(by) as transaction:
                 now = models.active(transaction.connection)
                 changed = now is None or now.sha256 != model.sha256
-                transaction.record("ask", version=model.version, shown=[] if changed else _named(shown))
+                transaction.record("ask", version=model.version, shown=[] if changed else named(shown), **details)
             if not changed:
                 return model.version, shown
         raise UnavailableError("the active model changes faster than it can be asked; try again")
@@ -587,9 +665,7 @@ class CaseBase:
         if str(case) not in clf.ids_ or not clf.may_be_shown(clf.ids_.index(str(case))):
             return None
         shown: dict[str, Any] = clf.explain_past(clf.ids_.index(str(case)), known=False, error=error).to_dict()
-        unusual = known.features.warnings(row.values)
-        shown["case"]["warnings"] += unusual
-        shown["case"]["warning_kinds"] += ["dictionary"] * len(unusual)
+        consultations.warn(shown, row.values, known)
         with self._database.writing(by) as transaction:
             now = models.active(transaction.connection)
             if now is None or now.sha256 != model.sha256:
@@ -678,6 +754,8 @@ class CaseBase:
         with self._loading:  # one model for all threads
             if self._model is None or self._model[0] != model.sha256:
                 clf = models.read_model(connection, model.version, model.sha256, self._database.folder)
+                if self._n_jobs is not None:
+                    clf.n_jobs = self._n_jobs
                 self._model = model.sha256, clf
             return model, self._model[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -88,10 +89,45 @@ def explain(clf: Any, values: dict[str, Value], known: Definition, **wishes: Any
     """What the model shows about a case (`wishes` as in `explain`), and what is unusual about its values."""
     # A past case with the same values is somebody else: this one is open.
     shown: dict[str, Any] = clf.explain(values, exclude_self=False, **wishes).to_dict()
+    warn(shown, values, known)
+    return shown
+
+
+def warn(shown: dict[str, Any], values: dict[str, Value], known: Definition) -> None:
+    """Add to an explanation what the data dictionary finds unusual about the values."""
     unusual = known.features.warnings(values)
     shown["case"]["warnings"] += unusual
     shown["case"]["warning_kinds"] += ["dictionary"] * len(unusual)
-    return shown
+
+
+def counterfactual(
+    clf: Any, values: dict[str, Value], known: Definition, change: Sequence[str] | None, to: Any, **wishes: Any
+) -> dict[str, Any]:
+    """The smallest change that changes what the model says of a case: `Counterfactual.to_dict()`.
+
+    Without `change` all features may change but those that the data dictionary calls fixed. The new values stand in
+    "values" as well, as the case base keeps them.
+    """
+    entries = known.features.entries
+    if change is None:
+        change = [name for name, entry in entries.items() if not entry.fixed]
+        if not change:
+            raise CaseBaseError("the data dictionary calls every feature fixed; name those that may change")
+    unknown = [name for name in change if name not in entries]
+    if unknown or not change:
+        said = f"there is no feature {unknown[0]!r}" if unknown else "no feature may change"
+        raise CaseBaseError(f"change: {said}; the features are {', '.join(map(repr, entries))}")
+    target = None if to is None else known.class_name(known.outcome(to))
+    try:
+        found: dict[str, Any] = clf.counterfactual(
+            values, list(change), to=target, exclude_self=False, **wishes
+        ).to_dict()
+    except ValueError as error:  # the class to reach is the predicted one
+        raise CaseBaseError(str(error)) from error
+    new = known.features.check_row({**values, **found["raw"]})
+    warn(found["before"], values, known)
+    warn(found["after"], new, known)
+    return {**found, "values": {name: new[name] for name in found["changes"]}}
 
 
 def store(

@@ -245,7 +245,7 @@ class VoteSums(NamedTuple):
     n_neighbors: NDArray[np.float64]  # (n, C)
     probability: NDArray[np.float64]  # (n, C, S) of being a neighbor
     share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
-    features: NDArray[np.float64]  # (n, C, S, P) of being a neighbor to whom the feature matters
+    features: NDArray[np.float64]  # (n, C, P, S) of being a neighbor to whom the feature matters
     explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
 
 

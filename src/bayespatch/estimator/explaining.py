@@ -298,6 +298,7 @@ class Explaining(ABC):
         level: float = 0.9,
         quantile: float = QUANTILE,
         error: float = ERROR,
+        exclude_self: bool = True,
     ) -> Counterfactual:
         """The smallest change of some features that would change the prediction, to values that past cases have.
 
@@ -311,7 +312,7 @@ class Explaining(ABC):
             The class to reach, or its label; by default any other than the predicted one.
         most : int
             How many features may change at the same time.
-        top, level, quantile, error
+        top, level, quantile, error, exclude_self
             As in `explain`.
 
         Returns
@@ -335,7 +336,9 @@ class Explaining(ABC):
         table = read_row(row, self.schema_)
         wishes = self._wishes(top, level, quantile, error)
         encoded = self.schema_.encode(table)
-        same = self._training_cases(self.parents_).rows_of(self._case_texts(table, encoded, None))
+        same = np.full(1, -1)
+        if exclude_self:
+            same = self._training_cases(self.parents_).rows_of(self._case_texts(table, encoded, None))
         before = next(self._explanations(table, None, wishes, same=same))
         predicted = self.class_names_.index(before.predicted)
         wanted = None if to is None else self._class_called(to)
@@ -477,14 +480,8 @@ class Explaining(ABC):
             return None
         if not isinstance(self.opinion_, AdditiveScore):
             return OpinionOnCases(self.opinion_.predict_proba(X), self.pool_)
-        values = self.schema_.encode(X).values
-        return OpinionOnCases(
-            self.opinion_.predict_proba(values),
-            self.pool_,
-            self.opinion_.predict_interval(values, level),
-            self.opinion_.points(values)[:, :, -1],
-            base=self.opinion_.base,
-        )
+        probabilities, intervals, points = self.opinion_.explained(self.schema_.encode(X).values, level)
+        return OpinionOnCases(probabilities, self.pool_, intervals, points[:, :, -1], base=self.opinion_.base)
 
     def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> OpinionOnCases | None:
         """The second opinion on rows of the training table, each as if it had not been learned from."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +137,16 @@ class TrainingCases:
     def accuracy(self) -> float:
         """Share of the past cases that were predicted rightly from all others."""
         return accuracy(self.probabilities, self.y[self.rows])
+
+    def texts_of(self, row: int) -> dict[str, str]:
+        """The values of a row of the training table as texts, {feature: text}; each row is put into words once."""
+        if row not in self._texts:
+            self._texts[row] = describe_values(self.schema, self.values[row])
+        return self._texts[row]
+
+    @cached_property
+    def _texts(self) -> dict[int, dict[str, str]]:
+        return {}
 
     def rows_of(self, cases: CaseTexts) -> NDArray[np.int64]:
         """Which row of the training table each case is itself, (n,); -1: none."""
@@ -302,9 +313,7 @@ def explain_cases(
     place = {row: b for b, row in enumerate(past.parents.tolist())}
     own = np.array([place.get(row, -1) for row in same.tolist()], dtype=np.int64)
     cases = cases._replace(own_parent=np.where(own >= 0, own, cases.own_parent))
-    importance = posterior.q_tilde.mean(axis=(0, 1), dtype=np.float64)
-    q = posterior.q.reshape(-1, posterior.q.shape[2])
-    ends = np.quantile(q, INTERVAL, axis=0)
+    importances = _importances(posterior)
     reading = _Reading(past.calibration, second)
     first = 0
     for seen in predict_batches(posterior, cases, detail=True, **run):
@@ -323,9 +332,7 @@ def explain_cases(
                 words,
                 past,
                 reading,
-                importance,
-                q.mean(axis=0),
-                ends,
+                *importances,
                 ballot,
                 plain,
                 i,
@@ -340,6 +347,19 @@ def explain_cases(
         for i, one in enumerate(parts):
             precedent = Precedent(bool(percentiles[i] > quantile), float(percentiles[i]), quantile)
             yield one.explanation(without[i], precedent, int(same[one.row]))
+
+
+_Importances = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+_known: WeakKeyDictionary[Posterior, _Importances] = WeakKeyDictionary()
+
+
+def _importances(posterior: Posterior) -> _Importances:
+    """Mean q-tilde, (S, P), mean q, (P,), and the ends of its interval, (2, P): kept as long as the posterior is."""
+    if posterior not in _known:
+        q = posterior.q.reshape(-1, posterior.q.shape[2])
+        each = posterior.q_tilde.mean(axis=(0, 1), dtype=np.float64)
+        _known[posterior] = each, q.mean(axis=0), np.quantile(q, INTERVAL, axis=0)
+    return _known[posterior]
 
 
 def _without(
@@ -570,7 +590,7 @@ class _One:
     def patches(self, b: int, matters: NDArray[np.float64]) -> dict[str, Patch]:
         """The values of a parent beside the case's."""
         past = self.past
-        texts = describe_values(past.schema, past.values[past.parents[b]])
+        texts = past.texts_of(int(past.parents[b]))
         marked = mark(self.weights[b], self.worth, self.agrees[b])
         own = self.words.texts[self.row]
         return {

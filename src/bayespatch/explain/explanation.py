@@ -218,16 +218,17 @@ def _opinions(both: Opinions) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """As `dataclasses.asdict`, which copies every text and number on its way and takes ten times as long."""
-    if isinstance(value, str | float | int) or value is None:
-        return value
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(map(_plain, value))
     kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        return {name: part if type(part) in _PLAIN else _plain(part) for name, part in value.items()}
+    if kind is tuple or kind is list:
+        return kind([part if type(part) in _PLAIN else _plain(part) for part in value])
     if kind not in _names:
         _names[kind] = tuple(field.name for field in fields(kind))
     return {name: _plain(getattr(value, name)) for name in _names[kind]}
 
 
+_PLAIN = frozenset((str, float, int, bool, type(None)))
 _names: dict[type, tuple[str, ...]] = {}  # of the fields of a dataclass

@@ -2,8 +2,8 @@
 
 A step has two parts, each of which leaves the density invariant:
 
-- a *local* move: one leapfrog step of Hamiltonian dynamics (Rossky, Doll and Friedman, 1978; Neal, 2011), its size
-  adapted during warm-up alone;
+- a *local* move: a few leapfrog steps of Hamiltonian dynamics (Neal, 2011), their size adapted during warm-up alone,
+  and up to a third smaller at random, so that no path comes back to where it began time and again;
 - *independent* proposals from a multivariate t around the mode (Tierney, 1994). They forget where the chain was; the
   local move leads out of places that they seldom propose.
 
@@ -22,10 +22,13 @@ from scipy.optimize import minimize
 
 Array = NDArray[np.float64]
 
-N_INDEPENDENT = 2  # proposals in a step: they need no gradient, which makes them half as dear as a local move
+# Two leapfrog steps and one independent proposal gave 1.3 to 1.6 times the effective draws per second of one step and
+# two proposals, and more than three steps, on tables of 6 to 21 numbers.
+N_LEAPFROG = 2  # steps of a local move
+N_INDEPENDENT = 1  # proposals in a step
 DEGREES = 8.0  # of freedom of the t from which they come
-FIRST_STEP = 1.0  # size of a local move
-TARGET_ACCEPTANCE = 0.6  # of local moves: Roberts and Rosenthal (1998) have .574 for one leapfrog step
+FIRST_STEP, LEAST_OF_STEP = 1.0, 0.7  # size of a leapfrog step, and the smallest share of it that is taken
+TARGET_ACCEPTANCE = 0.75  # of local moves: between .574 for one step and .8 for many (Betancourt and others, 2014)
 _LEAST_CURVATURE = 0.1  # directions in which the density is flatter than this are taken to be this curved
 _DIFFERENCE = 1e-2  # step of the differences that make the Hessian: gradients may be exact to single precision only
 
@@ -108,16 +111,18 @@ class Chain:
         return positions, values
 
     def _move_locally(self) -> float:
-        """One leapfrog step, accepted or not; returns the probability of acceptance."""
+        """A few leapfrog steps, accepted or not; returns the probability of acceptance."""
         if self.stale:
             self.value, self.gradient = self.log_density(self._position(self.z))
             self.stale = False
-        step, factor = math.exp(self.log_step), self.shape.factor
+        step, factor = math.exp(self.log_step) * self.rng.uniform(LEAST_OF_STEP, 1.0), self.shape.factor
         momentum = self.rng.standard_normal(len(self.z))
-        half = momentum + 0.5 * step * (self.gradient @ factor)
-        z_new = self.z + step * half
-        value_new, gradient_new = self.log_density(self._position(z_new))
-        momentum_new = half + 0.5 * step * (gradient_new @ factor)
+        z_new, value_new, gradient_new = self.z, self.value, self.gradient
+        momentum_new = momentum + 0.5 * step * (gradient_new @ factor)
+        for k in range(N_LEAPFROG):
+            z_new = z_new + step * momentum_new
+            value_new, gradient_new = self.log_density(self._position(z_new))
+            momentum_new = momentum_new + (step if k + 1 < N_LEAPFROG else 0.5 * step) * (gradient_new @ factor)
         kinetic = 0.5 * float(momentum_new @ momentum_new - momentum @ momentum)
         chance = _chance(value_new - self.value - kinetic)
         if self.rng.random() < chance:

@@ -174,7 +174,7 @@ class AdditiveScore:
 
     def predict_proba(self, values: Array) -> Array:
         """Probabilities of rows of `EncodedTable.values`, (n, M)."""
-        found = [self._probabilities(self._stated(part)[0]) for part in _batches(values)]
+        found = [self._probabilities(self._stated(self.design.matrix(part))[0]) for part in _batches(values)]
         return np.concatenate(found)
 
     def contributions(self, values: Array) -> Array:
@@ -182,7 +182,7 @@ class AdditiveScore:
 
         A feature whose value is missing, and for which missing is no value of its own, moves nothing.
         """
-        return np.concatenate([self._contributions_of(part) for part in _batches(values)])
+        return np.concatenate([self._contributions_of(self.design.matrix(part)) for part in _batches(values)])
 
     def points(self, values: Array) -> Array:
         """By how many percentage points each feature moves each class, (n, P, M).
@@ -192,14 +192,24 @@ class AdditiveScore:
         (Sundararajan, Taly and Yan 2017; Aumann and Shapley). For two classes that shares the difference out in
         proportion to the contributions to the log odds.
         """
-        return np.concatenate([self._points_of(part) for part in _batches(values)])
+        return np.concatenate([self._points_of(self.design.matrix(part)) for part in _batches(values)])
 
     def predict_interval(self, values: Array, level: float = 0.9) -> Array:
         """Intervals of the probabilities, (n, M, 2): what the training table leaves open about the coefficients.
 
         The log odds of a class against all others are taken to be normal, with the stated probability in the middle.
         """
-        return np.concatenate([self._interval_of(part, level) for part in _batches(values)])
+        return np.concatenate([self._interval_of(self.design.matrix(part), level) for part in _batches(values)])
+
+    def explained(self, values: Array, level: float = 0.9) -> tuple[Array, Array, Array]:
+        """`predict_proba`, `predict_interval` and `points` of the same rows, whose terms are made once."""
+        parts = []
+        for part in _batches(values):
+            terms = self.design.matrix(part)
+            p = self._probabilities(self._stated(terms)[0])
+            parts.append((p, self._interval_of(terms, level), self._points_of(terms)))
+        probabilities, intervals, points = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return probabilities, intervals, points
 
     # Storage
 
@@ -242,8 +252,7 @@ class AdditiveScore:
         odds = np.log(np.maximum(self.base, _LEAST))
         return odds[1:] - odds[:1] if self.n_classes == 2 else odds - odds.mean() + self.intercept.mean()
 
-    def _contributions_of(self, values: Array) -> Array:
-        terms = self.design.matrix(values)
+    def _contributions_of(self, terms: Terms) -> Array:
         feature = self.design.feature
         each = np.stack(
             [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))], axis=1
@@ -262,9 +271,8 @@ class AdditiveScore:
         """Posterior covariances of the sums, (n, K, K)."""
         return leverages(with_intercept(terms.x * terms.presence[:, self.design.feature]), self.covariance)
 
-    def _stated(self, values: Array) -> tuple[Array, Array]:
+    def _stated(self, terms: Terms) -> tuple[Array, Array]:
         """The sums after moderation, (n, K), and their covariances, (n, K, K)."""
-        terms = self.design.matrix(values)
         leverage = self._leverage_of(terms)
         return self._moderated(self._logits_of(terms), leverage), leverage
 
@@ -287,8 +295,8 @@ class AdditiveScore:
         gradients = self._gradients(p)
         return np.einsum("nmk,nkl,nml->nm", gradients, leverage, gradients, optimize=True)
 
-    def _interval_of(self, values: Array, level: float) -> Array:
-        eta, leverage = self._stated(values)
+    def _interval_of(self, terms: Terms, level: float) -> Array:
+        eta, leverage = self._stated(terms)
         p = self._probabilities(eta)
         if self.n_classes == 1:
             return np.ones((*p.shape, 2))
@@ -313,16 +321,17 @@ class AdditiveScore:
         own = np.eye(self.n_classes)
         return own - (1.0 - own) * p[:, None, :] / others[:, :, None]
 
-    def _points_of(self, values: Array) -> Array:
-        moves = self._contributions_of(values)
+    def _points_of(self, terms: Terms) -> Array:
+        moves = self._contributions_of(terms)
         if self.n_classes == 2:
             moves = np.concatenate([-moves / 2.0, moves / 2.0], axis=2)
         start = np.log(np.maximum(self.base, _LEAST))
         total = moves.sum(axis=1)
-        found = np.zeros((len(values), len(self.design.terms), self.n_classes))
-        for node, weight in zip((_NODES[0] + 1.0) / 2.0, _NODES[1] / 2.0, strict=True):
-            p = softmax(start + node * total, axis=1)[:, None, :]
-            found += weight * p * (moves - (p * moves).sum(axis=2, keepdims=True))
+        # The mean over the line of p (move - sum of p move), for all features from the same two means over the nodes.
+        nodes, weights = (_NODES[0] + 1.0) / 2.0, _NODES[1] / 2.0
+        p = softmax(start + nodes[:, None] * total[:, None, :], axis=2)
+        weighted = weights[:, None] * p
+        found = moves * weighted.sum(axis=1)[:, None, :] - moves @ (weighted.transpose(0, 2, 1) @ p)
         # What the quadrature leaves, far below a point, goes where the points are.
         rest = softmax(start + total, axis=1) - self.base - found.sum(axis=1)
         size = np.abs(found)

@@ -63,6 +63,22 @@ class Question(Strict):
     )
 
 
+class CounterfactualQuestion(Strict):
+    """A case for which another answer is looked for."""
+
+    values: Values
+    change: list[Annotated[str, Field(max_length=1000)]] | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="Features that may change; without a list all that are not fixed.",
+    )
+    to: str | bool | int | float | None = Field(
+        None, description="The class to reach, by its value or its label; null: any other than the predicted one."
+    )
+    most: int = Field(3, ge=1, le=3, description="How many features may change at the same time.")
+
+
 class NewConsultation(Strict):
     """A consultation to be kept."""
 
@@ -119,6 +135,7 @@ class Column(BaseModel):
     coarse: float | None
     identifier: bool
     sensitive: bool
+    fixed: bool
 
 
 class About(BaseModel):
@@ -134,6 +151,13 @@ class Answer(BaseModel):
 
     version: int
     explanation: dict[str, Any]
+
+
+class Different(BaseModel):
+    """What would have to be different, which is not kept: `Counterfactual.to_dict()`, with the changed "values"."""
+
+    version: int
+    counterfactual: dict[str, Any]
 
 
 class Decided(BaseModel):
@@ -403,6 +427,13 @@ def create(service: Service) -> FastAPI:
     async def answers(question: Question, ask: Asked = clinician) -> Answer:
         version, why = await service.ask(question.values, ask.by, quick=not question.reliance)
         return Answer(version=version, explanation=why)
+
+    @app.post("/counterfactuals", responses=_answers(), summary="The smallest change that changes the prediction")
+    async def counterfactuals(question: CounterfactualQuestion, ask: Asked = clinician) -> Different:
+        version, found = await service.counterfactual(
+            question.values, ask.by, question.change, to=question.to, most=question.most
+        )
+        return Different(version=version, counterfactual=found)
 
     @app.post("/consultations", status_code=201, responses=_answers(404, 409), summary="Consult: ask, and keep it")
     async def consult(new: NewConsultation, response: Response, key: Key = None, ask: Asked = clinician) -> Consulted:

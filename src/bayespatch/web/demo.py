@@ -11,7 +11,7 @@ from bayespatch.datasets import load_heart
 PATIENT = 20  # who has just come: a row of the heart data
 QUICK = {"draws": 250, "warmup": 250, "random_state": 0}
 NUMBERS: dict[str, dict[str, Any]] = {
-    "age": {"label": "age", "unit": "years", "usual": [29, 77], "possible": [0, 120], "coarse": 10},
+    "age": {"label": "age", "unit": "years", "usual": [29, 77], "possible": [0, 120], "coarse": 10, "fixed": True},
     "trestbps": {"label": "resting blood pressure", "unit": "mm Hg", "usual": [94, 200], "possible": [40, 300]},
     "chol": {"label": "serum cholesterol", "unit": "mg/dl", "usual": [126, 564], "possible": [50, 1000]},
     "thalach": {"label": "highest heart rate", "unit": "/min", "usual": [71, 202], "possible": [30, 250]},
@@ -41,6 +41,7 @@ def dictionary() -> dict[str, Any]:
     X, y = load_heart()
     levels = {**X.attrs["labels"], "num": y.attrs["labels"]}
     coded = {name: {"kind": "number", "label": LABELS[name], "levels": levels[name]} for name in LABELS}
+    coded["sex"]["fixed"] = True
     return {name: coded[name] if name in coded else {"kind": "number", **NUMBERS[name]} for name in [*X.columns, "num"]}
 
 

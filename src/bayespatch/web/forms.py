@@ -85,6 +85,11 @@ def sent(dictionary: Dictionary, form: Mapping[str, Any], prefix: str = "v") -> 
     return {name: str(form.get(key_of(name, prefix), NOT_KNOWN)).strip() for name in dictionary.names}
 
 
+def given(dictionary: Dictionary, form: Mapping[str, Any], prefix: str) -> dict[str, str]:
+    """What is in the form under a prefix, by column, and nothing of the other columns."""
+    return {name: str(form[key]).strip() for name in dictionary.names if (key := key_of(name, prefix)) in form}
+
+
 def read(dictionary: Dictionary, said: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str]]:
     """The values that were filled in, and for each column that is wrong a sentence.
 

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -41,7 +41,8 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.base = CaseBase.open(settings.casebase, create=False, folder=settings.folder or None)
+        # One thread for a question: several are asked at a time, and sharing one out costs more than it saves.
+        self.base = CaseBase.open(settings.casebase, create=False, folder=settings.folder or None, n_jobs=1)
         self.queue = Queue(settings.threads, settings.waiting, settings.seconds)
         self.metrics = Metrics()
         self.rate = Rate(settings.rate, 60.0)
@@ -102,6 +103,13 @@ class Service:
             while len(self._answers) > _ANSWERS:
                 self._answers.popitem(last=False)
         return answer
+
+    async def counterfactual(
+        self, values: Mapping[str, Value], by: str, change: Sequence[str] | None, *, to: Any = None, most: int = 3
+    ) -> tuple[int, dict[str, Any]]:
+        """The smallest change that changes what the model says."""
+        error = self.settings.error
+        return await self.queue.run(self.base.counterfactual, values, change, by=by, to=to, most=most, error=error)
 
     def report(self) -> str | None:
         """What the page about the active model says; None where there is none. It takes some seconds the first time."""

@@ -13,7 +13,7 @@ from scipy.special import betaln, digamma, expit, polygamma
 
 from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
 from bayespatch.engine.blocks import block_edges, sum_blocks, sum_of_blocks
-from bayespatch.engine.cpu import importance, layout, summary, sums, update
+from bayespatch.engine.cpu import importance, layout, screen, summary, sums, update
 from bayespatch.engine.cpu.summary import Tally
 from bayespatch.engine.importance import N_TURNS, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
 from bayespatch.engine.streams import CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
@@ -46,6 +46,7 @@ class CpuEngine(Engine):
         self.importance = layout.blank_importance(self.tables)
         self.proposed = layout.blank_importance(self.tables)
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
+        self.rough = screen.blank_rough(self.tables, n_threads)
         self.sums: list[layout.Sums] = []
         # Of a part of the data: the numbers of its cases in the whole, and where in the part the blocks begin.
         self.numbers = np.arange(len(data.x))
@@ -60,13 +61,14 @@ class CpuEngine(Engine):
         width, words = layout.padded_width(n_features), -(-n_features // 64)
         capacity = first_capacity(n_parents, model.hyper.alpha)
         entry = 4 + 8 * words + (8 if model.kind == "III" else 0)
-        tables = 8 * width * (n_cases + n_parents) + 16 * n_cases
+        tables = (8 + 4) * width * (n_cases + n_parents) + 16 * n_cases
+        rough = 4 * n_parents * width
         importances = 2 * 4 * 8 * n_parents * width + 8 * n_parents * n_features
         scratch = n_threads * n_parents * (16 + 8 * words)
         neighbors = n_cases * (4 + capacity * entry + 8)
         compared = 1 if model.kind == "II" else n_features
         swept = n_cases * (8 + 1 + 8 * compared + 8 + 16 * n_classes) + 3 * 8 * n_parents * n_features
-        return tables + importances + scratch + neighbors, swept
+        return tables + importances + rough + scratch + neighbors, swept
 
     def start(self, seed: int, chain: int) -> CpuState:
         """q and q-tilde from their priors, no neighbors yet: the first sweep finds them."""
@@ -116,13 +118,14 @@ class CpuEngine(Engine):
         n_cases = self.data.x.shape[0]
         numbers = self.numbers if numbers is None else numbers
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
+        screen.fill_rough(self.rough[0], self.importance)
         todo = np.ones(n_cases, bool)
         while True:
             self.over(
                 n_cases,
                 lambda thread, first, last: update.update_cases(
                     self.constants, self.tables, self.importance, state.neighbors, self.work[thread],
-                    numbers, key, todo, first, last,
+                    self.rough[thread], numbers, key, todo, first, last,
                 ),
             )  # fmt: skip
             if not todo.any():

@@ -8,9 +8,11 @@ Arrays are passed one by one, not in a tuple: Numba counts references whenever a
 
 from __future__ import annotations
 
+import math
+
 from bayespatch.engine.compiling import compiled
+from bayespatch.engine.cpu.screen import bound_product, prepare_bound
 from bayespatch.engine.cpu.weigh import (
-    bound_over_kappa,
     draw_features,
     draw_features_given_count,
     long_product,
@@ -35,12 +37,14 @@ from bayespatch.engine.votes import (
 def update_case(
     c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
     rng, slot, parent, bits, kappa, votes, class_votes, by_weight, label_factor, poly, prefix, candidate, weight,
+    x_rough, parents_rough, windows_rough, on_rough, gain, lead,
     i, n, key,
 ):  # fmt: skip
     """One sweep over all parents of case i, with the stream named by `key`; returns its new number of neighbors.
 
     On entry and on return the first n entries of `parent`, `bits` (w) and `kappa` are the neighbors, in any order, and
-    `slot` says where a parent stands (-1: not a neighbor). The other arrays of the second line are scratch memory.
+    `slot` says where a parent stands (-1: not a neighbor). The other arrays of the second line are scratch memory;
+    those of the third belong to the bound (``screen.py``).
     """
     open_stream(rng, key)
     own = own_parent[i]
@@ -50,6 +54,7 @@ def update_case(
         c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa,
         votes, class_votes, by_weight, label_factor, i, n,
     )  # fmt: skip
+    stale = True  # whether the votes have changed since the bound was prepared
     for b in range(x_parents.shape[0]):
         if b == own:
             continue
@@ -57,6 +62,7 @@ def update_case(
         s = slot[b]
         current = -1.0
         if s >= 0:  # take the neighbor out, with its votes; the last entry takes its place
+            stale = True
             current = kappa[s]
             k = vote_weight(c, bits, kappa, s)
             cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, -k)
@@ -72,6 +78,13 @@ def update_case(
                 slot[parent[s]] = s
 
         u = uniform(rng)
+        if s < 0 and short:
+            if stale:
+                prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, y[i])
+                stale = False
+            bound = lead[m] * bound_product(x_rough, parents_rough, windows_rough, on_rough, gain, i, b)
+            if bound < math.inf and u * (1.0 + bound) >= bound:  # an infinite bound, or none, bounds nothing
+                continue
         if c.kind == 1:
             if short:
                 factor = product_of_factors(x, x_parents, feature, importance, votes, i, b, 0, size)
@@ -101,12 +114,7 @@ def update_case(
             draw_features_given_count(c, x, x_parents, feature, importance, votes, prefix, bits, rng, i, b, n, k_on)
         else:
             # Where z = 0 the conditional of kappa is its prior, so a non-neighbor's kappa is not stored but drawn
-            # afresh here, as one of the candidates; and not even that where no kappa could make it a neighbor.
-            if current < 0.0 and short:
-                bound = c.prior_odds * bound_over_kappa(x, x_parents, feature, importance, votes, i, b)
-                bound *= max(1.0, label_ratio(c, mu, class_votes, y[i], m, 1.0))
-                if u * (1.0 + bound) >= bound:
-                    continue
+            # afresh here, as one of the candidates; the bound, over all kappa, has turned most parents down before.
             total = 0.0
             for r in range(N_CANDIDATES):
                 candidate[r] = current if r == 0 and current >= 0.0 else beta(rng, c.tau, c.sigma3)
@@ -122,6 +130,7 @@ def update_case(
             kappa[n] = candidate[pick(weight, N_CANDIDATES, uniform(rng) * total)]
             draw_features(c, x, x_parents, feature, importance, votes, bits, rng, i, b, n, kappa[n])
 
+        stale = True
         parent[n] = b
         slot[b] = n
         k = vote_weight(c, bits, kappa, n)
@@ -134,11 +143,12 @@ def update_case(
 
 
 @compiled
-def update_cases(c, tables, importance, neighbors, work, numbers, key, todo, first, last):
+def update_cases(c, tables, importance, neighbors, work, rough, numbers, key, todo, first, last):
     """`update_case` for cases first..last-1 that are `todo`; those whose result finds no room stay so."""
     x, y, own_parent, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
     rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight = work
+    x_rough, parents_rough, windows_rough, on_rough, gain, lead = rough
     for i in range(first, last):
         if not todo[i]:
             continue
@@ -152,7 +162,7 @@ def update_cases(c, tables, importance, neighbors, work, numbers, key, todo, fir
         n = update_case(
             c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
             rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand,
-            weight, i, n, key_of(key, numbers[i]),
+            weight, x_rough, parents_rough, windows_rough, on_rough, gain, lead, i, n, key_of(key, numbers[i]),
         )  # fmt: skip
         fits = n <= parent.shape[1]
         if fits:

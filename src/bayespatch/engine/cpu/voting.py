@@ -30,13 +30,15 @@ from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import MU, MU0, ONE
 
 BIRTHS = 3  # births or deaths tried in a sweep
+STEP = 32  # parents that are passed at a time where one is chosen
 SMALL = 1e-30  # sums of odds below this are too close to what single precision can tell from 0
 
 
 class Case(NamedTuple):
     """Scratch memory for one case."""
 
-    agrees: NDArray[np.float32]  # (P, S) 1 where the values agree, else 0
+    agrees: NDArray[np.bool_]  # (P, S) whether the values agree
+    signed: NDArray[np.float32]  # (P, S) q-tilde of the draw, negative where the values differ: half of the memory
     observed: NDArray[np.bool_]  # (P,)
     agree: NDArray[np.float64]  # (P,) votes for the case's own value
     total: NDArray[np.float64]  # (P,) all votes on the feature
@@ -44,6 +46,7 @@ class Case(NamedTuple):
     scale: NDArray[np.float32]  # (P,) 1 / (1 + q_j gain): keeps products inside single precision
     available: NDArray[np.float32]  # (S,) 1 where the parent may become a neighbor, else 0
     odds: NDArray[np.float32]  # (S,) up to a common factor
+    logs: NDArray[np.float64]  # (S,) their logs, where they are too small
     class_votes: NDArray[np.float64]  # (M,)
     by_class: NDArray[np.float64]  # (M,) odds added up
     lead: NDArray[np.float32]  # (M,) H of the label
@@ -54,6 +57,7 @@ def blank_case(voters):
     n_features, n_parents = voters.x.shape
     n_classes = voters.mu.shape[1]
     return Case(
+        np.zeros((n_features, n_parents), np.bool_),
         np.zeros((n_features, n_parents), np.float32),
         np.zeros(n_features, np.bool_),
         np.zeros(n_features),
@@ -62,6 +66,7 @@ def blank_case(voters):
         np.ones(n_features, np.float32),
         np.ones(n_parents, np.float32),
         np.zeros(n_parents, np.float32),
+        np.zeros(n_parents),
         np.zeros(n_classes),
         np.zeros(n_classes),
         np.ones(n_classes, np.float32),
@@ -69,53 +74,91 @@ def blank_case(voters):
 
 
 @vectorised
-def multiply_factors(q_tilde, agrees, gain, scale, odds):
-    """odds_b *= prod_j scale_j (1 + q~_bj gain_j): the inner loop of all predictions, four features at a time."""
-    n_features, n_parents = q_tilde.shape
-    one = np.float32(1.0)
+def take_draw(case, q_tilde):
+    """q-tilde of a draw as the case sees it."""
+    for j in range(q_tilde.shape[0]):
+        for b in range(q_tilde.shape[1]):
+            case.signed[j, b] = q_tilde[j, b] if case.agrees[j, b] else -q_tilde[j, b]
+
+
+@vectorised
+def multiply_factors(signed, gain, scale, available, odds):
+    """odds_b = available_b prod_j scale_j (1 + q~_bj gain_j), four features at a time: the inner loop."""
+    n_features, n_parents = signed.shape
+    one, none = np.float32(1.0), np.float32(0.0)
+    for b in range(n_parents):
+        odds[b] = available[b]
     whole = n_features - n_features % 4
     for j in range(0, whole, 4):
-        d0, d1, d2, d3 = gain[0, j], gain[0, j + 1], gain[0, j + 2], gain[0, j + 3]
-        a0, a1, a2, a3 = gain[1, j] - d0, gain[1, j + 1] - d1, gain[1, j + 2] - d2, gain[1, j + 3] - d3
+        d0, d1, d2, d3 = -gain[0, j], -gain[0, j + 1], -gain[0, j + 2], -gain[0, j + 3]
+        a0, a1, a2, a3 = gain[1, j], gain[1, j + 1], gain[1, j + 2], gain[1, j + 3]
         scaled = scale[j] * scale[j + 1] * scale[j + 2] * scale[j + 3]
         for b in range(n_parents):
-            f0 = one + q_tilde[j, b] * (d0 + agrees[j, b] * a0)
-            f1 = one + q_tilde[j + 1, b] * (d1 + agrees[j + 1, b] * a1)
-            f2 = one + q_tilde[j + 2, b] * (d2 + agrees[j + 2, b] * a2)
-            f3 = one + q_tilde[j + 3, b] * (d3 + agrees[j + 3, b] * a3)
+            q0, q1, q2, q3 = signed[j, b], signed[j + 1, b], signed[j + 2, b], signed[j + 3, b]
+            f0 = one + q0 * (a0 if q0 > none else d0)
+            f1 = one + q1 * (a1 if q1 > none else d1)
+            f2 = one + q2 * (a2 if q2 > none else d2)
+            f3 = one + q3 * (a3 if q3 > none else d3)
             odds[b] *= scaled * (f0 * f1) * (f2 * f3)
     for j in range(whole, n_features):
-        d = gain[0, j]
-        a = gain[1, j] - d
-        scaled = scale[j]
+        d, a, scaled = -gain[0, j], gain[1, j], scale[j]
         for b in range(n_parents):
-            odds[b] *= scaled * (one + q_tilde[j, b] * (d + agrees[j, b] * a))
+            q0 = signed[j, b]
+            odds[b] *= scaled * (one + q0 * (a if q0 > none else d))
+
+
+@vectorised
+def add_scaled(odds, factor, sums):
+    for b in range(len(odds)):
+        sums[b] += odds[b] * factor
+
+
+@vectorised
+def count_features(signed, gain, odds, total, features):
+    """Add to each parent's features, (P, S), the probability of taking the place with the feature on."""
+    n_features, n_parents = signed.shape
+    one, none, whole = np.float32(1.0), np.float32(0.0), np.float32(1.0 / total)
+    for j in range(n_features):
+        d, a = gain[0, j], gain[1, j]
+        for b in range(n_parents):
+            q = abs(signed[j, b])
+            more = q * (a if signed[j, b] > none else d)
+            features[j, b] += odds[b] * whole * (q + more) / (one + more)
 
 
 @vectorised
 def stretch_sum(odds, first, last):
+    part = odds[first:last]  # an index that may be negative, as far as the compiler knows, would forbid vectors
     total = np.float32(0.0)
-    for b in range(first, last):
-        total += odds[b]
+    for b in range(len(part)):
+        total += part[b]
     return float(total)
 
 
+@vectorised
+def stretch_multiply(odds, first, last, factor):
+    part = odds[first:last]
+    for b in range(len(part)):
+        part[b] *= factor
+
+
 @compiled
-def weigh_by_logs(voters, case, q_tilde):
+def weigh_by_logs(voters, case):
     """Odds relative to the largest of them, where everybody differs in so much that products vanish; returns its log.
 
     Prior odds left out.
     """
-    n_features, n_parents = q_tilde.shape
-    logs = np.full(n_parents, -math.inf)
+    n_features, n_parents = case.signed.shape
+    logs, top = case.logs, -math.inf
     for m in range(len(case.lead)):
         for b in range(voters.start[m], voters.start[m + 1]):
+            logs[b] = -math.inf
             if case.available[b] > 0.0:
                 logs[b] = math.log(case.lead[m])
                 for j in range(n_features):
-                    gain = case.gain[1, j] if case.agrees[j, b] > 0.0 else case.gain[0, j]
-                    logs[b] += math.log(max(1.0 + float(q_tilde[j, b]) * float(gain), 1e-300))
-    top = logs.max()
+                    gain = case.gain[1, j] if case.agrees[j, b] else case.gain[0, j]
+                    logs[b] += math.log(max(1.0 + abs(float(case.signed[j, b])) * float(gain), 1e-300))
+            top = max(top, logs[b])
     if top == -math.inf:  # nobody may join
         return 0.0
     for b in range(n_parents):
@@ -124,22 +167,28 @@ def weigh_by_logs(voters, case, q_tilde):
 
 
 @compiled
-def weigh_parents(voters, case, q, q_tilde, y):
+def weigh_parents(voters, case, q, y):
     """Odds of every available parent to join, into `case.odds`, up to a factor; returns their sum with that factor."""
     lam = voters.lam
-    log_scale = math.log(voters.prior_odds)
+    factor, log_factor = voters.prior_odds, 0.0
     for j in range(len(q)):
         if not case.observed[j]:
-            case.gain[:, j] = 0.0
+            case.gain[0, j] = 0.0
+            case.gain[1, j] = 0.0
             case.scale[j] = 1.0
             continue
         a = voters.c1 + lam * case.agree[j]
         t = voters.c2[j] + lam * case.total[j]
-        case.gain[0, j] = -lam / (t + lam)
-        case.gain[1, j] = (t - a) * lam / (a * (t + lam))
-        usual = 1.0 + q[j] * max(0.0, case.gain[1, j])
+        part = lam / (a * (t + lam))
+        more = (t - a) * part
+        case.gain[0, j] = -a * part
+        case.gain[1, j] = more
+        usual = 1.0 + q[j] * max(0.0, more)
         case.scale[j] = 1.0 / usual
-        log_scale += math.log(usual)
+        factor *= usual
+        if factor > 1e200:  # logs are slow, and products have their limits
+            log_factor += math.log(factor)
+            factor = 1.0
     if y >= 0:
         mine = voters.one + voters.mu[MU0, y] + voters.mu[MU, y] * case.class_votes[y]
         every = voters.label_c2
@@ -148,17 +197,24 @@ def weigh_parents(voters, case, q, q_tilde, y):
         for m in range(voters.mu.shape[1]):
             vote = voters.mu[MU, m]
             case.lead[m] = (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
-    for m in range(voters.mu.shape[1]):
-        for b in range(voters.start[m], voters.start[m + 1]):
-            case.odds[b] = case.available[b] * case.lead[m]
-    multiply_factors(q_tilde, case.agrees, case.gain, case.scale, case.odds)
-    if stretch_sum(case.odds, 0, len(case.odds)) < SMALL:
-        log_scale = math.log(voters.prior_odds) + weigh_by_logs(voters, case, q_tilde)
+    multiply_factors(case.signed, case.gain, case.scale, case.available, case.odds)
+    if y >= 0:
+        for m in range(voters.mu.shape[1]):
+            stretch_multiply(case.odds, voters.start[m], voters.start[m + 1], case.lead[m])
+    total = sum_by_class(voters, case)
+    if total < SMALL:
+        factor, log_factor = voters.prior_odds, weigh_by_logs(voters, case)
+        total = sum_by_class(voters, case)
+    return total * factor if log_factor == 0.0 else total * math.exp(log_factor + math.log(factor))
+
+
+@inlined
+def sum_by_class(voters, case):
     total = 0.0
     for m in range(voters.mu.shape[1]):
         case.by_class[m] = stretch_sum(case.odds, voters.start[m], voters.start[m + 1])
         total += case.by_class[m]
-    return total * math.exp(log_scale)
+    return total
 
 
 @compiled
@@ -176,14 +232,30 @@ def choose_parent(voters, case, rng):
                 break
             u -= case.by_class[m]
     u = uniform(rng) * case.by_class[chosen]
-    last = -1
-    for b in range(voters.start[chosen], voters.start[chosen + 1]):
-        if case.odds[b] > 0.0:
-            last = b
-            u -= case.odds[b]
-            if u < 0.0:
-                break
+    first, end = voters.start[chosen], voters.start[chosen + 1]
+    while first + STEP < end:  # in strides, whose sums are exact enough: the place in a stride is found from its begin
+        part = exact_sum(case.odds, first, first + STEP)
+        if u < part:
+            break
+        u -= part
+        first += STEP
+    for b in range(first, end):
+        u -= case.odds[b]
+        if u < 0.0:
+            return b
+    last = end - 1  # rounding has passed the last one that can be chosen
+    while case.odds[last] <= 0.0:
+        last -= 1
     return last
+
+
+@vectorised
+def exact_sum(odds, first, last):
+    """In double precision."""
+    total = 0.0
+    for b in range(first, last):
+        total += float(odds[b])
+    return total
 
 
 @inlined
@@ -195,12 +267,13 @@ def class_of(voters, b):
 
 
 @compiled
-def take_place(voters, case, q_tilde, rng, b):
+def take_place(voters, case, rng, b):
     """Draw w of parent b, which becomes a neighbor, and count its votes; returns w."""
     word = np.uint64(0)
-    for j in range(q_tilde.shape[0]):
-        on = q_tilde[j, b] * (1.0 + (case.gain[1, j] if case.agrees[j, b] > 0.0 else case.gain[0, j]))
-        if uniform(rng) * (1.0 - q_tilde[j, b] + on) < on:
+    for j in range(case.signed.shape[0]):
+        q = abs(case.signed[j, b])
+        on = q * (1.0 + (case.gain[1, j] if case.agrees[j, b] else case.gain[0, j]))
+        if uniform(rng) * (1.0 - q + on) < on:
             word |= ONE << np.uint64(j)
     cast_votes(voters, case, b, word, 1.0)
     case.available[b] = 0.0
@@ -213,12 +286,13 @@ def cast_votes(voters, case, b, word, k):
     for j in range(len(case.agree)):
         if (word >> np.uint64(j)) & ONE:
             case.total[j] += k
-            case.agree[j] += k * case.agrees[j, b]
+            if case.agrees[j, b]:
+                case.agree[j] += k
     case.class_votes[class_of(voters, b)] += k
 
 
 @compiled
-def count_replacement(voters, case, q_tilde, detail, i, chain, batch, n):
+def count_replacement(voters, case, detail, i, chain, batch, n):
     """Count the votes of the place that is now empty, each parent with its probability of taking it; n places in all.
 
     Returns the share of one base vote.
@@ -235,26 +309,27 @@ def count_replacement(voters, case, q_tilde, detail, i, chain, batch, n):
         detail.votes[i, chain, batch, m] += p * voters.mu[MU, m] / every
         base += p / (every * n)
         if detail.probability.shape[2] > 0:
-            for b in range(voters.start[m], voters.start[m + 1]):
-                p_b = case.odds[b] / total
-                detail.probability[i, chain, b] += p_b
-                detail.share[i, chain, b] += p_b * voters.mu[MU, m] / every
-                if detail.features.shape[3] > 0 and p_b > 1e-9:
-                    for j in range(q_tilde.shape[0]):
-                        on = q_tilde[j, b] * (1.0 + (case.gain[1, j] if case.agrees[j, b] > 0.0 else case.gain[0, j]))
-                        detail.features[i, chain, b, j] += p_b * on / (1.0 - q_tilde[j, b] + on)
+            first, last = voters.start[m], voters.start[m + 1]
+            odds = case.odds[first:last]
+            add_scaled(odds, 1.0 / total, detail.probability[i, chain, first:last])
+            add_scaled(odds, voters.mu[MU, m] / (every * total), detail.share[i, chain, first:last])
+    if detail.features.shape[2] > 0:
+        count_features(case.signed, case.gain, case.odds, total, detail.features[i, chain])
     return base
 
 
 @compiled
 def count_case(voters, case, y, detail, i, chain, n):
     """What the neighbors of the moment tell of the case."""
-    log = 0.0
+    log, product = 0.0, 1.0
     for j in range(len(case.agree)):
         p = 1.0
         if case.observed[j]:
             p = (voters.c1 + voters.lam * case.agree[j]) / (voters.c2[j] + voters.lam * case.total[j])
-            log += math.log(p)
+            product *= p
+            if product < 1e-200:
+                log += math.log(product)
+                product = 1.0
         if detail.explained.shape[2] > 0:
             detail.explained[i, chain, j] += p
     if y >= 0:
@@ -262,22 +337,22 @@ def count_case(voters, case, y, detail, i, chain, n):
         for m in range(voters.mu.shape[1]):
             cast += voters.mu[MU, m] * case.class_votes[m]
         log += math.log((voters.one + voters.mu[MU0, y] + voters.mu[MU, y] * case.class_votes[y]) / cast)
-    detail.familiarity[i, chain] += log
+    detail.familiarity[i, chain] += log + math.log(product)
     detail.n_neighbors[i, chain] += n
 
 
 @compiled
-def sweep_case(voters, case, q, q_tilde, y, rng, parent, bits, n, detail, i, chain, batch, counting):
+def sweep_case(voters, case, q, y, rng, parent, bits, n, detail, i, chain, batch, counting):
     """Replace every neighbor in turn, then a few births and deaths; returns the number of neighbors."""
     base = 0.0
     for k in range(n):
         cast_votes(voters, case, parent[k], bits[k], -1.0)
         case.available[parent[k]] = 1.0
-        weigh_parents(voters, case, q, q_tilde, y)
+        weigh_parents(voters, case, q, y)
         if counting:
-            base += count_replacement(voters, case, q_tilde, detail, i, chain, batch, n)
+            base += count_replacement(voters, case, detail, i, chain, batch, n)
         parent[k] = choose_parent(voters, case, rng)
-        bits[k] = take_place(voters, case, q_tilde, rng, parent[k])
+        bits[k] = take_place(voters, case, rng, parent[k])
     if counting:
         if n == 0:
             base = 1.0 / (voters.label_c2 - voters.one)
@@ -288,21 +363,21 @@ def sweep_case(voters, case, q, q_tilde, y, rng, parent, bits, n, detail, i, cha
         if uniform(rng) < 0.5:
             if n == len(parent):
                 continue
-            total = weigh_parents(voters, case, q, q_tilde, y)
+            total = weigh_parents(voters, case, q, y)
             if uniform(rng) * (n + 1) < total:
                 # At any of the places, which reverses a death: places are asked in their order, so the order must say
                 # nothing of who is there.
                 k = min(int(uniform(rng) * (n + 1)), n)
                 parent[n], bits[n] = parent[k], bits[k]
                 parent[k] = choose_parent(voters, case, rng)
-                bits[k] = take_place(voters, case, q_tilde, rng, parent[k])
+                bits[k] = take_place(voters, case, rng, parent[k])
                 n += 1
         elif n > 0:
             k = min(int(uniform(rng) * n), n - 1)
             b = parent[k]
             cast_votes(voters, case, b, bits[k], -1.0)
             case.available[b] = 1.0
-            total = weigh_parents(voters, case, q, q_tilde, y)
+            total = weigh_parents(voters, case, q, y)
             if uniform(rng) * total < n:
                 n -= 1
                 parent[k] = parent[n]
@@ -314,16 +389,16 @@ def sweep_case(voters, case, q, q_tilde, y, rng, parent, bits, n, detail, i, cha
 
 
 @compiled
-def find_first(voters, case, q, q_tilde, y, rng, parent, bits):
+def find_first(voters, case, q, y, rng, parent, bits):
     """As many neighbors as are expected, one after the other: births and deaths alone would take long to get there."""
     n_available = 0
     for b in range(len(case.available)):
         n_available += case.available[b] > 0.0
     n_first = min(int(n_available * voters.prior_odds / (1.0 + voters.prior_odds) + 0.5), len(parent))
     for k in range(n_first):
-        weigh_parents(voters, case, q, q_tilde, y)
+        weigh_parents(voters, case, q, y)
         parent[k] = choose_parent(voters, case, rng)
-        bits[k] = take_place(voters, case, q_tilde, rng, parent[k])
+        bits[k] = take_place(voters, case, rng, parent[k])
     return n_first
 
 
@@ -361,13 +436,15 @@ def vote_on_case(voters, draws, case, x, y, own, excluded, used, batches, settli
         case.available[parent[k]] = 0.0
     rng = places.rng[i, chain]
     if settling > 0 and n == 0:
-        n = find_first(voters, case, draws.q[chain, used[0]], draws.q_tilde[chain, used[0]], y, rng, parent, bits)
+        take_draw(case, draws.q_tilde[chain, used[0]])
+        n = find_first(voters, case, draws.q[chain, used[0]], y, rng, parent, bits)
     for step in range(-settling, len(used)):
         d = used[max(step, 0)]
+        if step > 0 or step == -settling:
+            take_draw(case, draws.q_tilde[chain, d])
         n = sweep_case(
-            voters, case, draws.q[chain, d], draws.q_tilde[chain, d], y, rng, parent, bits, n,
-            sums, i, chain, batches[max(step, 0)], step >= 0,
-        )  # fmt: skip
+            voters, case, draws.q[chain, d], y, rng, parent, bits, n, sums, i, chain, batches[max(step, 0)], step >= 0
+        )
     places.n[i, chain] = n
 
 

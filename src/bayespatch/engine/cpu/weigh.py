@@ -15,7 +15,6 @@ from bayespatch.engine.streams import uniform
 from bayespatch.engine.votes import (
     AGREE,
     AGREES,
-    BOUND,
     C2,
     CASE_MISSING,
     DIFFERS,
@@ -35,7 +34,7 @@ from bayespatch.engine.votes import (
 
 @vectorised_inline
 def product_of_factors(x, x_parents, feature, importance, votes, i, b, first, last):
-    """prod_j (1 + q~ (R_j - 1)) over features first..last-1 (Models I and II): the inner loop of the whole program."""
+    """prod_j (1 + q~ (R_j - 1)) over features first..last-1 (Models I and II)."""
     product = 1.0
     for j in range(first, last):
         a = votes[R_AGREE, j]
@@ -57,17 +56,6 @@ def product_given_kappa(x, x_parents, feature, importance, votes, i, b, first, l
         product *= importance[VOTE_OFF, b, j] * d + importance[VOTE_ON, b, j] * (1.0 + extra)
         scale *= d
     return product / scale
-
-
-@vectorised_inline
-def bound_over_kappa(x, x_parents, feature, importance, votes, i, b):
-    """Model III: at least prod_j f_j(kappa), whatever kappa in (0, 1): R_j is at most R_j(1) or 1."""
-    product = 1.0
-    for j in range(x.shape[1]):
-        a = votes[BOUND, j]
-        gain = a if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
-        product *= 1.0 + importance[VOTE_ON, b, j] * gain
-    return product
 
 
 @compiled

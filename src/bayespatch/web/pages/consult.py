@@ -10,6 +10,8 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from bayespatch.casebase.cases import Definition
+from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.explain import words
@@ -20,11 +22,13 @@ from bayespatch.web.refusals import Refusal, refusal_of
 
 Values = dict[str, Value]
 FIRST = "f"  # prefix of the first version's values in the form
+FOUND = "c"  # of the values that a counterfactual has found
 
 
 async def show(ask: Ask) -> Response:
     """An empty form; or, with ``from``, the values of a consultation, as the first version."""
-    dictionary = await _dictionary(ask)
+    known = await _definition(ask)
+    dictionary = known.features
     number = ask.request.query_params.get("from", "")
     if not number:
         return ask.page("consult.html", **_form(dictionary, {}, {}, {}, ""), example=ask.service.settings.example)
@@ -34,16 +38,19 @@ async def show(ask: Ask) -> Response:
     said = forms.filled(dictionary, seen.values)
     external_id = case.external_id or "" if case.state == "open" else ""
     content = await _answered(ask, dictionary, said, said)
-    return ask.page("consult.html", **_form(dictionary, said, said, {}, external_id), **content)
+    return ask.page("consult.html", **_form(dictionary, said, said, {}, external_id), **_choice(ask, known), **content)
 
 
 async def asked(ask: Ask) -> Response:
-    """The form was sent: ask, begin anew from here, go back, or keep it as a consultation."""
-    dictionary = await _dictionary(ask)
+    """The form was sent: ask, begin anew from here, go back, try what was found, or keep it as a consultation."""
+    known = await _definition(ask)
+    dictionary = known.features
     action = ask.text("action")
     said, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
     if action == "back" and ask.text("has_first"):
         said = first
+    if action == "try":
+        first, said = said, {**said, **forms.given(dictionary, ask.form, FOUND)}
     if action == "first" or not ask.text("has_first"):
         first = said
     external_id = ask.text("external_id", 200)
@@ -56,6 +63,9 @@ async def asked(ask: Ask) -> Response:
         seen = await ask.service.queue.run(ask.base.consult, values, **keeping)
         return ask.go(f"/consultations/{seen.id}")
     content = await _answered(ask, dictionary, said, first)
+    content |= _choice(ask, known)
+    if action == "counterfactual":
+        content |= await _counterfactual(ask, known, values)
     return ask.page("consult.html", **_form(dictionary, said, first, {}, external_id), **content)
 
 
@@ -68,7 +78,7 @@ def _key(ask: Ask, said: dict[str, str]) -> str | None:
 
 async def answer(ask: Ask) -> Response:
     """The answer alone, for a script that puts it into the page."""
-    dictionary = await _dictionary(ask)
+    dictionary = (await _definition(ask)).features
     said, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
     _, problems = forms.read(dictionary, said)
     if problems:
@@ -86,9 +96,57 @@ async def answer(ask: Ask) -> Response:
     return JSONResponse({"html": html, "status": content["headline"], "problems": {}})
 
 
-async def _dictionary(ask: Ask) -> Dictionary:
-    known = await ask.do(lambda: ask.base.definition)
-    return known.features
+async def _definition(ask: Ask) -> Definition:
+    known: Definition = await ask.do(lambda: ask.base.definition)
+    return known
+
+
+def _choice(ask: Ask, known: Definition) -> dict[str, Any]:
+    """Which features may change in a counterfactual: those that were chosen, at first all that are not fixed."""
+    entries = known.features.entries
+    chosen = set(map(str, ask.form.getlist("may_change")))
+    if not ask.text("has_choice"):
+        chosen = {name for name, entry in entries.items() if not entry.fixed}
+    return {
+        "changeable": [(name, entry.label or name, name in chosen) for name, entry in entries.items()],
+        "classes": list(known.classes),
+        "to": ask.text("to", 1000),
+    }
+
+
+async def _counterfactual(ask: Ask, known: Definition, values: Values) -> dict[str, Any]:
+    """The smallest change that changes the prediction, as the page shows it."""
+    dictionary = known.features
+    chosen = [name for name, _, may in _choice(ask, known)["changeable"] if may]
+    if not chosen:
+        return {"found": {"rows": [], "sentence": "No feature may change; choose at least one."}}
+    try:
+        _, found = await ask.service.counterfactual(values, ask.by, chosen, to=ask.text("to", 1000) or None)
+    except CaseBaseError as error:  # the class to reach is predicted already
+        refusal = refusal_of(error)
+        if refusal is None or refusal.status != 422:
+            raise
+        return {"found": {"rows": [], "sentence": refusal.detail}}
+    before, after = (found[when]["prediction"]["probabilities"] for when in ("before", "after"))
+    filled = forms.filled(dictionary, found["values"])
+    return {
+        "found": {
+            "reached": found["found"],
+            "sentence": found["sentences"][0],
+            "rows": [
+                {
+                    "label": dictionary[name].label or name,
+                    "before": dictionary[name].text(values[name]),
+                    "after": dictionary[name].text(new),
+                }
+                for name, new in found["values"].items()
+            ],
+            "fields": {forms.key_of(name, FOUND): filled[name] for name in found["values"]},
+            "classes": [{"name": name, "before": p, "after": after[name]} for name, p in before.items()],
+            "why": found["after"],
+            "n_tried": found["n_tried"],
+        }
+    }
 
 
 async def _answered(

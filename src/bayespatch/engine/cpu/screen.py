@@ -1,0 +1,91 @@
+"""A rough bound of the odds that a parent is a neighbor: nearly all parents are turned down by it.
+
+A case has a few neighbors among hundreds of parents, so nearly every parent is asked in vain. Its odds contain a
+product over features; here that is computed in single precision, which reads half the memory and has twice the lanes.
+It is made a bound: windows are a little wider than they are, and the product is made a little larger than rounding can
+have made it too small. A parent that passes is weighed exactly (``weigh.py``) with the same uniform number, so no
+neighbor depends on this file.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.engine.compiling import compiled, vectorised_inline
+from bayespatch.engine.cpu.layout import Tables
+from bayespatch.engine.votes import BOUND, PARENT_MISSING, R_AGREE, R_DIFFER, VOTE_ON, WINDOW, label_ratio
+
+# What single precision makes wrong of a factor 1 + q~ (R - 1), relative to it, is below this times (1 + 1 / R).
+ROUNDING = 4e-7
+# Products below 1e-37 are taken for 0. Where no product of the other factors can be larger than this, their odds are
+# below 1e-15: smaller than the smallest uniform number but 0.
+LARGEST = 1e18
+
+
+class Rough(NamedTuple):
+    """The data in single precision, F wide as in `Tables`, and scratch memory of one thread."""
+
+    x: NDArray[np.float32]  # (N, F)
+    x_parents: NDArray[np.float32]  # (S, F)
+    windows: NDArray[np.float32]  # (F,) a little wider
+    on: NDArray[np.float32]  # (S, F) q~ as votes: 0 where the parent's value is missing
+    gain: NDArray[np.float32]  # (2, F) R - 1 of a parent that differs, or agrees, at its largest
+    lead: NDArray[np.float64]  # (M,) prior odds times H at its largest, with what rounding may have taken away
+
+
+def blank_rough(t: Tables, n_threads: int) -> list[Rough]:
+    """For every thread: the tables in common, scratch memory of its own."""
+    with np.errstate(over="ignore"):  # what is missing becomes infinite, and agrees with nothing
+        x, x_parents = t.x.astype(np.float32), t.x_parents.astype(np.float32)
+    size = np.abs(np.concatenate([t.x, t.x_parents]))
+    largest = np.where(size < PARENT_MISSING, size, 0.0).max(axis=0)
+    wider = t.feature[WINDOW] + ROUNDING * (largest + t.feature[WINDOW])
+    windows = np.nextafter(wider.astype(np.float32), np.float32(np.inf))
+    on = np.zeros(x_parents.shape, np.float32)
+    n_classes = t.mu.shape[1]
+    return [
+        Rough(x, x_parents, windows, on, np.zeros((2, len(windows)), np.float32), np.zeros(n_classes))
+        for _ in range(n_threads)
+    ]
+
+
+def fill_rough(rough: Rough, importance: NDArray[np.float64]) -> None:
+    """Take over the importances, (4, S, F)."""
+    rough.on[:] = importance[VOTE_ON]
+
+
+@compiled
+def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, y):
+    """What depends on the votes of the case; a bound that cannot be trusted is infinite."""
+    error, largest = 0.0, c.prior_odds
+    for j in range(c.n_features):
+        agree = votes[R_AGREE, j] if c.kind < 3 else votes[BOUND, j]
+        differ = votes[R_DIFFER, j] if c.kind < 3 else 0.0
+        gain[0, j] = differ
+        gain[1, j] = agree
+        error += ROUNDING * (1.0 + 1.0 / (1.0 + differ))
+        largest *= 1.0 + agree
+    scale = c.prior_odds * math.exp(error) if largest < LARGEST and error < 1.0 else math.inf
+    for m in range(lead.shape[0]):
+        if c.kind == 1:
+            lead[m] = scale * label_factor[m, 1]
+        elif c.kind == 2:
+            lead[m] = scale * max(1.0, label_factor[m, c.n_features])
+        else:
+            lead[m] = scale * max(1.0, label_ratio(c, mu, class_votes, y, m, 1.0))
+
+
+@vectorised_inline
+def bound_product(x, x_parents, windows, on, gain, i, b):
+    """prod_j (1 + q~ (R_j - 1)) of one parent, roughly: the inner loop of the whole program."""
+    one = np.float32(1.0)
+    product = one
+    for j in range(x.shape[1]):
+        d = gain[0, j]  # read before it is chosen: vector instructions need both anyway
+        a = gain[1, j]
+        product *= one + on[b, j] * (a if abs(x_parents[b, j] - x[i, j]) <= windows[j] else d)
+    return float(product)
