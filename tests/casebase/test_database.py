@@ -59,7 +59,7 @@ def test_places_that_are_none(tmp_path):
     for url, complaint in {
         "mysql://root@localhost/clinic": "mysql:// is not known",
         "sqlite://": "in memory would be lost",
-        "": "names no case base",
+        "": "is not a case base",
         f"sqlite:///{tmp_path}/nowhere/clinic.db": "there is no folder",
         f"sqlite:///{tmp_path}": "is a folder",
         "nonsense://": "nonsense",

@@ -16,5 +16,5 @@ def test_what_makes_no_sense_gets_one_sentence(clinic):
     assert "nothing is changed" in complaint(*words)
     assert "'âge' is not FEATURE=VALUE" in complaint(*words, "--set", "âge")
     assert "there is no feature 'poids'" in complaint(*words, "--set", "poids=80")
-    assert "'old' is no number" in complaint(*words, "--set", "âge=old")
+    assert "'old' is not a number" in complaint(*words, "--set", "âge=old")
     assert "names 'âge' twice" in complaint(*words, "--set", "âge=3", "--set", "âge=4")
