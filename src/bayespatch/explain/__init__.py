@@ -7,7 +7,8 @@ be careful with. ``what_if`` compares two explanations, ``counterfactual`` finds
 ``overview`` is a whole model, and ``summarize`` makes it.
 """
 
-from bayespatch.explain.build import CaseTexts, OpinionOnCases, TrainingCases, explain_cases
+from bayespatch.explain.build import explain_cases
+from bayespatch.explain.cases import CaseTexts, OpinionOnCases, TrainingCases
 from bayespatch.explain.counterfactual import Counterfactual, smallest_change
 from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.guards import OutOfRangeWarning, warn_out_of_range

@@ -14,7 +14,7 @@ from sklearn.inspection import permutation_importance
 
 from bayespatch import metrics
 from bayespatch.encode import MISSING_NUMBER, Column, Schema
-from bayespatch.explain.build import TrainingCases
+from bayespatch.explain.cases import TrainingCases
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance, most_influential
 from bayespatch.explain.subgroups import Subgroups
 from bayespatch.model import Hyperparameters

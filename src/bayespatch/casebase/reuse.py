@@ -1,0 +1,324 @@
+"""Reuse: what the active model says, and that no answer outlives the model it came from.
+
+A model may be replaced, or made to forget someone, while it is asked. An answer is kept, and given, only where the
+model is still the active one afterwards; else it is asked again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bayespatch.casebase import cases as case_rows
+from bayespatch.casebase import consultations, models, repeats
+from bayespatch.casebase.audit import check_by
+from bayespatch.casebase.cases import Definition
+from bayespatch.casebase.consultations import Consultation
+from bayespatch.casebase.database import Database
+from bayespatch.casebase.errors import UnavailableError
+from bayespatch.casebase.models import Model
+from bayespatch.dictionary import Value
+from bayespatch.estimator.explaining import ERROR
+
+_TRIES = 10  # consultations, while others change the model
+
+
+class _ModelChanged(Exception):
+    """The model was changed while it was asked: it may have forgotten someone whom the explanation names."""
+
+
+class Reuse:
+    """The part of a `CaseBase` that asks its model."""
+
+    _database: Database
+
+    def __init__(self) -> None:
+        self._model: tuple[str, Any] | None = None  # SHA-256 and the model itself
+        self._n_jobs: int | None = None
+        self._loading = threading.Lock()
+
+    def consult(
+        self,
+        values: Mapping[str, Any],
+        *,
+        by: str,
+        case: int | str | None = None,
+        external_id: str | None = None,
+        top: int = 4,
+        level: float = 0.9,
+        error: float = ERROR,
+        reliance: bool = True,
+        key: str | None = None,
+    ) -> Consultation:
+        """Ask the active model about a case, and keep what it showed.
+
+        Parameters
+        ----------
+        values : dict
+            A value for each feature, None where it is not known; labels may stand for values.
+        by : str
+            Who asks.
+        case : int or str, optional
+            An open case that comes again; its values become these. Without it, a new case is made.
+        external_id : str, optional
+            What others call the case; an open case of this name comes again.
+        top, level, error, reliance
+            As in `PatchworkClassifier.explain`.
+        key : str, optional
+            Under which the same question is asked once: repeated by the same person, it returns what was kept.
+
+        Returns
+        -------
+        Consultation
+            With the `explanation`, which is `Explanation.to_dict()`.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 99, "pain": "rest"}, by="Dr. Roe")
+        ...     seen.predicted, seen.explanation["case"]["warnings"][-1]
+        ('sick', 'age 99 years is outside of the usual range, 18 to 95')
+        """
+        check_by(by)
+        external_id = case_rows.check_external_id(external_id)
+        for _ in range(_TRIES):
+            with self._database.reading() as connection:
+                known = case_rows.defined(connection)
+                plain = known.features.check_row(values)
+                once = None if key is None else repeats.Once("consult", key, by, [plain, case, external_id])
+                if once is not None and (earlier := repeats.earlier(connection, once)) is not None:
+                    return consultations.find(connection, earlier)
+                consultations.visited(connection, case, external_id)
+                model, clf = self._active(connection)
+            shown = consultations.explain(clf, plain, known, top=top, level=level, error=error, reliance=reliance)
+            try:
+                with self._database.writing(by) as transaction:
+                    if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+                        transaction.record("read", consultations.find(transaction.connection, earlier).case_id)
+                        return consultations.find(transaction.connection, earlier)
+                    now = models.active(transaction.connection)
+                    if now is None or now.sha256 != model.sha256:
+                        raise _ModelChanged
+                    number = consultations.visited(transaction.connection, case, external_id)
+                    seen = consultations.store(transaction, number, external_id, plain, shown, model.version)
+                    if once is not None:
+                        repeats.keep(transaction, once, seen.id)
+                    return seen
+            except _ModelChanged:
+                continue
+        raise UnavailableError("the active model changes faster than it can be asked; try again")
+
+    def ask(
+        self,
+        values: Mapping[str, Any],
+        *,
+        by: str,
+        top: int = 4,
+        level: float = 0.9,
+        error: float = ERROR,
+        reliance: bool = True,
+    ) -> tuple[int, dict[str, Any]]:
+        """Ask the active model without keeping anything but an audit row: who was shown which past cases.
+
+        Parameters
+        ----------
+        values, by, top, level, error, reliance
+            As in `consult`.
+
+        Returns
+        -------
+        version : int
+            Of the model.
+        explanation : dict
+            `Explanation.to_dict()`.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     version, why = base.ask({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     version, why["prediction"]["class"], base.search(state="open", by="Dr. Roe").total
+        (1, 'sick', 0)
+        """
+        return self._asked(
+            values,
+            by,
+            lambda clf, plain, known: consultations.explain(
+                clf, plain, known, top=top, level=level, error=error, reliance=reliance
+            ),
+            _named,
+        )
+
+    def counterfactual(
+        self,
+        values: Mapping[str, Any],
+        change: Sequence[str] | None = None,
+        *,
+        by: str,
+        to: Any = None,
+        most: int = 3,
+        top: int = 4,
+        level: float = 0.9,
+        error: float = ERROR,
+    ) -> tuple[int, dict[str, Any]]:
+        """The smallest change of a case that would change what the active model says; kept is an audit row alone.
+
+        Parameters
+        ----------
+        values : dict
+            As in `consult`.
+        change : sequence of str, optional
+            Features that may change; by default all but those that the data dictionary calls fixed.
+        by : str
+            Who asks.
+        to : optional
+            The class to reach; by default any other than the predicted one.
+        most : int
+            How many features may change at the same time.
+        top, level, error
+            As in `consult`.
+
+        Returns
+        -------
+        version : int
+            Of the model.
+        counterfactual : dict
+            `Counterfactual.to_dict()`, and in "values" the changed ones, as the case base keeps them.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     _, found = base.counterfactual({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     found["found"], found["before"]["prediction"]["class"], found["after"]["prediction"]["class"]
+        (True, 'sick', 'well')
+        """
+        return self._asked(
+            values,
+            by,
+            lambda clf, plain, known: consultations.counterfactual(
+                clf, plain, known, change, to, most=most, top=top, level=level, error=error
+            ),
+            lambda found: sorted({*_named(found["before"]), *_named(found["after"])}),
+            counterfactual=True,
+        )
+
+    def _asked(
+        self,
+        values: Mapping[str, Any],
+        by: str,
+        question: Callable[[Any, dict[str, Value], Definition], dict[str, Any]],
+        named: Callable[[dict[str, Any]], list[int]],
+        **details: Any,
+    ) -> tuple[int, dict[str, Any]]:
+        """What the active model answers, and its version; which past cases it names is written to the audit log."""
+        check_by(by)
+        for _ in range(_TRIES):
+            with self._database.reading() as connection:
+                known = case_rows.defined(connection)
+                plain = known.features.check_row(values)
+                model, clf = self._active(connection)
+            shown = question(clf, plain, known)
+            with self._database.writing(by) as transaction:
+                now = models.active(transaction.connection)
+                changed = now is None or now.sha256 != model.sha256
+                transaction.record("ask", version=model.version, shown=[] if changed else named(shown), **details)
+            if not changed:
+                return model.version, shown
+        raise UnavailableError("the active model changes faster than it can be asked; try again")
+
+    def record_ask(self, answer: tuple[int, dict[str, Any]], *, by: str) -> None:
+        """Note that what `ask` has returned was shown once more.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.record_ask(base.ask({"age": 58, "pain": "rest"}, by="Dr. Roe"), by="Dr. Roe")
+        ...     [entry.details.get("again") for entry in base.audit(action="ask")]
+        [True, None]
+        """
+        version, shown = answer
+        with self._database.writing(by) as transaction:
+            transaction.record("ask", version=version, shown=_named(shown), again=True)
+
+    def explain_past(self, case: int, *, by: str, error: float = ERROR) -> dict[str, Any] | None:
+        """What the active model says of one of its past cases by all others, as if it were new.
+
+        Returns
+        -------
+        dict or None
+            `Explanation.to_dict()`; None where the model has not learned from this case.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.explain_past(3, by="Dr. Roe")["prediction"]["class"]
+        'well'
+        """
+        with self._database.reading() as connection:
+            row = case_rows.find_live(connection, case)
+            known = case_rows.defined(connection)
+            model, clf = self._active(connection)
+        if str(case) not in clf.ids_ or not clf.may_be_shown(clf.ids_.index(str(case))):
+            return None
+        shown: dict[str, Any] = clf.explain_past(clf.ids_.index(str(case)), known=False, error=error).to_dict()
+        consultations.warn(shown, row.values, known)
+        with self._database.writing(by) as transaction:
+            now = models.active(transaction.connection)
+            if now is None or now.sha256 != model.sha256:
+                raise UnavailableError("the model was changed meanwhile; try again")
+            transaction.record("read", row.id, shown=_named(shown))
+        return shown
+
+    def neighbor_of(self, case: int, *, by: str, most: int = 10) -> list[tuple[int, float]]:
+        """The past cases that have a past case as a neighbor in the active model, and with which probability.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     found = base.neighbor_of(3, by="Dr. Roe", most=2)
+        ...     len(found), found[0][1] >= found[1][1]
+        (2, True)
+        """
+        with self._database.writing(by) as transaction:
+            _, clf = self._active(transaction.connection)
+            found = models.neighbor_of(clf, case, most)
+            transaction.record("read", case, shown=[one for one, _ in found])
+        return found
+
+    def model(self) -> Any:
+        """The active model itself, a fitted `PatchworkClassifier`.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     len(base.model().parents_)
+        24
+        """
+        with self._database.reading() as connection:
+            return self._active(connection)[1]
+
+    def _active(self, connection: Any) -> tuple[Model, Any]:
+        """The active version, read once."""
+        model = models.active(connection)
+        if model is None or model.sha256 is None:
+            raise UnavailableError("there is no active model; refit on the past cases, and promote what comes out")
+        with self._loading:  # one model for all threads
+            if self._model is None or self._model[0] != model.sha256:
+                clf = models.read_model(connection, model.version, model.sha256, self._database.folder)
+                if self._n_jobs is not None:
+                    clf.n_jobs = self._n_jobs
+                self._model = model.sha256, clf
+            return model, self._model[1]
+
+
+def _named(shown: Mapping[str, Any]) -> list[int]:
+    """The past cases whose values stand in an explanation."""
+    parts = [*shown["exemplars"], *shown["neighbors"], *shown["contradicting"]]
+    return sorted({int(part["id"]) for part in parts})
