@@ -76,7 +76,7 @@ def test_the_model_says_what_the_search_promised():
     assert "The changed case: " in " ".join(found.sentences())
     with pytest.raises(ValueError, match="is what is predicted already"):
         clf.counterfactual(["no", 43.0], to="well")
-    with pytest.raises(ValueError, match="to='ill' is no class"):
+    with pytest.raises(ValueError, match="to='ill' is not a class"):
         clf.counterfactual(["no", 43.0], to="ill")
     with pytest.raises(ValueError, match="there is no feature 'x9'"):
         clf.counterfactual(["no", 43.0], ["x9"])
