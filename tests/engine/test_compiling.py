@@ -1,6 +1,7 @@
 """Compiled kernels live as long as all sources of the engines, and no longer; nothing is deleted."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -37,3 +38,14 @@ def test_a_kernel_is_compiled_anew_when_another_source_changes(tmp_path):
     before = set(tmp_path.rglob("*.nb?"))
     assert run(tmp_path, "other", 5) == (6, 0)
     assert before <= set(tmp_path.rglob("*.nb?"))
+
+
+def test_an_index_that_names_a_class_that_is_gone_is_no_obstacle(tmp_path):
+    assert run(tmp_path, "first", 1) == (2, 0)
+    (index,) = tmp_path.rglob("one.outer*.nbi")
+    whole = index.read_bytes()
+    index.write_bytes(
+        pickle.dumps(pickle.loads(whole)) + b"cone\nGone\n."
+    )  # Numba's version, then a pickled `one.Gone`
+    assert run(tmp_path, "first", 1) == (2, 0)
+    assert run(tmp_path, "first", 1) == (2, 1)

@@ -7,6 +7,7 @@ digest of all sources of the engines. Nothing is deleted: Numba overwrites what 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def kept(**options: Any) -> Callable[[Any], Any]:
     """Numba's compiler with these options, its results kept on disk under the stamp of all sources.
 
     The stamp is set in a private attribute of Numba's; where a version lacks it, Numba's own stamp (of the function's
-    file) stays in place.
+    file) stays in place. So with the reading of its index.
     """
 
     def compile_one(function: Any) -> Any:
@@ -31,9 +32,23 @@ def kept(**options: Any) -> Callable[[Any], Any]:
         cache_file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
         if hasattr(cache_file, "_source_stamp"):
             cache_file._source_stamp = STAMP
+        if hasattr(cache_file, "_load_index"):
+            cache_file._load_index = _nothing_if_unreadable(cache_file._load_index)
         return kernel
 
     return compile_one
+
+
+def _nothing_if_unreadable(load_index: Callable[[], Any]) -> Callable[[], Any]:
+    """An index that an earlier version has left may name classes that are gone: then there is none."""
+
+    def load() -> Any:
+        try:
+            return load_index()
+        except (AttributeError, ImportError, EOFError, TypeError, ValueError, pickle.UnpicklingError):
+            return {}
+
+    return load
 
 
 compiled = kept()
