@@ -1,5 +1,6 @@
 """README.md and the pages of docs/: their Python runs, their links lead somewhere, their figures are measured."""
 
+import importlib
 import importlib.util
 import json
 import re
@@ -75,6 +76,17 @@ def test_the_commands_are_there():
     said = _CONSOLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     assert said[:2] == ["demo", "test"]
     assert not [target for target in said if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
+
+
+def test_the_names_of_the_api_page_are_there():
+    names = re.findall(r"^::: ([\w.]+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(names) > 40
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            assert hasattr(importlib.import_module(module), attribute), name
 
 
 # The figures
