@@ -17,7 +17,7 @@ LAYERS = (
     *("engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     *("sampling", "importances"),
-    *("calibrate", "predict", "kernel_density", "tune", "workload", "second_opinion", "pool"),
+    *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "workload", "second_opinion", "pool"),
     *("explain", "plot", "report"),
     *("persistence", "estimator"),
     *("datasets", "source", "compare", "casebase", "web", "study", "cli"),
@@ -27,7 +27,7 @@ LAYERS = (
 ARRAY_LAYERS = (
     *("version", "model", "simulate", "validation", "memory", "engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
-    *("sampling", "importances", "calibrate", "predict"),
+    *("sampling", "importances", "calibrate", "predict", "leave_one_out"),
 )
 TABLE_LAYERS = ("encode", "parents", "datasets", "source")
 

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from bayespatch import predict
 from bayespatch.calibrate import Calibration
+from bayespatch.leave_one_out import cases_left_out, leave_one_out_votes
 from bayespatch.model import HIDDEN, Hyperparameters, Latent, Model, class_votes, log_likelihood_features
 from bayespatch.predict import (
     MAX_PASSES,
@@ -17,8 +18,6 @@ from bayespatch.predict import (
     Neighborhood,
     Rounds,
     blank_votes,
-    cases_left_out,
-    leave_one_out_votes,
     predict_batches,
     predict_cases,
     row_numbers,

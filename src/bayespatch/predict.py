@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
@@ -52,8 +52,6 @@ MAX_PASSES = 16  # times that all stored draws are used, at most
 N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
 CASES_PER_THREAD = 8  # fewer are not worth a thread
 BLANK_ERROR = 0.002  # of the votes on a case of which nothing is known
-REPORTED = 256  # cases that are predicted between two reports of progress, at least
-MAX_LEFT_OUT = 2000  # past cases that are predicted by the others: enough for a slope within a few hundredths
 MANY_NEIGHBORS = 12.0  # expected: then asking each parent in turn is cheaper than asking each neighbor
 CASES_PER_PART = 512  # for workers: a second or so each, and less than a megabyte
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
@@ -169,24 +167,6 @@ class Prediction(NamedTuple):
             np.concatenate([part.n_draws for part in parts]),
             together,
         )
-
-
-class LeaveOneOutVotes(NamedTuple):
-    """Past cases predicted by all others (leave-one-out): none votes on itself, and their own labels are hidden.
-
-    Attributes
-    ----------
-    rows : int array of shape (R,)
-        Which: rows of the training table.
-    votes : array of shape (R, M)
-        Mean shares of the votes for each class.
-    familiarity : array of shape (R,)
-        As in `Prediction`.
-    """
-
-    rows: NDArray[np.int64]
-    votes: NDArray[np.float64]
-    familiarity: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -630,55 +610,6 @@ def _prediction_key(posterior: Importances) -> np.uint64:
     return chain_key(posterior.seed, -1 % 2**63)
 
 
-def leave_one_out_votes(
-    posterior: Importances,
-    past: Data,
-    *,
-    most: int = MAX_LEFT_OUT,
-    error: float = ERROR,
-    max_passes: int = 1,
-    n_threads: int = 1,
-    engine: str = "cpu",
-    scheduler: str | None = None,
-    report: Callable[[int], object] = lambda done: None,
-) -> tuple[LeaveOneOutVotes, NDArray[np.float64]]:
-    """Predict the past cases, or `most` of them, evenly spread, each without itself.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The fit.
-    past : Data
-        The rows of the training table and its parents; `past.own_parent` says which parent a row is.
-    most : int
-        How many, at most.
-    error, max_passes, n_threads, engine, scheduler
-        As in `predict_batches`; the error is that of the votes.
-    report : callable
-        Called with the number of cases that are done.
-
-    Returns
-    -------
-    LeaveOneOutVotes
-    array of shape (R, C, B, M)
-        Their votes in each batch of each chain.
-    """
-    chosen, hidden = cases_left_out(past, most)
-    settings: dict[str, Any] = dict(
-        error=error, max_passes=max_passes, n_threads=n_threads, engine=engine, scheduler=scheduler
-    )
-    # Workers take all at once, in parts of their own.
-    parts, size = [], max(REPORTED, -(-len(chosen) // 20)) if scheduler is None else max(1, len(chosen))
-    for first in range(0, len(chosen), size):
-        some = slice(first, first + size)
-        part = hidden._replace(x=hidden.x[some], y=hidden.y[some], own_parent=hidden.own_parent[some])
-        parts += list(predict_batches(posterior, part, **settings))
-        report(min(first + size, len(chosen)))
-    seen = Prediction.joined(parts)
-    by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
-    return LeaveOneOutVotes(chosen, seen.mean_votes(), seen.familiarity), by_chain
-
-
 def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
     """The votes on a case of which nothing is known, (M,): what calibration is anchored at.
 
@@ -717,14 +648,6 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
         for node, weight in zip(nodes, of_node, strict=True):
             total += half * weight * weights(low + half * (1.0 + node))
     return total / total.sum()
-
-
-def cases_left_out(past: Data, most: int = MAX_LEFT_OUT) -> tuple[NDArray[np.int64], Data]:
-    """Which past cases are predicted by the others, at most so many, evenly spread; and these, their classes hidden."""
-    n = len(past.x)
-    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
-    hidden = np.full(len(chosen), HIDDEN)
-    return chosen, past._replace(x=past.x[chosen], y=hidden, own_parent=past.own_parent[chosen])
 
 
 def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: Any = False) -> Posterior:

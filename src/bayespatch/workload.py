@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bayespatch.engine.base import ProblemSizes
+from bayespatch.leave_one_out import MAX_LEFT_OUT
 from bayespatch.memory import shown_bytes
 from bayespatch.model import Model
 from bayespatch.parents import Plan
-from bayespatch.predict import MAX_LEFT_OUT
 from bayespatch.sampling.memory import bytes_needed
 from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.sampling.sampler import load_engine

@@ -9,9 +9,10 @@ import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
 from bayespatch.estimator import base
+from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.file_format import read
-from bayespatch.predict import LeaveOneOutVotes, predict_cases
+from bayespatch.predict import predict_cases
 from bayespatch.sampling.checkpoint import Checkpoint
 from tests.checkpointed import Stop, arrays_of, assert_same, stop_after
 

@@ -10,10 +10,10 @@ import pytest
 from safetensors.numpy import load as unpack
 
 from bayespatch import PatchworkClassifier, PatchworkRegressor, load
+from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.contents import STORED, Stored, where_stored
 from bayespatch.persistence.model_file import LeftOut
-from bayespatch.predict import LeaveOneOutVotes
 from bayespatch.sampling.posterior import Posterior
 from tests.persistence.damage import taken_apart
 from tests.persistence.fitted import SHORT, fit

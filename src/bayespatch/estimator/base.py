@@ -24,12 +24,12 @@ from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
+from bayespatch.leave_one_out import MAX_LEFT_OUT, leave_one_out_votes
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
 from bayespatch.parents import AUTO_WAYS, COMPARED, Parents, Plan, choose_parents, choose_planned, plan_parents
 from bayespatch.persistence.checkpoint_folder import check_folder
 from bayespatch.persistence.model_file import Storable
 from bayespatch.predict import (
-    MAX_LEFT_OUT,
     MAX_PASSES,
     Detail,
     Neighborhood,
@@ -37,7 +37,6 @@ from bayespatch.predict import (
     Prediction,
     UnseenValueWarning,
     blank_votes,
-    leave_one_out_votes,
     predict_batches,
     sample_together,
 )

@@ -28,9 +28,10 @@ from bayespatch.explain import (
 )
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.summarize import summarize
+from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.pool import Pool
-from bayespatch.predict import Detail, LeaveOneOutVotes, Prediction
+from bayespatch.predict import Detail, Prediction
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveScore

@@ -25,10 +25,11 @@ from bayespatch.kernel_density import (
     class_weights,
     vote_weights,
 )
+from bayespatch.leave_one_out import LeaveOneOutVotes, cases_left_out
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
-from bayespatch.predict import LeaveOneOutVotes, cases_left_out, predict_batches
+from bayespatch.predict import predict_batches
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveMean
 from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked

@@ -17,8 +17,8 @@ from bayespatch.encode import MISSING_NUMBER, Column, Schema
 from bayespatch.explain.cases import TrainingCases
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance, most_influential
 from bayespatch.explain.subgroups import Subgroups
+from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.model import Hyperparameters
-from bayespatch.predict import LeaveOneOutVotes
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning

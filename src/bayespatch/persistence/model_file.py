@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
 from bayespatch.persistence.atomic import StorageError, check_path, refuse, unfinished
 from bayespatch.persistence.contents import STORED, Stored, where_stored
@@ -31,7 +32,6 @@ from bayespatch.persistence.json_codec import array_to_json, hyper_to_json, para
 from bayespatch.persistence.registry import LOADABLE
 from bayespatch.persistence.second_opinion import opinion_to_arrays
 from bayespatch.persistence.validation import CASES_METADATA, COLUMN, check_manifest, parameters_of, validated
-from bayespatch.predict import LeaveOneOutVotes
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning

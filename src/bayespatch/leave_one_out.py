@@ -1,0 +1,90 @@
+"""Past cases predicted by the others, each as if it were new: what calibration and every stated score rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.model import HIDDEN, Data
+from bayespatch.predict import ERROR, Importances, Prediction, predict_batches
+
+REPORTED = 256  # cases that are predicted between two reports of progress, at least
+MAX_LEFT_OUT = 2000  # past cases that are predicted by the others: enough for a slope within a few hundredths
+
+
+class LeaveOneOutVotes(NamedTuple):
+    """Past cases predicted by all others (leave-one-out): none votes on itself, and their own labels are hidden.
+
+    Attributes
+    ----------
+    rows : int array of shape (R,)
+        Which: rows of the training table.
+    votes : array of shape (R, M)
+        Mean shares of the votes for each class.
+    familiarity : array of shape (R,)
+        As in `Prediction`.
+    """
+
+    rows: NDArray[np.int64]
+    votes: NDArray[np.float64]
+    familiarity: NDArray[np.float64]
+
+
+def leave_one_out_votes(
+    posterior: Importances,
+    past: Data,
+    *,
+    most: int = MAX_LEFT_OUT,
+    error: float = ERROR,
+    max_passes: int = 1,
+    n_threads: int = 1,
+    engine: str = "cpu",
+    scheduler: str | None = None,
+    report: Callable[[int], object] = lambda done: None,
+) -> tuple[LeaveOneOutVotes, NDArray[np.float64]]:
+    """Predict the past cases, or `most` of them, evenly spread, each without itself.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        The fit.
+    past : Data
+        The rows of the training table and its parents; `past.own_parent` says which parent a row is.
+    most : int
+        How many, at most.
+    error, max_passes, n_threads, engine, scheduler
+        As in `predict_batches`; the error is that of the votes.
+    report : callable
+        Called with the number of cases that are done.
+
+    Returns
+    -------
+    LeaveOneOutVotes
+    array of shape (R, C, B, M)
+        Their votes in each batch of each chain.
+    """
+    chosen, hidden = cases_left_out(past, most)
+    settings: dict[str, Any] = dict(
+        error=error, max_passes=max_passes, n_threads=n_threads, engine=engine, scheduler=scheduler
+    )
+    # Workers take all at once, in parts of their own.
+    parts, size = [], max(REPORTED, -(-len(chosen) // 20)) if scheduler is None else max(1, len(chosen))
+    for first in range(0, len(chosen), size):
+        some = slice(first, first + size)
+        part = hidden._replace(x=hidden.x[some], y=hidden.y[some], own_parent=hidden.own_parent[some])
+        parts += list(predict_batches(posterior, part, **settings))
+        report(min(first + size, len(chosen)))
+    seen = Prediction.joined(parts)
+    by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
+    return LeaveOneOutVotes(chosen, seen.mean_votes(), seen.familiarity), by_chain
+
+
+def cases_left_out(past: Data, most: int = MAX_LEFT_OUT) -> tuple[NDArray[np.int64], Data]:
+    """Which past cases are predicted by the others, at most so many, evenly spread; and these, their classes hidden."""
+    n = len(past.x)
+    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+    hidden = np.full(len(chosen), HIDDEN)
+    return chosen, past._replace(x=past.x[chosen], y=hidden, own_parent=past.own_parent[chosen])
