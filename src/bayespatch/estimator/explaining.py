@@ -531,7 +531,7 @@ class Explaining(ABC):
             familiarity=self.loo_.familiarity[learned if learned.any() else slice(None)],
             rows=self.loo_.rows,
             votes=self.loo_.votes,
-            probabilities=self._loo_probabilities(),
+            probabilities=self.loo_probabilities(),
             about={
                 "model": self.posterior_.model.kind,
                 "past_cases": len(self.cases_),
@@ -540,8 +540,19 @@ class Explaining(ABC):
             },
         )
 
-    def _loo_probabilities(self) -> NDArray[np.float64]:
-        """Probabilities of the past cases, each predicted from all others, (R, M)."""
+    def loo_probabilities(self) -> NDArray[np.float64]:
+        """Probabilities of the classes of past cases, each predicted from all others (leave-one-out).
+
+        Returns
+        -------
+        array of shape (R, M)
+            Of the rows `loo_.rows`.
+
+        Examples
+        --------
+        >>> clf.loo_probabilities().shape
+        (20, 2)
+        """
         precedents = self.calibration_.apply(self.loo_.votes)
         if self.pool_ is None:
             return precedents

@@ -447,7 +447,14 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
 
         return OpinionOnCases(np.diff(below, axis=1), pool, number=number)
 
-    def _loo_probabilities(self) -> NDArray[np.float64]:
+    def loo_probabilities(self) -> NDArray[np.float64]:
+        """Probabilities of the ranges of the outcome of past cases, each predicted from all others, (R, M).
+
+        Examples
+        --------
+        >>> regressor.loo_probabilities().shape
+        (20, 4)
+        """
         return self.calibration_.apply(self.loo_.votes)
 
     def _n_classes(self) -> int:

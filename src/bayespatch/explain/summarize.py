@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,40 +12,17 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.inspection import permutation_importance
 
 from bayespatch import metrics
-from bayespatch.encode import MISSING_NUMBER, Column, Schema
+from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.explain.cases import TrainingCases
+from bayespatch.explain.fitted_model import FittedModel
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance, most_influential
 from bayespatch.explain.subgroups import Subgroups
-from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.model import Hyperparameters
-from bayespatch.sampling.diagnostics import Diagnostics
-from bayespatch.sampling.posterior import Posterior
-from bayespatch.tune import Tuning
 from bayespatch.version import __version__
 
 _N_BINS = 8
 _TOP = 10  # past cases named
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-
-
-class FittedModel(Protocol):
-    """What the overview asks of a fitted estimator; `PatchworkClassifier` says what the attributes are."""
-
-    schema_: Schema
-    posterior_: Posterior
-    parents_: NDArray[np.int64]
-    cases_: NDArray[np.int64]
-    x_: NDArray[np.float64]
-    y_: NDArray[np.int64]
-    loo_: LeaveOneOutVotes
-    hyper: str | Hyperparameters
-    hyper_: Hyperparameters
-    tuning_: Tuning | None
-    get_params: Callable[..., dict[str, Any]]
-
-    @property
-    def diagnostics_(self) -> Diagnostics:
-        """Whether the chains have mixed."""
 
 
 def summarize(model: FittedModel, past: TrainingCases, quantile: float, seed: int = 0) -> Overview:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch import metrics
+from bayespatch.explain.fitted_model import FittedModel
 from bayespatch.explain.overview import most_influential
 from bayespatch.plot.canvas import (
     BLUE,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _ROW = 0.27  # inches for a feature
 
 
-def importance(model: Any, ax: Axes | None = None) -> Figure:
+def importance(model: FittedModel, ax: Axes | None = None) -> Figure:
     """Posterior of each feature's importance: the paper's box plots, the most important on top.
 
     Boxes hold the middle half of the draws, whiskers 90 % of them, the dot is their mean.
@@ -73,7 +74,7 @@ def importance(model: Any, ax: Axes | None = None) -> Figure:
     return finished(ax)
 
 
-def probabilities(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
+def probabilities(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -> Figure:
     """Probability of a class for the past cases, each predicted from all others, by their outcome.
 
     Parameters
@@ -107,7 +108,7 @@ def probabilities(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure
     return finished(ax)
 
 
-def parents(model: Any, ax: Axes | None = None, *, top: int = 30) -> Figure:
+def parents(model: FittedModel, ax: Axes | None = None, *, top: int = 30) -> Figure:
     """Importance of each feature of the most influential past cases: posterior mean of q-tilde.
 
     Parameters
@@ -137,7 +138,7 @@ def parents(model: Any, ax: Axes | None = None, *, top: int = 30) -> Figure:
     return finished(ax)
 
 
-def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int = 8) -> Figure:
+def calibration(model: FittedModel, ax: Axes | None = None, *, of: int = -1, n_bins: int = 8) -> Figure:
     """Calibration curve: how often a class occurred among past cases to which it was given a probability.
 
     Parameters
@@ -169,7 +170,7 @@ def calibration(model: Any, ax: Axes | None = None, *, of: int = -1, n_bins: int
     return _labelled(ax, x_text, "how often it occurred (95% interval)", "upper left")
 
 
-def roc(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
+def roc(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -> Figure:
     """ROC curve of a class: which share of those with it is called, against which share of the others.
 
     Parameters
@@ -196,7 +197,7 @@ def roc(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
     return _labelled(ax, "1 - specificity: share of the others that are called", y_text, "lower right")
 
 
-def decision_curve(model: Any, ax: Axes | None = None, *, of: int = -1) -> Figure:
+def decision_curve(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -> Figure:
     """Net benefit of calling a class above a probability, beside calling everybody and nobody (Vickers and Elkin 2006).
 
     Parameters
@@ -232,13 +233,13 @@ def _labelled(ax: Axes, x_text: str, y_text: str, legend: Literal["upper left", 
     return finished(ax)
 
 
-def _predicted(model: Any, of: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _predicted(model: FittedModel, of: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Probability of a class for past cases, each predicted from all others, and whether they had it."""
     loo = model.loo_
-    return model._loo_probabilities()[:, of], model.y_[loo.rows] == (of % len(model.class_names_))
+    return model.loo_probabilities()[:, of], model.y_[loo.rows] == (of % len(model.class_names_))
 
 
-def diagnostics(model: Any, axes: Any = None) -> Figure:
+def diagnostics(model: FittedModel, axes: Any = None) -> Figure:
     """Have the chains mixed? The trace of log_joint, and R-hat of everything that is watched.
 
     Parameters

@@ -13,6 +13,7 @@ from os import PathLike
 from typing import Any
 
 from bayespatch.explain import Explanation, words
+from bayespatch.explain.fitted_model import FittedModel
 from bayespatch.explain.overview import Overview
 from bayespatch.persistence.atomic import check_writable, refuse, replacing
 
@@ -36,7 +37,7 @@ def case_report(explanation: Explanation | Data, path: Path, *, overwrite: bool 
     _write(path, case_page(explanation))
 
 
-def model_report(model: Any, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
+def model_report(model: FittedModel, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
     """Write the page about a fitted model: the items of TRIPOD+AI that software can fill.
 
     Parameters
