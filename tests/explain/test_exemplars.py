@@ -52,7 +52,15 @@ def test_the_order_of_the_parents_does_not_matter():
     found = group_voters(shares, x, y, np.zeros(8), np.ones(8))
     order = np.random.default_rng(1).permutation(60)
     again = group_voters(shares[order], x[order], y[order], np.zeros(8), np.ones(8))
-    np.testing.assert_array_equal(order[again.exemplars], found.exemplars)
+    np.testing.assert_array_equal(x[order[again.exemplars]], x[found.exemplars])  # of equals, the first of the table
+
+
+def test_of_equal_past_cases_the_first_is_shown_whoever_has_more_votes():
+    x = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    y = np.array([1, 0, 0, 0, 0])
+    for shares in ([0.2, 0.1, 0.1, 0.2, 0.3], [0.2, 0.2, 0.3, 0.1, 0.1]):
+        found = group_voters(np.array(shares), x, y, np.zeros(2), np.ones(2), enough=0.0)
+        assert set(found.exemplars) == {0, 1, 2}
 
 
 def test_missing_values_and_windows():

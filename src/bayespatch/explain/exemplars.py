@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 8  # exemplars; fewer do
-ENOUGH = 0.45  # where voters differ from theirs by this share of what two voters differ by
+ENOUGH = 0.48  # where voters differ from theirs by this share of what two voters differ by
 ALIKE = 1.5  # a voter that differs from every exemplar by this many times what two voters differ by is in no crowd
 VOTING = 0.97  # of the votes of past cases: those who cast the rest cast next to nothing each, and are in no crowd
 MOST_VOTERS = 1000  # grouped at a time; more only where a table has many thousands of parents
@@ -99,6 +99,7 @@ def group_voters(
     apart[y_parents[voters][:, None] != y_parents[voters][None, :]] = np.inf
     limit = max(ALIKE * usual, 1e-9)
     chosen = _medoids(apart, by_votes, limit, enough * usual, most)
+    chosen = _first_of_equals(chosen, x_parents[voters], y_parents[voters], voters)
     nearest = np.array(chosen)[apart[:, chosen].argmin(axis=1)]
     distance = apart[np.arange(len(voters)), nearest]
     nearest[chosen] = chosen
@@ -165,6 +166,20 @@ def _medoids(
         if votes @ cost <= enough:
             break
     return sorted(chosen)
+
+
+def _first_of_equals(
+    chosen: list[int], x: NDArray[np.float64], y: NDArray[np.int64], rows: NDArray[np.int64]
+) -> list[int]:
+    """For each chosen voter, of all that have its values and its class the first of the table.
+
+    Any of them would do as well; which of them has most votes is left to chance.
+    """
+    found = []
+    for one in chosen:
+        equal = np.flatnonzero((y == y[one]) & ((x == x[one]) | (np.isnan(x) & np.isnan(x[one]))).all(axis=1))
+        found.append(int(equal[rows[equal].argmin()]))
+    return sorted(found)
 
 
 def _exchanged(chosen: list[int], near: NDArray[np.float64], votes: NDArray[np.float64]) -> list[int]:

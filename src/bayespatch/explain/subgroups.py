@@ -15,7 +15,9 @@ from bayespatch.metrics import accuracy, auc, rate_interval
 
 MIN_GROUP = 10  # cases, below which a subgroup says nothing
 MAX_VALUES = 8  # of a feature that makes subgroups
-GAP = 0.1  # by which a subgroup must be worse, beyond chance, to be called so
+# By how much a subgroup must be worse, beyond chance, to be called so: the share of right predictions, of which some
+# groups of patients always have fewer, and a stated probability, which is to be true in every group.
+HARDER, GAP = 0.15, 0.1
 ERROR = 0.05  # probability of calling any subgroup worse where none is (Bonferroni)
 
 
@@ -38,8 +40,9 @@ class Subgroup:
     flagged : float
         Share without adequate precedent.
     worse : str or None
-        "accuracy" where fewer predictions are right than over all cases, "calibration" where a stated probability is
-        off: by 10 points or more and beyond chance, all subgroups counted (Bonferroni); else None.
+        "accuracy" where fewer predictions are right than over all cases, by 15 points or more, "calibration" where a
+        stated probability is off by 10 points or more; both beyond chance, all subgroups counted (Bonferroni); else
+        None.
     """
 
     feature: str
@@ -141,7 +144,7 @@ def _worse(p: NDArray[np.float64], y: NDArray[np.int64], overall: float, n_group
     """Whether predictions are worse in a subgroup, beyond chance."""
     n, right = len(y), int((p.argmax(axis=1) == y).sum())
     level = ERROR / (2 * n_groups)  # two questions
-    if right / n <= overall - GAP and binomtest(right, n, overall, alternative="less").pvalue < level:
+    if right / n <= overall - HARDER and binomtest(right, n, overall, alternative="less").pvalue < level:
         return "accuracy"
     classes = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
     for m in classes:
