@@ -116,9 +116,15 @@ BUGS = {
     ),
     # kappa
     "Model III: the bound is too small": Bug(
-        "bound *= max(1.0, label_ratio",
-        "bound *= 0.5 * max(1.0, label_ratio",
+        "lead[m] = scale * max(1.0, label_ratio",
+        "lead[m] = 0.5 * scale * max(1.0, label_ratio",
         Check("binary", "III"),
+    ),
+    "the rough bound is too small": Bug(
+        "lead[m] = scale * label_factor[m, 1]", "lead[m] = 0.7 * scale * label_factor[m, 1]", Check("binary", "I")
+    ),
+    "the rough bound is that of the votes before": Bug(
+        "        stale = True\n        parent[n] = b\n", "        parent[n] = b\n", Check("crowd", "I")
     ),
     "Model III: the current kappa is no candidate": Bug(
         "current if r == 0 and current >= 0.0 else beta", "beta", Check("rare_influence", "III")
@@ -163,7 +169,7 @@ BUGS = {
         Check("small_shapes", "I"),
     ),
     "the joint move keeps the old q-tilde": Bug(
-        "self.importance[:, :, chosen] = self.proposed[:, :, chosen]",
+        "self.importance[:, :, features] = self.proposed[:, :, features]",
         "pass",
         "tests/engine/test_cpu.py::test_the_move_draws_w_from_the_new_importance",
     ),
@@ -204,8 +210,8 @@ BUGS = {
     ),
     # votes on new cases
     "the replacement forgets the label": Bug(
-        "case.odds[b] = case.available[b] * case.lead[m]",
-        "case.odds[b] = case.available[b]",
+        "stretch_multiply(case.odds, voters.start[m], voters.start[m + 1], case.lead[m])",
+        "pass",
         f"{GIVEN}::test_votes_given_q_tilde_are_exact[many_values-exact-known]",
     ),
     "births are too likely": Bug(
@@ -219,8 +225,8 @@ BUGS = {
         f"{GIVEN}::test_votes_given_q_tilde_are_exact[crowd-exact-hidden]",
     ),
     "a new neighbor's w is drawn whatever the data": Bug(
-        "if uniform(rng) * (1.0 - q_tilde[j, b] + on) < on:",
-        "if uniform(rng) < q_tilde[j, b]:",
+        "if uniform(rng) * (1.0 - q + on) < on:",
+        "if uniform(rng) < q:",
         f"{GIVEN}::test_votes_given_q_tilde_are_exact[many_values-exact-hidden]",
     ),
     "a neighbor that is replaced leaves its votes behind": Bug(
