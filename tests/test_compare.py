@@ -89,3 +89,23 @@ def test_more_folds_than_cases_are_refused():
         compare(X, y, Known(), folds=7)
     with pytest.raises(ValueError, match="folds=1"):
         compare(X, y, Known(), folds=1)
+
+
+class Pooled(Known):
+    """Two opinions, of which the second is never sure."""
+
+    pool_ = 0.5
+
+    def predict_opinions(self, X):
+        precedents, even = self.predict_proba(X), np.full((len(X), 2), 0.5)
+        return {"precedents": precedents, "additive": even, "pool": (precedents + even) / 2}
+
+
+def test_opinions_are_compared_alone_and_pooled():
+    X, y = table()
+    X["y"] = y
+    pool, precedents, second = compare(X, y, Pooled(), folds=3)[:3]
+    names = ["patchwork", "patchwork: precedents alone", "patchwork: second opinion alone"]
+    assert [one.method for one in (pool, precedents, second)] == names
+    expected = [-np.log(0.625), -np.log(0.75), np.log(2.0)]
+    assert [one.mean("log loss") for one in (pool, precedents, second)] == pytest.approx(expected)

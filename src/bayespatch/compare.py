@@ -94,7 +94,7 @@ def compare(
     Returns
     -------
     list of Standing
-        The patchwork first.
+        The patchwork first; one with a second opinion is followed by what each of its opinions says alone.
     """
     folds = check_count("folds", folds, at_least=2)
     outcomes = np.asarray(y)
@@ -109,13 +109,16 @@ def compare(
     measures = _number_measures if regression else _class_measures
     found = []
     for place, (name, method) in enumerate(methods.items()):
-        scores, begun = [], time.perf_counter()
+        scores: list[dict[str, dict[str, float]]] = []
+        begun = time.perf_counter()
         for number, (train, test) in enumerate(parts):
             if tell is not None:
                 tell(place * folds + number, len(methods) * folds, name)
             scores.append(_fold(method, X, outcomes, train, test, measures, classes))
-        table = {measure: [fold[measure] for fold in scores] for measure in scores[0]}
-        found.append(Standing(name, table, time.perf_counter() - begun))
+        seconds = time.perf_counter() - begun
+        for part, first in scores[0].items():
+            table = {measure: [fold[part][measure] for fold in scores] for measure in first}
+            found.append(Standing(f"{name}{part}", table, seconds))
     if tell is not None:
         tell(len(methods) * folds, len(methods) * folds, "done")
     return found
@@ -129,19 +132,25 @@ def _fold(
     test: NDArray[np.int64],
     measures: Callable[[Any, Any, NDArray[Any], Any], dict[str, float]],
     classes: NDArray[Any] | None,
-) -> dict[str, float]:
+) -> dict[str, dict[str, float]]:
+    """The measures of one fold: of what the method predicts, "", and of the opinions that it is made of."""
     with warnings.catch_warnings():
         # A rare value may lie in the test fold alone; and predictions settle before all importances have.
         warnings.simplefilter("ignore", UnseenValueWarning)
         warnings.simplefilter("ignore", MixingWarning)
         warnings.filterwarnings("ignore", "The least populated class")
         fitted = clone(method).fit(X.iloc[train], y[train])
-        return measures(fitted, X.iloc[test], y[test], classes)
+        if classes is None or getattr(fitted, "pool_", None) is None:
+            predicted = fitted.predict(X.iloc[test]) if classes is None else fitted.predict_proba(X.iloc[test])
+            return {"": measures(fitted, predicted, y[test], classes)}
+        said = fitted.predict_opinions(X.iloc[test])
+        parts = {"": "pool", ": precedents alone": "precedents", ": second opinion alone": "additive"}
+        return {part: measures(fitted, said[name], y[test], classes) for part, name in parts.items()}
 
 
-def _class_measures(fitted: Any, X: Any, y: NDArray[Any], classes: NDArray[Any]) -> dict[str, float]:
+def _class_measures(fitted: Any, predicted: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> dict[str, float]:
     probabilities = np.full((len(y), len(classes)), _UNKNOWN)
-    probabilities[:, np.searchsorted(classes, fitted.classes_)] = np.maximum(fitted.predict_proba(X), _UNKNOWN)
+    probabilities[:, np.searchsorted(classes, fitted.classes_)] = np.maximum(predicted, _UNKNOWN)
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     truth = y[:, None] == classes
     per_class = [
@@ -158,8 +167,7 @@ def _class_measures(fitted: Any, X: Any, y: NDArray[Any], classes: NDArray[Any])
     }
 
 
-def _number_measures(fitted: Any, X: Any, y: NDArray[Any], classes: object) -> dict[str, float]:
-    predicted = fitted.predict(X)
+def _number_measures(fitted: object, predicted: NDArray[Any], y: NDArray[Any], classes: object) -> dict[str, float]:
     return {
         "R2": float(metrics.r2_score(y, predicted)),
         "MAE": float(metrics.mean_absolute_error(y, predicted)),

@@ -112,3 +112,18 @@ def test_three_classes():
     y = clf.y_[clf.loo_.rows]
     expected = roc_auc_score(y, clf.calibration_.apply(clf.loo_.votes), multi_class="ovr")
     assert overview.performance.scores["AUC"] == pytest.approx(expected)
+
+
+def test_each_opinion_is_judged_alone_and_in_subgroups(overview):
+    assert overview.opinions is None  # precedents alone
+    assert all(group.log_loss == {} for group in overview.subgroups)
+    X, y = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = PatchworkClassifier(**{**SHORT, "second_opinion": "auto"}).fit(X, y)
+    found = clf.overview()
+    losses = found.opinions["log_loss"]
+    assert [losses[name] for name in ("additive", "precedents", "pool")] == pytest.approx(clf.pool_.log_loss)
+    for group in found.subgroups:
+        assert set(group.log_loss) == set(losses)
+    json.dumps(found.to_dict(), allow_nan=False)

@@ -553,10 +553,15 @@ class Explaining(ABC):
         >>> clf.loo_probabilities().shape
         (20, 2)
         """
-        precedents = self.calibration_.apply(self.loo_.votes)
+        opinions = self.loo_opinions()
+        return opinions["pool"] if opinions is not None else self.calibration_.apply(self.loo_.votes)
+
+    def loo_opinions(self) -> dict[str, NDArray[np.float64]] | None:
+        """The same of each opinion alone and of the pool, by name; None where there is no second opinion."""
         if self.pool_ is None:
-            return precedents
-        return self.pool_.combine(self.opinion_.loo[self.loo_.rows], precedents)
+            return None
+        precedents, additive = self.calibration_.apply(self.loo_.votes), self.opinion_.loo[self.loo_.rows]
+        return {"precedents": precedents, "additive": additive, "pool": self.pool_.combine(additive, precedents)}
 
     def _outcomes(self) -> Sequence[str]:
         """The outcome of each row of the training table."""

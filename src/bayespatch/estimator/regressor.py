@@ -457,6 +457,9 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         """
         return self.calibration_.apply(self.loo_.votes)
 
+    def loo_opinions(self) -> None:
+        """None: the second opinion on a number has no probabilities of its ranges."""
+
     def _n_classes(self) -> int:
         return len(self.edges_) + 1
 

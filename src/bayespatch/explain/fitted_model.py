@@ -12,6 +12,7 @@ from bayespatch.encode import Schema
 from bayespatch.explain.overview import Overview
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.model import Hyperparameters
+from bayespatch.pool import Pool
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning
@@ -32,6 +33,7 @@ class FittedModel(Protocol):
     hyper: str | Hyperparameters
     hyper_: Hyperparameters
     tuning_: Tuning | None
+    pool_: Pool | None
     get_params: Callable[..., dict[str, Any]]
 
     @property
@@ -40,6 +42,9 @@ class FittedModel(Protocol):
 
     def loo_probabilities(self) -> NDArray[np.float64]:
         """Probabilities of the past cases, each predicted from the others."""
+
+    def loo_opinions(self) -> dict[str, NDArray[np.float64]] | None:
+        """The same of each opinion alone and of the pool; None where there is no second opinion."""
 
     def overview(self) -> Overview:
         """What the model has learned as a whole."""

@@ -107,6 +107,9 @@ class Overview:
         In the order of the table.
     performance : Performance
     subgroups : tuple of Subgroup
+    opinions : dict or None
+        Where there is a second opinion: its `weight`, and under `log_loss` and `auc` what the precedents, the second
+        opinion and the pool are worth on past cases, each predicted from all others.
     focus : str
         The class whose rates and curves are shown where one must do: the last one.
     influential, unusual : tuple of PastCase
@@ -127,6 +130,7 @@ class Overview:
     features: tuple[FeatureSummary, ...]
     performance: Performance
     subgroups: tuple[Subgroup, ...]
+    opinions: dict[str, Any] | None
     focus: str
     influential: tuple[PastCase, ...]
     unusual: tuple[PastCase, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.stats import binomtest, norm
 
 from bayespatch.encode import MISSING_NUMBER, Column, Schema
 from bayespatch.encode.column import bin_text
-from bayespatch.metrics import accuracy, auc, rate_interval
+from bayespatch.metrics import accuracy, auc, log_loss, rate_interval
 
 MIN_GROUP = 10  # cases, below which a subgroup says nothing
 MAX_VALUES = 8  # of a feature that makes subgroups
@@ -43,6 +43,8 @@ class Subgroup:
         "accuracy" where fewer predictions are right than over all cases, by 15 points or more, "calibration" where a
         stated probability is off by 10 points or more; both beyond chance, all subgroups counted (Bonferroni); else
         None.
+    log_loss : dict
+        Of each opinion alone and of the pool; empty where there is no second opinion.
     """
 
     feature: str
@@ -55,6 +57,7 @@ class Subgroup:
     actual: dict[str, float]
     flagged: float
     worse: str | None
+    log_loss: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,12 @@ class Subgroups:
         y: NDArray[np.int64],
         classes: Sequence[str],
         flagged: NDArray[np.bool_],
+        opinions: Mapping[str, NDArray[np.float64]] | None = None,
     ) -> Subgroups:
-        """Subgroups of past cases with probabilities p, (R, M), predicted from all others, and classes y."""
+        """Subgroups of past cases with probabilities p, (R, M), predicted from all others, and classes y.
+
+        `opinions`: the probabilities of each opinion alone and of the pool, where there are two.
+        """
         groupings = tuple(Grouping.of(column, numbers[:, j]) for j, column in enumerate(schema.columns))
         rows = {
             (j, place): members
@@ -129,6 +136,7 @@ class Subgroups:
                 actual={name: float((known == m).mean()) for m, name in enumerate(classes)},
                 flagged=float(flagged[members].mean()),
                 worse=_worse(mine, known, overall, len(rows)),
+                log_loss={name: log_loss(said[members], known) for name, said in (opinions or {}).items()},
             )
         return cls(schema, groupings, found)
 

@@ -31,7 +31,10 @@ def summarize(model: FittedModel, past: TrainingCases, quantile: float, seed: in
     p = past.probabilities
     percentiles = past.percentile(model.loo_.familiarity)
     flagged = percentiles <= quantile
-    groups = Subgroups.learn(past.schema, past.x[past.rows], past.values[past.rows], p, known, past.classes, flagged)
+    opinions = model.loo_opinions()
+    groups = Subgroups.learn(
+        past.schema, past.x[past.rows], past.values[past.rows], p, known, past.classes, flagged, opinions
+    )
     return Overview(
         about=_about(model, past),
         classes=dict(zip(past.classes, past.counts.tolist(), strict=True)),
@@ -41,6 +44,7 @@ def summarize(model: FittedModel, past: TrainingCases, quantile: float, seed: in
         features=_features(model, seed),
         performance=_performance(p, known, past.classes, seed),
         subgroups=tuple(groups.found.values()),
+        opinions=None if opinions is None or model.pool_ is None else _opinions(opinions, known, model.pool_.weight),
         focus=past.classes[-1],
         influential=_influential(model, past, percentiles),
         unusual=_unusual(model, past, percentiles),
@@ -48,6 +52,15 @@ def summarize(model: FittedModel, past: TrainingCases, quantile: float, seed: in
         calibration={"slope": past.calibration.slope, "base": list(past.calibration.base)},
         diagnostics=_diagnostics(model),
     )
+
+
+def _opinions(opinions: dict[str, NDArray[np.float64]], known: NDArray[np.int64], weight: float) -> dict[str, Any]:
+    """What each opinion is worth alone, and the pool."""
+    return {
+        "weight": weight,
+        "log_loss": {name: metrics.log_loss(p, known) for name, p in opinions.items()},
+        "auc": {name: metrics.auc(p, known) for name, p in opinions.items()},
+    }
 
 
 def _about(model: FittedModel, past: TrainingCases) -> dict[str, Any]:
