@@ -19,6 +19,7 @@ from bayespatch.explain.cases import CaseTexts, OpinionOnCases, TrainingCases
 from bayespatch.explain.evidence import (
     agreement,
     close_range,
+    closeness,
     comparison,
     log_factors,
     mark,
@@ -240,7 +241,8 @@ class _CaseExplainer:
     @cached_property
     def crowds(self) -> Crowds:
         c = self.cases
-        return group_voters(self.plain.share[self.i], c.x_parents, c.y_parents, c.windows, self.importance)
+        close = closeness(c.x[self.i], self.agrees, c, self.posterior.model, self.importance)
+        return group_voters(self.plain.share[self.i], c.x_parents, c.y_parents, c.windows, self.importance, close)
 
     @cached_property
     def _ranked(self) -> NDArray[np.int64]:
