@@ -9,11 +9,6 @@ from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.sampling.sampler import sample
 from tests.problems import random_data
-from tests.simulator import check_in_simulator
-
-
-def test_in_the_simulator():
-    check_in_simulator("tests/engine/simulated_cuda.py")
 
 
 def test_without_a_gpu_the_remedy_is_named(monkeypatch):

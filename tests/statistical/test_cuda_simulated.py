@@ -1,7 +1,10 @@
-"""The CUDA engine in Numba's simulator, at length."""
+"""The CUDA engine in Numba's simulator: each kernel, and at length."""
+
+import pytest
 
 from tests.simulator import check_in_simulator
 
 
-def test_in_the_simulator():
-    check_in_simulator("tests/statistical/simulated_cuda.py")
+@pytest.mark.parametrize("file", ["tests/engine/simulated_cuda.py", "tests/statistical/simulated_cuda.py"])
+def test_in_the_simulator(file):
+    check_in_simulator(file)

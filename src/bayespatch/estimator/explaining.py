@@ -557,7 +557,18 @@ class Explaining(ABC):
         return opinions["pool"] if opinions is not None else self.calibration_.apply(self.loo_.votes)
 
     def loo_opinions(self) -> dict[str, NDArray[np.float64]] | None:
-        """The same of each opinion alone and of the pool, by name; None where there is no second opinion."""
+        """Leave-one-out probabilities of each opinion alone and of the pool; None where there is no second opinion.
+
+        Returns
+        -------
+        dict of arrays of shape (R, M), or None
+            "precedents", "additive" and "pool", of the rows `loo_.rows`.
+
+        Examples
+        --------
+        >>> sorted(clf.loo_opinions())
+        ['additive', 'pool', 'precedents']
+        """
         if self.pool_ is None:
             return None
         precedents, additive = self.calibration_.apply(self.loo_.votes), self.opinion_.loo[self.loo_.rows]

@@ -458,7 +458,17 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         return self.calibration_.apply(self.loo_.votes)
 
     def loo_opinions(self) -> None:
-        """None: the second opinion on a number has no probabilities of its ranges."""
+        """None: the second opinion on a number has no probabilities of its ranges.
+
+        Returns
+        -------
+        None
+
+        Examples
+        --------
+        >>> regressor.loo_opinions() is None
+        True
+        """
 
     def _n_classes(self) -> int:
         return len(self.edges_) + 1
