@@ -25,7 +25,7 @@ from sklearn.datasets import make_classification
 from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.ballot import Ballot, ballot_of
-from bayespatch.explain.evidence import agreement, closeness, log_factors, mark, votes_without_values, weights
+from bayespatch.explain.evidence import agreement, log_factors, mark, votes_without_values, weights
 from bayespatch.explain.exemplars import Crowds, group_voters
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import predict_batches, predict_cases
@@ -78,13 +78,11 @@ def left_out(clf: PatchworkClassifier) -> Data:
 
 def looks(clf: PatchworkClassifier, cases: Data) -> list[Look]:
     q = clf.feature_importances_
-    found: list[Look] = []
+    found = []
     for ballot in ballots(clf, cases):
         each = zip(ballot.votes, ballot.share, ballot.influence, ballot.probability.sum(axis=1), strict=True)
         for votes, share, influence, n_neighbors in each:
-            x = cases.x[len(found)]
-            close = closeness(x, agreement(x, cases), cases, clf.posterior_.model, q)
-            crowds = group_voters(share, cases.x_parents, cases.y_parents, cases.windows, q, close)
+            crowds = group_voters(share, cases.x_parents, cases.y_parents, cases.windows, q)
             base = max(0.0, 1.0 - float(share.sum()))
             found.append(Look(votes, base, crowds, influence, share, float(n_neighbors)))
     return found

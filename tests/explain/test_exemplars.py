@@ -93,14 +93,3 @@ def test_no_more_exemplars_than_it_takes():
     shares, x, y, _ = made()
     numbers = [len(group_voters(shares, x, y, np.zeros(8), np.ones(8), enough=e).exemplars) for e in (0.9, 0.45, 0.0)]
     assert numbers[0] < numbers[1] < numbers[2] == 8
-
-
-def test_exemplars_are_chosen_by_closeness_and_crowds_counted_by_votes():
-    shares, x, y, _ = made()
-    close = np.random.default_rng(3).dirichlet(np.ones(60))
-    noisy = shares * np.random.default_rng(4).uniform(0.7, 1.3, 60)
-    noisy *= 0.9 / noisy.sum()
-    one, other = (group_voters(votes, x, y, np.zeros(8), np.ones(8), close) for votes in (shares, noisy))
-    np.testing.assert_array_equal(np.sort(one.exemplars), np.sort(other.exemplars))
-    for found, votes in ((one, shares), (other, noisy)):
-        assert [votes[members].sum() for members in found.members] == pytest.approx(found.shares)

@@ -19,7 +19,6 @@ from bayespatch.explain.cases import CaseTexts, OpinionOnCases, TrainingCases
 from bayespatch.explain.evidence import (
     agreement,
     close_range,
-    closeness,
     comparison,
     log_factors,
     mark,
@@ -241,8 +240,7 @@ class _CaseExplainer:
     @cached_property
     def crowds(self) -> Crowds:
         c = self.cases
-        close = closeness(c.x[self.i], self.agrees, c, self.posterior.model, self.importance)
-        return group_voters(self.plain.share[self.i], c.x_parents, c.y_parents, c.windows, self.importance, close)
+        return group_voters(self.plain.share[self.i], c.x_parents, c.y_parents, c.windows, self.importance)
 
     @cached_property
     def _ranked(self) -> NDArray[np.int64]:

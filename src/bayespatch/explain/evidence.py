@@ -58,17 +58,6 @@ def log_factors(
     return np.asarray(np.log(f))
 
 
-def closeness(
-    x: NDArray[np.float64], agrees: NDArray[np.bool_], cases: Data, model: Model, importance: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """How probably each parent is a neighbor if there is exactly one, relative to the closest, (S,).
-
-    `importance` (P,): posterior means of q. No Monte Carlo noise of votes is in it.
-    """
-    log_f = log_factors(x, agrees, cases, model, np.broadcast_to(importance, agrees.shape)).sum(axis=1)
-    return np.asarray(np.exp(log_f - log_f.max()))
-
-
 def weights(log_f: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weight of each value of each parent, (S, P): `log_factors` beyond what is usual."""
     return np.asarray(log_f - log_f.mean(axis=0))

@@ -2,9 +2,9 @@
 
 Hundreds of past cases may vote on a case, each a little. They are grouped within an outcome by weighted k-medoids: the
 distance of two past cases is the share of the squared importance of the features in which they differ (squared, because
-a feature has to matter to both), and each group is shown as its medoid, the exemplar, with the votes of the whole
-group, its crowd. In the choice of medoids a voter counts by how close it is to the case (``evidence.closeness``), which
-is nearly proportional to its votes and, unlike them, is computed and not drawn: two seeds name the same exemplars.
+a feature has to matter to both), each voter counts by its share of the votes, and each group is shown as its medoid,
+the exemplar, with the votes of the whole group, its crowd. Nothing is drawn at random: the same votes give the same
+exemplars.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ def group_voters(
     y_parents: NDArray[np.int64],
     windows: NDArray[np.float64],
     importance: NDArray[np.float64],
-    closeness: NDArray[np.float64] | None = None,
     *,
     most: int = MOST,
     enough: float = ENOUGH,
@@ -77,8 +76,6 @@ def group_voters(
         By how much two codes may differ and agree.
     importance : array of shape (P,)
         What a difference in a feature counts.
-    closeness : array of shape (S,), optional
-        What each parent counts where exemplars are chosen; its share of the votes, unless given.
     most : int
         Groups at most.
     enough : float
@@ -97,12 +94,11 @@ def group_voters(
         return Crowds(voters, (), np.empty(0), max(0.0, total), (), 0.0, 0.0)
     votes = shares[voters].astype(np.float64)
     apart = distances(x_parents[voters], windows, importance)
-    usual = _usual(apart, votes)
-    counts = votes if closeness is None else np.maximum(closeness[voters].astype(np.float64), 1e-12)
-    expected = _usual(apart, counts)
+    by_votes = votes / votes.sum()
+    usual = float(by_votes @ apart @ by_votes / max(1e-12, 1.0 - (by_votes**2).sum())) if len(voters) > 1 else 0.0
     apart[y_parents[voters][:, None] != y_parents[voters][None, :]] = np.inf
-    limit = max(ALIKE * expected, 1e-9)
-    chosen = _medoids(apart, counts / counts.sum(), limit, enough * expected, most)
+    limit = max(ALIKE * usual, 1e-9)
+    chosen = _medoids(apart, by_votes, limit, enough * usual, most)
     chosen = _first_of_equals(chosen, x_parents[voters], y_parents[voters], voters)
     nearest = np.array(chosen)[apart[:, chosen].argmin(axis=1)]
     distance = apart[np.arange(len(voters)), nearest]
@@ -141,12 +137,6 @@ def distances(
             agree = np.abs(x[:, None, j] - x[None, :, j]) <= windows[j]
         apart += weight * ~(agree | (missing[:, None] & missing[None, :]))
     return apart
-
-
-def _usual(apart: NDArray[np.float64], counts: NDArray[np.float64]) -> float:
-    """The mean distance of two different voters, drawn as they count."""
-    shares = counts / counts.sum()
-    return float(shares @ apart @ shares / max(1e-12, 1.0 - (shares**2).sum())) if len(counts) > 1 else 0.0
 
 
 def _voters(shares: NDArray[np.float64], total: float) -> NDArray[np.int64]:
