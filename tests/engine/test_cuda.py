@@ -1,4 +1,4 @@
-"""The CUDA engine where there is no GPU; its kernels run in Numba's simulator (tests/statistical/test_cuda_simulated.py)."""
+"""The CUDA engine where there is no GPU; its kernels run in tests/statistical/test_cuda_simulated.py."""
 
 import numpy as np
 import pytest
