@@ -90,7 +90,7 @@ BUGS = {
     "one mu0 for all classes": Bug(
         "np.stack([model.hyper.mu_per_class(data.n_classes), model.hyper.mu0_per_class(data.n_classes)])",
         "np.stack([model.hyper.mu_per_class(data.n_classes), np.full(data.n_classes, np.mean(model.hyper.mu0))])",
-        Check("many_values", "I"),
+        Check("hidden_label", "I"),
     ),
     # w
     "w is drawn from q-tilde, whatever the data": Bug(
