@@ -96,7 +96,7 @@ BUGS = {
     "w is drawn from q-tilde, whatever the data": Bug(
         "on *= 1.0 + (votes[R_AGREE, j] if same else votes[R_DIFFER, j])",
         "on *= 1.0",
-        Check("binary", "I"),
+        "tests/engine/test_kernels.py::test_w_is_drawn_from_its_conditional[I]",
     ),
     "Model II: never all features": Bug(
         "for k in range(degree, top + 1):",
@@ -229,7 +229,7 @@ BUGS = {
     "a new neighbor's w is drawn whatever the data": Bug(
         "if uniform(rng) * (1.0 - q + on) < on:",
         "if uniform(rng) < q:",
-        f"{GIVEN}::test_votes_given_q_tilde_are_exact[many_values-exact-hidden]",
+        "tests/engine/test_voting.py::test_w_of_a_new_neighbor_is_drawn_from_its_posterior",
     ),
     "a neighbor that is replaced leaves its votes behind": Bug(
         "cast_votes(voters, case, parent[k], bits[k], -1.0)",
