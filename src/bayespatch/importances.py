@@ -162,6 +162,11 @@ def _spread(n: int, most: int) -> NDArray[np.int64]:
     return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
 
 
+def _converged(steps: Array) -> bool:
+    """Whether all of them have; where the slope, the density and one importance have not, the others need no look."""
+    return diagnose_steps(steps[:, :, -3:]).converged and diagnose_steps(steps).converged
+
+
 def draw_importances(
     density: LeaveOneOut,
     shape: Shape,
@@ -209,7 +214,7 @@ def draw_importances(
     steps = advance(MIN_STEPS * draws, adapt=False)
     n_per_draw = MIN_STEPS
     report(MIN_STEPS * (warmup + draws))
-    while n_per_draw < MAX_STEPS and not diagnose_steps(steps).converged:
+    while n_per_draw < MAX_STEPS and not _converged(steps):
         steps = np.concatenate([steps, advance(draws, adapt=False)], axis=1)
         n_per_draw += 1
         report(MIN_STEPS * warmup + n_per_draw * draws)

@@ -472,7 +472,7 @@ class _VotesByPlace(_Counted):
         voters = Voters(
             x,
             np.searchsorted(data.y_parents[order], np.arange(data.n_classes + 1)).astype(np.int64),
-            np.ascontiguousarray(data.windows, np.float64),
+            np.array(data.windows, np.float64),
             float(c1),
             c2,
             float(hyper.lam),
@@ -486,7 +486,8 @@ class _VotesByPlace(_Counted):
             for d in range(posterior.n_draws):
                 q_tilde[chain, d] = posterior.q_tilde[chain, d].T[:, order]
         q_tilde[:, :, np.isnan(x)] = 0.0  # a parent whose value is missing does not vote
-        draws = Draws(np.ascontiguousarray(posterior.q, np.float64), q_tilde)
+        # A copy, as of the windows: for an array that may not be written (mapped from a file, say) Numba compiles anew.
+        draws = Draws(np.array(posterior.q, np.float64, order="C"), q_tilde)
         if hasattr(posterior, "__weakref__"):
             _prepared[posterior] = order, voters, draws
         return order, voters, draws
