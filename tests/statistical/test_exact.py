@@ -61,7 +61,7 @@ PAPER_PROBLEMS = {
         "rare_influence",
     ],
     ("exact", False): ["many_values", "missing", "one_parent", "small_shapes"],
-    ("paper", True): ["binary", "windows", "one_class", "hidden_label"],
+    ("paper", True): ["binary", "windows", "one_class", "hidden_label", "missing"],
     ("paper", False): ["exclude_self", "one_parent", "equal_cases"],
 }
 COMBINATIONS = [
