@@ -9,18 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import metrics
 from sklearn.base import clone
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from bayespatch import metrics
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.sampling.diagnostics import MixingWarning
 from bayespatch.validation import check_count
@@ -43,11 +44,14 @@ _UNKNOWN = 1e-6  # the least probability of a class: nobody is punished without 
 
 
 class Standing(NamedTuple):
-    """How one method fared: each measure in each fold, and the seconds that its fits and predictions took."""
+    """How one method fared: each measure in each fold, and the seconds that its fits and predictions took.
+
+    None for an opinion alone: it comes out of the fit of both.
+    """
 
     method: str
     scores: dict[str, list[float]]
-    seconds: float
+    seconds: float | None
 
     def mean(self, measure: str) -> float:
         """The mean over the folds, of those that have it."""
@@ -118,7 +122,7 @@ def compare(
         seconds = time.perf_counter() - begun
         for part, first in scores[0].items():
             table = {measure: [fold[part][measure] for fold in scores] for measure in first}
-            found.append(Standing(f"{name}{part}", table, seconds))
+            found.append(Standing(f"{name}{part}", table, None if part else seconds))
     if tell is not None:
         tell(len(methods) * folds, len(methods) * folds, "done")
     return found
@@ -152,26 +156,21 @@ def _class_measures(fitted: Any, predicted: NDArray[Any], y: NDArray[Any], class
     probabilities = np.full((len(y), len(classes)), _UNKNOWN)
     probabilities[:, np.searchsorted(classes, fitted.classes_)] = np.maximum(predicted, _UNKNOWN)
     probabilities /= probabilities.sum(axis=1, keepdims=True)
-    truth = y[:, None] == classes
-    per_class = [
-        metrics.roc_auc_score(truth[:, k], probabilities[:, k])
-        for k in range(len(classes))
-        if 0 < truth[:, k].sum() < len(y)
-    ]
+    codes = np.searchsorted(classes, y)
+    auc = metrics.auc(probabilities, codes)
     return {
-        # Each class that the fold has against the rest; of two both have the same.
-        "AUC": float(np.mean(per_class)) if per_class else float("nan"),
-        "log loss": float(-np.log(probabilities[truth]).mean()),
-        "Brier": float(((probabilities - truth) ** 2).sum(axis=1).mean() / 2.0),
-        "accuracy": float((classes[probabilities.argmax(axis=1)] == y).mean()),
+        "AUC": float("nan") if auc is None else auc,
+        "log loss": metrics.log_loss(probabilities, codes),
+        "Brier": metrics.brier(probabilities, codes),
+        "accuracy": metrics.accuracy(probabilities, codes),
     }
 
 
 def _number_measures(fitted: object, predicted: NDArray[Any], y: NDArray[Any], classes: object) -> dict[str, float]:
     return {
-        "R2": float(metrics.r2_score(y, predicted)),
-        "MAE": float(metrics.mean_absolute_error(y, predicted)),
-        "RMSE": float(np.sqrt(metrics.mean_squared_error(y, predicted))),
+        "R2": float(r2_score(y, predicted)),
+        "MAE": float(mean_absolute_error(y, predicted)),
+        "RMSE": float(root_mean_squared_error(y, predicted)),
     }
 
 

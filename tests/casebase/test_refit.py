@@ -163,7 +163,7 @@ def test_the_comparison_by_hand():
     assert both["gain_error"] == pytest.approx(gains.std(ddof=1) / np.sqrt(2))
     assert both["changes"] == [{"case": 2, "old": "a", "new": "b", "outcome": "b"}]
     assert both["old"]["accuracy"] == 0.5
-    assert found["new"]["brier"] == pytest.approx((2 * 0.4**2 + 2 * 0.2**2 + 2 * 0.1**2) / 3)
+    assert found["new"]["brier"] == pytest.approx((0.4**2 + 0.2**2 + 0.1**2) / 3)
     bins = {row["from"]: row for row in found["new"]["calibration"]}
     assert bins[0.8] == {"from": 0.8, "to": 1.0, "n": 2, "predicted": pytest.approx(0.85), "observed": 1.0}
     assert metrics(new, None)["both"] is None

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.metrics import accuracy, brier
+
 N_BINS = 5  # of the calibration table
 _LEAST = 1e-12  # a probability that rounds to 0
 
@@ -94,13 +96,12 @@ def log_scores(results: LeaveOneOut) -> NDArray[np.float64]:
 def scores(results: LeaveOneOut) -> dict[str, Any]:
     """Mean log score, Brier score, accuracy and a calibration table."""
     p, happened = results.probabilities, results.outcomes
-    wanted = np.eye(p.shape[1])[happened]
     return {
         "n": len(happened),
         "log_score": float(log_scores(results).mean()),
-        "brier": float(((p - wanted) ** 2).sum(axis=1).mean()),
-        "accuracy": float((p.argmax(axis=1) == happened).mean()),
-        "calibration": calibration(p, wanted),
+        "brier": brier(p, happened),
+        "accuracy": accuracy(p, happened),
+        "calibration": calibration(p, np.eye(p.shape[1])[happened]),
     }
 
 

@@ -50,9 +50,6 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
 
     Examples
     --------
-    >>> from bayespatch import PatchworkClassifier
-    >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-    >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
     >>> len(without_case(clf, 3).parents_)
     19
     """

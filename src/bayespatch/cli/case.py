@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayespatch.cli.app import usage_error
+from bayespatch.cli.files import write
 from bayespatch.cli.options import (
     Cases,
     Delimiter,
@@ -19,7 +20,7 @@ from bayespatch.cli.options import (
     Row,
 )
 from bayespatch.cli.shared import json_object
-from bayespatch.cli.terminal import working
+from bayespatch.cli.terminal import as_json, say, visible, width, working
 from bayespatch.source import features_of, read
 
 
@@ -84,6 +85,13 @@ def load_model(path: Path, cases: Path | None) -> Any:
             f"{str(path)!r} was written without its past cases; pass the file that holds them: --cases FILE"
         )
     return model
+
+
+def answer(found: Any, json: bool, out: Path | None) -> None:
+    """Write what was asked about a case, to a file or to stdout: as JSON, or as text for the terminal's width."""
+    write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
+    if out is not None:
+        say(f"the answer is in {out}")
 
 
 def read_cases(model: Any, data: str, query: str | None, delimiter: str | None, id_column: str | None) -> Any:

@@ -60,6 +60,9 @@ def _standings(found: list[Standing], folds: int) -> str:
         cells = [
             f"{one.mean(m):.3f} ± {one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures
         ]
-        rows.append([one.method, *cells, f"{one.seconds:.1f}"])
+        rows.append([one.method, *cells, "" if one.seconds is None else f"{one.seconds:.1f}"])
     said = ", ".join(f"{m} ({'more' if MORE_IS_BETTER[m] else 'less'} is better)" for m in measures)
-    return f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {said}"
+    shown = f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {said}"
+    if any(one.seconds is None for one in found):
+        shown += "; an opinion alone has no seconds of its own: both come out of one fit"
+    return shown

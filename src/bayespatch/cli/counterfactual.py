@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayespatch.cli.case import Case, find_case
-from bayespatch.cli.files import check_new, write
+from bayespatch.cli.case import Case, answer, find_case
+from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Change, Force, Json, Level, MaybeOut, MostChanges, Top, Wanted
 from bayespatch.cli.shared import taking
-from bayespatch.cli.terminal import as_json, say, visible, width, working
+from bayespatch.cli.terminal import working
 
 
 @taking(find=find_case)
@@ -34,6 +34,4 @@ def counterfactual(
     case = find()
     with working("Trying changes"):
         found = case.model.counterfactual(case.row, change, to=to, most=most, top=top, level=level)
-    write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
-    if out is not None:
-        say(f"the answer is in {out}")
+    answer(found, json, out)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bayespatch.cli.case import Case, find_case
-from bayespatch.cli.files import check_new, write
+from bayespatch.cli.case import Case, answer, find_case
+from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Force, Json, Level, MaybeOut, Set, Top
 from bayespatch.cli.shared import taking
-from bayespatch.cli.terminal import as_json, say, visible, width
 
 
 @taking(find=find_case)
@@ -36,9 +35,7 @@ def what_if(
     check_new(force, out)
     case = find()
     found = case.model.what_if(case.row, parsed_changes(case.model.schema_, set), top=top, level=level)
-    write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
-    if out is not None:
-        say(f"the answer is in {out}")
+    answer(found, json, out)
 
 
 def parsed_changes(schema: Any, texts: list[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from os import PathLike
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
@@ -44,7 +45,7 @@ from bayespatch.progress import Report, announce, progress_meter
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.metropolis import Shape
 from bayespatch.sampling.posterior import Posterior, SamplingSettings
-from bayespatch.sampling.sampler import ENGINES, available_cores, check_scheduler, check_size, chosen_engine, run_chains
+from bayespatch.sampling.sampler import ENGINES, check_scheduler, check_size, chosen_engine, run_chains
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
 from bayespatch.validation import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
 from bayespatch.workload import estimate_work
@@ -215,13 +216,16 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             check_consistent_length(X, y)
 
     def _n_threads(self) -> int:
-        """As joblib counts, -1 is all cores and -2 all but one; but None is all, too."""
+        """As joblib counts, -1 is all cores and -2 all but one; but None is all, too.
+
+        joblib's own `effective_n_jobs` is about processes: it says 1 in a daemon, where threads can well be had.
+        """
         if self.n_jobs is None:
-            return available_cores()
+            return cpu_count()
         n_jobs = check_count("n_jobs", self.n_jobs, at_least=-MOST_THREADS, at_most=MOST_THREADS)
         if n_jobs == 0:
             raise ValueError("n_jobs=0 is not a number of threads; pass at least 1, or -1 for all cores")
-        return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+        return n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs)
 
     # The work
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
-from bayespatch.encode import EncodedTable, Schema, changed_row, changed_rows, describe_values, read_row
+from bayespatch.encode import EncodedTable, changed_row, changed_rows, describe_values, read_row
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain import (
     CaseTexts,
@@ -26,16 +26,13 @@ from bayespatch.explain import (
     explain_cases,
     smallest_change,
 )
+from bayespatch.explain.fitted_model import FittedModel
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.summarize import summarize
-from bayespatch.leave_one_out import LeaveOneOutVotes
-from bayespatch.model import HIDDEN, Data, Hyperparameters
-from bayespatch.pool import Pool
+from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import Detail, Prediction
-from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveScore
-from bayespatch.tune import Tuning
 from bayespatch.validation import check_count, check_flag
 
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
@@ -46,34 +43,15 @@ QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequ
 _training_cases_of: WeakKeyDictionary[Posterior, tuple[tuple[Any, ...], TrainingCases]] = WeakKeyDictionary()
 
 
-class Explaining(ABC):
+class Explaining(FittedModel, ABC):
     """Gives an estimator its methods `explain`, `explain_all`, `explain_past` and `what_if`."""
 
-    schema_: Schema
-    posterior_: Posterior
-    parents_: NDArray[np.int64]
-    cases_: NDArray[np.int64]
-    x_: NDArray[np.float64]
-    y_: NDArray[np.int64]
     values_: NDArray[np.float64]
-    ids_: tuple[str, ...] | None
-    loo_: LeaveOneOutVotes
     calibration_: Calibration
-    hyper: str | Hyperparameters
-    hyper_: Hyperparameters
-    tuning_: Tuning | None
-    get_params: Callable[..., dict[str, Any]]
-    class_names_: tuple[str, ...]
     target_: str
     error: float
-    pool_: Pool | None
     classes_: NDArray[Any]  # of a classifier
     opinion_: Any  # AdditiveScore, AdditiveMean, or a classifier of the user's own
-
-    @property
-    @abstractmethod
-    def diagnostics_(self) -> Diagnostics:
-        """Whether the chains have mixed."""
 
     @read_at_once
     def explain(
@@ -116,9 +94,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
         >>> print(clf.explain(["no", 43]).predicted)
         well
         """
@@ -272,9 +247,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
         >>> clf.what_if(["no", 43], {"x0": "yes"}).changes
         {'x0': ('no', 'yes')}
         """
@@ -322,9 +294,6 @@ class Explaining(ABC):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, ["sick", "sick", "well", "well"] * 5)
         >>> found = clf.counterfactual(["no", 43])
         >>> found.found, found.what_if.after.predicted
         (True, 'sick')

@@ -65,11 +65,7 @@ class Explanation(Findings):
 
     Examples
     --------
-    >>> from bayespatch import PatchworkClassifier
-    >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
-    >>> y = ["sick", "sick", "well", "well"] * 5
-    >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
-    >>> why = clf.explain(["yes", 60])
+    >>> why = clf.explain(["yes", 60])  # by the classifier that the docstring of `PatchworkClassifier` fits
     >>> why.predicted, why.exemplars[0].outcome
     ('sick', 'sick')
     >>> list(why.to_dict())[:5]
@@ -87,9 +83,6 @@ class Explanation(Findings):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> clf.explain(["yes", 60]).to_dict()["prediction"]["class"]
         'sick'
         """
@@ -149,9 +142,6 @@ class Explanation(Findings):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> table = clf.explain(["yes", 60], top=2).to_frame()
         >>> table[["shown", "outcome", "feature", "case_value"]].iloc[0].tolist()
         ['exemplar', 'sick', 'x0', 'yes']
@@ -192,9 +182,6 @@ class Explanation(Findings):
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> "sick" in clf.explain(["yes", 60]).to_text(width=80)
         True
         """

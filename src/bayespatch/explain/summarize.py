@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.inspection import permutation_importance
@@ -114,7 +115,7 @@ def _features(model: FittedModel, seed: int) -> tuple[FeatureSummary, ...]:
     draws = model.posterior_.q.reshape(-1, len(model.schema_.columns))
     quantiles = np.quantile(draws, _QUANTILES, axis=0).T
     measures = {"this model": draws.mean(axis=0), **_other_measures(model, seed)}
-    ranks = {name: _ranks(values) for name, values in measures.items()}
+    ranks = {name: rankdata(-values, method="ordinal") for name, values in measures.items()}
     x = model.x_[model.cases_]
     return tuple(
         FeatureSummary(
@@ -143,12 +144,6 @@ def _other_measures(model: FittedModel, seed: int) -> dict[str, NDArray[np.float
     forest = RandomForestClassifier(100, min_samples_leaf=3, oob_score=False, random_state=seed).fit(x, y)
     shuffled = permutation_importance(forest, x, y, n_repeats=5, random_state=seed)
     return {"mutual information": alone, "random forest": shuffled.importances_mean}
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    ranks = np.empty(len(values), dtype=np.int64)
-    ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
-    return ranks
 
 
 def _values(column: Column) -> tuple[str, ...]:

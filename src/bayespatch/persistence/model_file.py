@@ -90,9 +90,6 @@ class Storable:
 
         Examples
         --------
-        >>> from bayespatch import PatchworkClassifier
-        >>> X, y = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5, ["sick", "sick", "well", "well"] * 5
-        >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit(X, y)
         >>> import os, tempfile, bayespatch
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     model, cases = os.path.join(folder, "model.bpatch"), os.path.join(folder, "cases.bpatch")
@@ -282,13 +279,12 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
     Examples
     --------
     >>> import os, tempfile
-    >>> from bayespatch import PatchworkClassifier, load
-    >>> clf = PatchworkClassifier(draws=50, warmup=50, random_state=0).fit([[0], [1]] * 9, [0, 1] * 9)
+    >>> from bayespatch import load
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "model.bpatch")
     ...     clf.save(path)
-    ...     load(path).predict([[1]])
-    array([1])
+    ...     load(path).predict([["yes", 60]])
+    array(['sick'], dtype='<U4')
     """
     file = read(path)
     manifest, parts = file.manifest, dict(file.parts)

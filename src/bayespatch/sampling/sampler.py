@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import import_module
 
+from joblib import cpu_count
 from numpy.typing import ArrayLike
 
 from bayespatch.engine.auto import fastest_engine
@@ -240,7 +241,7 @@ def run_chains(
     `predictive`: draws of q from its own posterior, given which all else is sampled. `feature_names`: for warnings.
     """
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
-    threads = available_cores() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
+    threads = cpu_count() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
     every = check_seconds("checkpoint_every", checkpoint_every)
     begin = _checked_beginning(begin, data)
     scheduler = check_scheduler(scheduler, settings.engine)
@@ -312,10 +313,3 @@ def _checked_beginning(begin: Posterior | None, data: Data) -> Posterior | None:
                 f"pass a run on the same features whose parents are the first of these, or leave begin out"
             )
     return begin
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import f1_score, precision_score, recall_score
+
+from bayespatch import metrics
 
 MEASURES = (
     "accuracy",
@@ -53,24 +55,21 @@ def measures(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
             f"pass one probability for each of the {len(truth)} cases"
         )
     called = p > 0.5
-    hits = int((called & truth).sum())
-    sensitivity = _ratio(hits, truth.sum())
-    precision = _ratio(hits, called.sum())
     inside = np.clip(p, FLOOR, 1.0 - FLOOR)
+    auc = metrics.auc(np.column_stack([1.0 - p, p]), truth.astype(np.int64))
+    counted = {"y_true": truth, "y_pred": called, "zero_division": np.nan}
+    sensitivity = float(recall_score(**counted))
+    # Bins of equal width, as in the study's tables; `bayespatch.metrics` has bins of equally many cases.
     bins = np.minimum((p * N_CALIBRATION_BINS).astype(int), N_CALIBRATION_BINS - 1)
     gaps = np.bincount(bins, weights=p - truth, minlength=N_CALIBRATION_BINS)
     return {
         "accuracy": float((called == truth).mean()),
         "sensitivity": sensitivity,
-        "specificity": _ratio((~called & ~truth).sum(), (~truth).sum()),
-        "precision": precision,
+        "specificity": float(recall_score(**counted, pos_label=False)),
+        "precision": float(precision_score(**counted)),
         "recall": sensitivity,
-        "f_measure": _ratio(2 * hits, called.sum() + truth.sum()),
-        "auc": float(roc_auc_score(truth, p)) if 0 < truth.sum() < len(truth) else float("nan"),
-        "log_loss": float(-np.where(truth, np.log(inside), np.log1p(-inside)).mean()),
+        "f_measure": float(f1_score(**counted)),
+        "auc": float("nan") if auc is None else auc,
+        "log_loss": metrics.log_loss(np.column_stack([1.0 - inside, inside]), truth.astype(np.int64)),
         "calibration_error": float(np.abs(gaps).sum() / len(p)),
     }
-
-
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole else float("nan")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.tree import DecisionTreeClassifier
 
 from bayespatch.study.baselines import nearest
@@ -78,7 +79,7 @@ def _tree(fold: Fold) -> Floats:
 def _ranking(cohort: Cohort, fold: Fold, found: dict[str, Floats]) -> list[dict[str, Any]]:
     records = []
     for source, weights in found.items():
-        ranks = np.argsort(np.argsort(-weights, kind="stable"), kind="stable") + 1
+        ranks = rankdata(-weights, method="ordinal")
         for j, feature in enumerate(cohort.X.columns):
             base = {"cohort": cohort.name, "source": source, "fold": fold.number + 1, "feature": feature}
             records.append({**base, "share": float(weights[j] / weights.sum()), "rank": int(ranks[j])})
