@@ -58,8 +58,9 @@ def fitted():
 # scikit-learn's rules
 
 
-@parametrize_with_checks([PatchworkRegressor(**SHORT)])
+@parametrize_with_checks([PatchworkRegressor(chains=1, draws=10, warmup=10, error=0.05, hyper=HYPER)])
 def test_every_check_of_scikit_learn(estimator, check):
+    """The rules are about arguments, shapes and types: short chains show as much as long ones."""
     check(estimator)
 
 
@@ -98,8 +99,8 @@ def test_it_learns_what_is_there_to_learn(fitted):
 
 def test_intervals_hold_as_many_outcomes_as_they_say(fitted):
     # The dressing is learned from 250 cases, the share is counted among 400: four standard errors of both.
-    for level in (0.5, 0.8, 0.9):
-        low, high = fitted.predict_interval(NEW, level).T
+    quantiles = fitted.predict_quantiles(NEW, [0.25, 0.1, 0.05, 0.75, 0.9, 0.95]).T
+    for level, low, high in zip((0.5, 0.8, 0.9), quantiles[:3], quantiles[3:], strict=True):
         error = np.sqrt(level * (1 - level) * (1 / len(Y) + 1 / len(TRUTH)))
         assert abs(((low <= TRUTH) & (high >= TRUTH)).mean() - level) < 4 * error
     # And they are worth something: the outcomes themselves spread over 5.1 variances of the noise.
@@ -108,21 +109,21 @@ def test_intervals_hold_as_many_outcomes_as_they_say(fitted):
 
 def test_quantiles_intervals_and_means_belong_together(fitted):
     levels = [0.9, 0.05, 0.5, 0.95]
-    quantiles = fitted.predict_quantiles(NEW[:30], levels)
-    assert quantiles.shape == (30, 4)
+    quantiles = fitted.predict_quantiles(NEW[:10], levels)
+    assert quantiles.shape == (10, 4)
     assert np.all(np.diff(quantiles[:, np.argsort(levels)], axis=1) > 0)
-    np.testing.assert_allclose(fitted.predict_interval(NEW[:30]), quantiles[:, [1, 3]], rtol=1e-9)
-    means = fitted.predict(NEW[:30])
+    np.testing.assert_allclose(fitted.predict_interval(NEW[:10]), quantiles[:, [1, 3]], rtol=1e-9)
+    means = fitted.predict(NEW[:10])
     assert np.all((quantiles[:, 1] < means) & (means < quantiles[:, 3]))
     # The mean is the integral of the quantiles: by 99 of them, to a hundredth of the spread of the outcomes.
-    fine = fitted.predict_quantiles(NEW[:30], np.arange(1, 100) / 100).mean(axis=1)
+    fine = fitted.predict_quantiles(NEW[:10], np.arange(1, 100) / 100).mean(axis=1)
     np.testing.assert_allclose(fine, means, atol=0.02 * TRUTH.std())
 
 
 def test_another_unit_gives_the_same_prediction_in_that_unit():
     one, other = fit(), fit(y=1000.0 + 50.0 * Y)  # the same classes, the same chains; the search for the dressing ends
-    expected = 1000.0 + 50.0 * one.predict(NEW)  # where a change does not matter
-    np.testing.assert_allclose(other.predict(NEW), expected, atol=0.02 * expected.std())
+    expected = 1000.0 + 50.0 * one.predict(NEW[:100])  # where a change does not matter
+    np.testing.assert_allclose(other.predict(NEW[:100]), expected, atol=0.02 * expected.std())
 
 
 def test_hyperparameters_and_coding_are_tuned():
@@ -138,7 +139,7 @@ def test_outcomes_of_all_kinds():
     mostly_zero = np.maximum(Y - 6.0, 0.0)
     assert len(fit(y=mostly_zero, n_outcome_bins=3).edges_) == 2
     counts = np.random.default_rng(0).poisson(np.exp(Y / 4))
-    low, high = fit(y=counts).predict_interval(NEW).T
+    low, high = fit(y=counts).predict_interval(NEW[:50]).T
     assert np.isfinite(low).all()
     assert (high > low).all()
 

@@ -130,8 +130,8 @@ def test_threads_that_predict_while_another_fits(known):
         try:
             for thread in threads:
                 thread.start()
-            for k in range(6):
-                clf.fit(*(ONE, TWO)[k % 2])
+            for data in (TWO, ONE):
+                clf.fit(*data)
         finally:
             stop.set()
             for thread in threads:
