@@ -27,13 +27,14 @@ serve: venv ## Serve the consulting page with the bundled heart data on http://1
 	$(BIN)/bayespatch serve
 
 JOBS ?= 2
+# BLAS has one thread in each process: small matrices gain nothing from more, and waiting threads take the others' time.
 test: venv ## Run the tests, but for the slow statistical ones (JOBS: in so many processes)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
 	@command -v "$${CHROMIUM:-chromium}" > /dev/null || echo "Left out: tests/browser, as there is no Chromium here (make test-browser)"
 
 STATISTICAL ?= tests/statistical
 test-statistical: venv ## Run the slow truth checks: exactness, Geweke, calibration, planted bugs (STATISTICAL: some of them)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(STATISTICAL)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(STATISTICAL)
 
 test-casebase: venv ## Run what is shown at length of the case base: random sequences, kills, tamperings (an hour)
 	$(BIN)/python -m pytest tests/casebase tests/statistical/test_casebase.py

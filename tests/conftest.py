@@ -1,0 +1,29 @@
+"""How the tests are shared out among the processes of ``make test``."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# Folders whose files share what is slow to make: a part of the study, a database server, a fitted model.
+TOGETHER = ("tests/casebase/", "tests/cli/", "tests/explain/", "tests/study/", "tests/web/")
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """With --dist loadfile: a file is run by one process, and so are these folders."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
+    return ByFolder(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels(request, tmp_path_factory):
+    if hasattr(request.config, "workerinput"):  # of several processes
+        from tests.kernels import compile_kernels
+
+        compile_kernels(tmp_path_factory.getbasetemp().parent, int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")))
