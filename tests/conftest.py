@@ -26,4 +26,6 @@ def _kernels(request, tmp_path_factory):
     if hasattr(request.config, "workerinput"):  # of several processes
         from tests.kernels import compile_kernels
 
-        compile_kernels(tmp_path_factory.getbasetemp().parent, int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")))
+        compile_kernels(
+            tmp_path_factory.getbasetemp().parent, int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        )

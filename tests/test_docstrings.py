@@ -4,7 +4,11 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import shutil
+import sqlite3
+import tempfile
 import warnings
+from contextlib import closing
 
 import pytest
 
@@ -55,14 +59,40 @@ def test_a_public_name_is_documented(name):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """The models of the examples: those that the docstrings of the estimators' `fit` make."""
+    """The models of the examples: those that the docstrings of the estimators' `fit` and of `Posterior` make."""
     X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 5
     short = dict(draws=50, warmup=50, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf = bayespatch.PatchworkClassifier(**short).fit(X, ["sick", "sick", "well", "well"] * 5)
         regressor = bayespatch.PatchworkRegressor(**short).fit(X, [7.0, 6.0, 1.0, 2.0] * 5)
-    return {"clf": clf, "regressor": regressor, "X": X, "y": ["sick", "sick", "well", "well"] * 5}
+        past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+        posterior = bayespatch.sample([[0], [1]], [0, 1], **past, draws=50, warmup=50, keep_votes=True)
+    models = {"clf": clf, "regressor": regressor, "posterior": posterior}
+    return {**models, "past": past, "X": X, "y": ["sick", "sick", "well", "well"] * 5}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_demo(tmp_path_factory):
+    """Most examples of the case base begin with its demo: it is filled once, and copied for each of them."""
+    file = tmp_path_factory.mktemp("demo") / "clinic.db"
+    with warnings.catch_warnings(), bayespatch.CaseBase.demo() as base:
+        warnings.simplefilter("ignore")
+        with (
+            closing(sqlite3.connect(f"{base._temporary.name}/clinic.db")) as made,
+            closing(sqlite3.connect(file)) as kept,
+        ):
+            made.backup(kept)  # not the base's own, which writes into the audit log
+
+    def copied(cls):
+        folder = tempfile.TemporaryDirectory()
+        base = cls.open(shutil.copy(file, folder.name))
+        base._temporary = folder
+        return base
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bayespatch.CaseBase, "demo", classmethod(copied))
+        yield
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -339,11 +339,8 @@ def predict_cases(posterior: Importances, data: Data, **settings: Any) -> Predic
 
     Examples
     --------
-    >>> from bayespatch import sample
     >>> from bayespatch.validation import check_data
-    >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
-    >>> posterior = sample([[0], [1]], [0, 1], **past)
-    >>> new = check_data([[1]], [-1], **past)
+    >>> new = check_data([[1]], [-1], **past)  # beside the `posterior` in the docstring of `Posterior`
     >>> predict_cases(posterior, new).mean_votes().shape
     (1, 2)
     """
@@ -620,10 +617,7 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
 
     Examples
     --------
-    >>> from bayespatch import sample
     >>> from bayespatch.validation import check_data
-    >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
-    >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
     >>> blank_votes(posterior, check_data([[0], [1]], [0, 1], **past)).round(2)
     array([0.48, 0.52])
     """

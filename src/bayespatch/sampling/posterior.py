@@ -93,9 +93,10 @@ class Posterior:
     Examples
     --------
     >>> from bayespatch import sample
-    >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2, draws=200)
+    >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+    >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50, keep_votes=True)
     >>> posterior.q.shape, posterior.z_mean.shape
-    ((4, 200, 1), (2, 3))
+    ((4, 50, 1), (2, 3))
     >>> bool(posterior.votes_mean[1, 1] > 0.5)  # the second case is of the second class, as are its likes
     True
     """
@@ -165,9 +166,6 @@ class Posterior:
 
         Examples
         --------
-        >>> from bayespatch import sample
-        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
-        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
         >>> posterior.diagnostics().names
         ('q[0]', 'log_joint', 'mean_neighbors')
         """
@@ -189,11 +187,8 @@ class Posterior:
 
         Examples
         --------
-        >>> from bayespatch import sample
-        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
-        >>> posterior = sample([[0], [1]], [0, 1], **past, keep_votes=True)
-        >>> bool(posterior.votes_rhat().max() < 1.05)
-        True
+        >>> posterior.votes_rhat().shape  # one for each case
+        (2,)
         """
         n_chains, n_draws, n_cases, n_classes = self.votes.shape
         flat = self.votes.reshape(n_chains, n_draws, n_cases * n_classes)
@@ -208,10 +203,7 @@ class Posterior:
 
         Examples
         --------
-        >>> from bayespatch import sample
         >>> import numpy as np
-        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
-        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
         >>> posterior.last_draws(np.array([3, 5, 8]), np.array([5, 9])).q_tilde.shape  # 5 was there, 9 is new
         (4, 1, 2, 1)
         """
@@ -233,9 +225,6 @@ class Posterior:
 
         Examples
         --------
-        >>> from bayespatch import sample
-        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
-        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
         >>> dict(posterior.to_arviz()["posterior"]["q"].sizes)
         {'chain': 4, 'draw': 50, 'feature': 1}
         """
@@ -293,9 +282,6 @@ class Posterior:
 
         Examples
         --------
-        >>> from bayespatch import sample
-        >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
-        >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
         >>> print(posterior.summary().splitlines()[0])
         Posterior of Model I, exact likelihood: 4 chains x 50 draws
         """

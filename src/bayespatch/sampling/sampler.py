@@ -167,19 +167,19 @@ def sample(
 
     Examples
     --------
-    >>> posterior = sample([[0], [1]], [0, 1], [[0], [1], [1]], [0, 1, 1], n_values=[2], n_classes=2)
+    >>> past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
+    >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50)
     >>> posterior.q.shape
-    (4, 500, 1)
+    (4, 50, 1)
 
     A run that is killed, or interrupted with Ctrl-C, goes on where the last checkpoint was:
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "run")
-    ...     past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
-    ...     short = sample([[0], [1]], [0, 1], **past, checkpoint=path)
-    ...     longer = sample([[0], [1]], [0, 1], **past, checkpoint=path, draws=600)
-    >>> bool((longer.q[:, :500] == short.q).all())
+    ...     short = sample([[0], [1]], [0, 1], **past, warmup=50, draws=50, checkpoint=path)
+    ...     longer = sample([[0], [1]], [0, 1], **past, warmup=50, draws=60, checkpoint=path)
+    >>> bool((longer.q[:, :50] == short.q).all())
     True
     """
     data = check_data(
