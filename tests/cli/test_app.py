@@ -124,7 +124,7 @@ def test_ctrl_c_in_a_fit_leaves_nothing_behind(tmp_path):
         assert "Reading" in running.stderr.readline()
         assert "This will take about" in running.stderr.readline()  # now it learns
         try:
-            running.wait(timeout=2.0)
+            running.wait(timeout=0.5)
         except subprocess.TimeoutExpired:
             running.send_signal(signal.SIGINT)
         stdout, stderr = running.communicate(timeout=120)

@@ -293,7 +293,7 @@ def test_sigterm_writes_a_last_checkpoint(tmp_path):
             assert fit.poll() is None
             assert time.monotonic() - began < 120
             time.sleep(0.05)
-        time.sleep(1.0)
+        time.sleep(0.3)
         assert not (tmp_path / "run" / "state.bpatch").exists()
         fit.send_signal(signal.SIGTERM)
         _, told = fit.communicate(timeout=60)

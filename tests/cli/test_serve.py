@@ -26,8 +26,12 @@ def free_port():
         return found.getsockname()[1]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_it_begins_answers_and_ends(tmp_path, workers):
+def test_it_begins_answers_and_ends(tmp_path):
+    """In one process; in several: tests/statistical/test_serve.py."""
+    check_service(tmp_path, workers=1)
+
+
+def check_service(tmp_path, workers):
     url, port = Places(tmp_path, None).copy(), free_port()
     command = [*RUN, "--casebase", url, "--port", str(port), "--workers", str(workers)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})

@@ -2,12 +2,14 @@
 
 import zlib
 
+import numpy as np
 import pytest
 
 from bayespatch.engine.base import Engine, Neighbors
 from bayespatch.engine.cpu import CpuEngine, CpuState
 from bayespatch.engine.paper import PaperEngine
-from bayespatch.model import KINDS, LIKELIHOODS, Data, Model
+from bayespatch.model import KINDS, LIKELIHOODS, Data, Model, may_be_neighbors
+from tests.enumeration import enumerate_posterior
 from tests.montecarlo import check_against_exact
 from tests.problems import PROBLEMS, unsupervised
 
@@ -104,3 +106,12 @@ def test_paths_that_are_seldom_taken(make_engine, kind, name):
 
 def test_every_problem_is_put_to_the_oracle():
     assert {name for names in PAPER_PROBLEMS.values() for name in names} == set(PROBLEMS)
+
+
+def test_all_problems_are_worth_solving():
+    for name, problem in PROBLEMS.items():
+        data, hyper = problem()
+        for kind in KINDS:
+            z = enumerate_posterior(data, Model(kind, "exact", hyper)).z[may_be_neighbors(data)]
+            assert np.all((z > 0.05) & (z < 0.95)), (name, kind)
+            assert np.abs(z - hyper.alpha).max() > 0.05, (name, kind)

@@ -182,27 +182,27 @@ BUGS = {
         "total[j] += weight[j] * (", "total[j] += weight[j] * place[j] * (", Check("binary", "I")
     ),
     "Model I: the copied value is never found": Bug(
-        "< a or s == source:", "< a:", "tests/engine/test_summing.py::test_w_is_redrawn_from_its_conditional"
+        "< a or s == source:", "< a:", "tests/statistical/test_sums_over_w.py::test_w_is_redrawn_from_its_conditional"
     ),
     "Model II: the sum over w forgets the label": Bug(
         "if c.kind == 2 and y[i] >= 0:",
         "if c.kind == 2 and y[i] < -1:",
-        "tests/engine/test_summing.py::test_log_ratio_is_that_of_sums_over_w",
+        "tests/statistical/test_sums_over_w.py::test_log_ratio_is_that_of_sums_over_w",
     ),
     "Model II: the sum over w forgets the other features": Bug(
         "first = 0 if c.kind == 2 else j\n    last = c.n_features if c.kind == 2 else j + 1\n",
         "first = j\n    last = j + 1\n",
-        "tests/engine/test_summing.py::test_log_ratio_is_that_of_sums_over_w",
+        "tests/statistical/test_sums_over_w.py::test_log_ratio_is_that_of_sums_over_w",
     ),
     "Model III: the w that are not summed have no prior": Bug(
         "log += math.log(new[row, parent[s], j] / old[row, parent[s], j])",
         "log += 0.0",
-        "tests/engine/test_summing.py::test_log_ratio_is_that_of_sums_over_w",
+        "tests/statistical/test_sums_over_w.py::test_log_ratio_is_that_of_sums_over_w",
     ),
     "Model III: another w is redrawn than was summed": Bug(
         "    total = weigh_settings(",
         "    start = 0\n    total = weigh_settings(",
-        "tests/engine/test_summing.py::test_w_is_redrawn_from_its_conditional",
+        "tests/statistical/test_sums_over_w.py::test_w_is_redrawn_from_its_conditional",
     ),
     # everything else given q
     "q-tilde stays as it is, given q": Bug(
