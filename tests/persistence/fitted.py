@@ -7,7 +7,7 @@ import pandas
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor
 
-SHORT = dict(chains=2, draws=6, warmup=4, random_state=0, n_jobs=1)
+SHORT = dict(chains=2, draws=6, warmup=4, random_state=0, n_jobs=1, error=0.05)
 JOINT = {**SHORT, "importances": "joint"}
 
 
