@@ -73,7 +73,7 @@ loads it and pandas too, though R-hat and ESS do without.""",
     "scale": """## A hundred thousand cases
 
 The size of the readmission data, simulated; 5 neighbors expected, 2 threads; a few sweeps in a fresh process.
-"Computed" is `bayespatch.sampling.memory.bytes_needed`, which `sample` holds against the memory that is
+"Computed" is `bayespatch.sampling.memory_needed.bytes_needed`, which `sample` holds against the memory that is
 available before it begins; "with 500 draws" adds what the draws of a complete run take to the peak that was
 measured.""",
     "scale_parents": "Choosing parents, and how far the cases are from the most similar one:",

@@ -24,7 +24,7 @@ def sampled_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
 
     from bayespatch import Hyperparameters, sample
     from bayespatch.engine.base import ProblemSizes
-    from bayespatch.sampling.memory import bytes_needed
+    from bayespatch.sampling.memory_needed import bytes_needed
     from bayespatch.sampling.sampler import load_engine
 
     warnings.simplefilter("ignore")

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 # The path through the code, from a table to a page. A layer (a package, or a module) knows those before it, never those
 # after. Three modules of `persistence` come early: they know files, not models, and sampling writes with them.
 LAYERS = (
-    *("version", "model", "simulate", "validation", "metrics", "memory"),
+    *("version", "model", "simulate", "validation", "metrics", "available_memory"),
     *("encode", "dictionary", "parents"),
     *("engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
@@ -25,7 +25,7 @@ LAYERS = (
 
 # These see arrays and numbers, never tables: they do not know the layers that turn one into the other.
 ARRAY_LAYERS = (
-    *("version", "model", "simulate", "validation", "memory", "engine", "progress"),
+    *("version", "model", "simulate", "validation", "available_memory", "engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     *("sampling", "importances", "calibrate", "predict", "leave_one_out"),
 )

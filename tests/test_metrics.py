@@ -1,11 +1,18 @@
 """Scores, curves and thresholds against scikit-learn's own functions and by hand."""
 
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss, precision_score, recall_score, roc_auc_score
 
 from bayespatch import metrics
+from bayespatch.casebase import comparison
+from bayespatch.compare import _class_measures
 from bayespatch.metrics import calibration_curve
+from bayespatch.study.metrics import measures
 
 
 def made(n=203, n_classes=2, seed=0):
@@ -41,6 +48,25 @@ def test_scores_are_the_usual_ones(n_classes):
         assert metrics.auc(p, y) == pytest.approx(roc_auc_score(y, p, multi_class="ovr"))
     for name, ends in metrics.bootstrap(p, y, np.random.default_rng(0)).items():
         assert ends[0] <= metrics.SCORES[name](p, y) <= ends[1]
+
+
+def test_every_place_that_scores_two_classes_says_the_same(monkeypatch):
+    """`compare`, the versions of a case base, the study and the benchmarks; the report calls `metrics` itself."""
+    p, y = made()
+    expected = {name: score(p, y) for name, score in metrics.SCORES.items()}
+    compared = _class_measures(SimpleNamespace(classes_=np.arange(2)), p, y, np.arange(2))
+    versions = comparison.scores(comparison.LeaveOneOut(tuple(range(len(y))), p, y, ("a", "b")))
+    study = measures(y, p[:, 1])
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    benchmarks = import_module("scores").fold_scores(y, p)
+    for found, names in (
+        (compared, ("accuracy", "AUC", "log loss", "Brier")),
+        (benchmarks, ("accuracy", "AUC", "log loss", "Brier")),
+        (study, ("accuracy", "auc", "log_loss", None)),
+        ({**versions, "log loss": -versions["log_score"]}, ("accuracy", None, "log loss", "brier")),
+    ):
+        for score, name in zip(("accuracy", "AUC", "log loss", "Brier score"), names, strict=True):
+            assert name is None or found[name] == pytest.approx(expected[score], rel=1e-9), (score, found)
 
 
 def test_classes_that_do_not_occur():

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayespatch.available_memory import shown_bytes
 from bayespatch.engine.base import ProblemSizes
 from bayespatch.leave_one_out import N_LEFT_OUT
-from bayespatch.memory import shown_bytes
 from bayespatch.model import Model
 from bayespatch.parents import Plan
-from bayespatch.sampling.memory import bytes_needed
+from bayespatch.sampling.memory_needed import bytes_needed
 from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.sampling.sampler import load_engine
 

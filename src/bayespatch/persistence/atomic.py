@@ -179,6 +179,8 @@ def _remove(paths: Iterable[str]) -> None:
             os.unlink(path)
 
 
+# Not filelock, which would lock a file of its own beside this one and leave it there: what is locked is the unfinished
+# file itself, so that whoever finds one knows whether somebody is still writing it.
 if sys.platform == "win32":
     import msvcrt
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
-from bayespatch.memory import available_memory, shown_bytes
+from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.persistence.atomic import check_path, refuse, replacing_all
 from bayespatch.version import __version__
 

@@ -1,4 +1,8 @@
-"""Everything that must hold before a model file is validated; any contradiction in it is a ValueError."""
+"""Everything that must hold before a model file is loaded; any contradiction in it is a ValueError.
+
+By hand and not with pydantic or msgspec: nearly all of it is whether parts of the file agree with one another, and with
+what `fit` asks of the same arguments, whose checks are called here.
+"""
 
 from __future__ import annotations
 

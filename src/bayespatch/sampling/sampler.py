@@ -18,7 +18,7 @@ from bayespatch.progress import Tell, progress_meter
 from bayespatch.sampling.chains import Run
 from bayespatch.sampling.checkpoint import check_seconds, describe, opened
 from bayespatch.sampling.diagnostics import MixingWarning
-from bayespatch.sampling.memory import bytes_needed, check_memory
+from bayespatch.sampling.memory_needed import bytes_needed, check_memory
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
 from bayespatch.validation import check_choice, check_count, check_data, check_flag, check_model, check_seed
 
@@ -156,7 +156,7 @@ def sample(
     Raises
     ------
     MemoryError
-        Where the run needs more memory than there is: see `bayespatch.sampling.memory.bytes_needed`.
+        Where the run needs more memory than there is: see `bayespatch.sampling.memory_needed.bytes_needed`.
     StorageError
         Where the checkpoint is damaged or of another run (a ValueError).
 

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from bayespatch.memory import available_memory, shown_bytes
+from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.source.frame import check_names, import_pandas, refuse
 
 if TYPE_CHECKING:

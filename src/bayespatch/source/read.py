@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from bayespatch.memory import available_memory, shown_bytes
+from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.source.columnar import BEGINNINGS, read_columnar
 from bayespatch.source.database import read_query
 from bayespatch.source.delimited import read_delimited

@@ -1,4 +1,8 @@
-"""The memory of this machine: how much of it this process may still take."""
+"""How much memory this process may still take.
+
+By hand, because libraries that say what a machine has (psutil) leave out what a container or a limit of the process
+leaves of it.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayespatch.memory import available_memory
+from bayespatch.available_memory import available_memory
 
 
 def system(root, meminfo=None, cgroup=None, **groups):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.engine.base import Engine, ProblemSizes
-from bayespatch.memory import available_memory, shown_bytes
 from bayespatch.model import Model
 from bayespatch.sampling.posterior import SamplingSettings
 
