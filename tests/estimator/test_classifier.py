@@ -281,23 +281,6 @@ def test_supervised_and_unsupervised_on_both_sets(load, supervised, discretize):
     assert clf.posterior_.settings.supervised == supervised
 
 
-def test_with_the_label_known_the_neighbors_of_its_class_gain():
-    """Type III on real cases: for nearly every patient, told either outcome. Models II and III: tests/statistical."""
-    table, y = heart(160)
-    clf = fit(table[:120], y[:120], chains=4, draws=200, warmup=100)  # less noise than gain
-    new = table[120:]
-    hidden = clf.neighbors(new, top=120)
-    for label in clf.classes_:
-        known = clf.neighbors(new, y=[label] * len(new), top=120)
-
-        def share(near, label=label):
-            return (near.probability * (y[near.rows] == label)).sum(axis=1) / near.probability.sum(axis=1)
-
-        gain = share(known) - share(hidden)
-        assert gain.mean() > 0.03
-        assert (gain > 0).mean() > 0.85
-
-
 def test_neighbors_are_rows_of_the_table():
     clf = fit(parents=[3, 5, 8, 10, 13, 20])
     near = clf.neighbors(X[:4], top=3)
@@ -325,19 +308,6 @@ def test_intervals_hold_the_probability(on_heart):
             clf.predict_interval(table, level=level)
 
 
-def test_inductive_and_transductive_agree():
-    """No further apart than two fits with other seeds: within the Monte Carlo error."""
-    table, y = heart(150)
-    run = dict(chains=2, draws=200, warmup=150)
-    clf, other = (fit(table[:120], y[:120], random_state=seed, **run) for seed in (0, 1))
-    new = table[120:]
-    inductive = clf.predict_proba(new)[:, 1]
-    transductive = quietly(lambda: clone_of(clf, transductive=True).predict_proba(new)[:, 1])
-    error = np.sqrt(np.mean((inductive - other.predict_proba(new)[:, 1]) ** 2))
-    assert np.sqrt(np.mean((inductive - transductive) ** 2)) < 1.5 * error
-    assert abs(np.mean(inductive - transductive)) < 0.02
-
-
 def test_transductive_prediction_leaves_the_fit_alone_and_can_be_repeated():
     clf = fit(transductive=True, parents=8)
     before = clf.posterior_
@@ -361,7 +331,7 @@ def test_importances_are_those_of_the_posterior(on_heart):
 # Base rates
 
 
-def rare(n=600, seed=0):
+def rare(n=400, seed=0):
     """A class that is rare, and told by one of four columns."""
     rng = np.random.default_rng(seed)
     table = rng.integers(3, size=(n, 4)).astype(float)
