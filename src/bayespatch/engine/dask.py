@@ -683,6 +683,34 @@ def _apply(function: Callable[[Any, Any, int], Any], shared: Any, part: Any) -> 
     return function(shared, part, 1)  # as many parts at once as the worker has threads
 
 
+def computed(function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str | None) -> list[Any]:
+    """function(*arguments) for each list of arguments, among which may be parts of Dask collections.
+
+    It is called where these lie: on the workers at `scheduler`, or, without one, wherever Dask computes by default
+    (the client that is active, or threads of this process).
+    """
+    try:
+        from dask.base import compute
+        from dask.delayed import delayed
+        from distributed import default_client
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    tasks = [delayed(function, pure=False)(*each) for each in arguments]
+    if scheduler is None:
+        return list(compute(*tasks))
+    active = None
+    with suppress(ValueError):  # no client is active
+        active = default_client()
+    if active is not None and active.scheduler.address == scheduler:
+        # What an active client holds for a collection, another one cannot use.
+        return list(active.gather(active.compute(tasks)))
+    client = connected(scheduler)
+    try:
+        return list(client.gather(client.compute(tasks)))
+    finally:
+        client.close()
+
+
 def connected(scheduler: str) -> Any:
     """A connection to the scheduler."""
     try:

@@ -264,9 +264,11 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         Parameters
         ----------
         X : data frame, array or list of rows, of shape (n, P)
-            The training table as it is: numbers, texts, categories, booleans, missing values.
+            The training table as it is: numbers, texts, categories, booleans, missing values. A Dask data frame is read
+            where its partitions lie; of more than 100,000 rows a sample of that size is learned from, and a
+            `ManyCasesWarning` says so.
         y : sequence of length n
-            Classes.
+            Classes. Beside a Dask data frame a Dask Series, or the name of a column.
 
         Returns
         -------
@@ -287,12 +289,16 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             isinstance(self.second_opinion, str) and self.second_opinion == "auto"
         ):
             check_user_opinion(self.second_opinion)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        sample = self._sampled(X, y, seed, classes=True)
+        whole = None if sample is None else sample.summary
+        if sample is not None:
+            X, y = sample.X, sample.y
         self._check_table(X, y)
         classes, codes = _read_classes(y)
-        weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
-        check_class_weights(weights, classes)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        learned = self._learn(X, codes, len(classes), seed, class_weight=weights)
+        counts = np.bincount(codes) if sample is None else np.array([sample.counts[one] for one in classes.tolist()])
+        weights = _class_weights(self.class_weight, classes, counts)
+        learned = self._learn(X, codes, len(classes), seed, class_weight=weights, whole=whole, counts=counts)
         if not self.calibrate:
             learned["calibration_"] = Calibration.none(len(classes))
         learned["pool_"] = None
@@ -509,6 +515,15 @@ def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     check_classification_targets(labels)
     encoder = LabelEncoder()
     return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
+
+
+def _class_weights(wish: Any, classes: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The weight of each class; "balanced" as scikit-learn has it, from the numbers of rows that have each class."""
+    if isinstance(wish, str) and wish == "balanced":
+        weights = counts.sum() / (len(classes) * counts)
+    else:
+        weights = compute_class_weight(wish, classes=classes, y=classes)
+    return check_class_weights(weights, classes)
 
 
 def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:

@@ -215,9 +215,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         Parameters
         ----------
         X : data frame, array or list of rows, of shape (n, P)
-            The training table as it is: numbers, texts, categories, booleans, missing values.
+            The training table as it is: numbers, texts, categories, booleans, missing values. A Dask data frame is read
+            where its partitions lie; of more than 100,000 rows a sample of that size is learned from, and a
+            `ManyCasesWarning` says so.
         y : sequence of length n
-            Outcomes: finite numbers.
+            Outcomes: finite numbers. Beside a Dask data frame a Dask Series, or the name of a column.
 
         Returns
         -------
@@ -236,11 +238,16 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         if self.second_opinion is not None:
             check_choice("second_opinion", self.second_opinion, ("auto",))
         n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        sample = self._sampled(X, y, seed, classes=False)
+        whole = None if sample is None else sample.summary
+        if sample is not None:
+            X, y = sample.X, sample.y
         self._check_table(X, y)
         outcomes = _read_outcomes(y)
         edges = np.asarray(learn_edges(outcomes, Cut("quantile", n_bins)))
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        learned = self._learn(X, _classes_of(outcomes, edges), len(edges) + 1, seed, outcomes=outcomes)
+        classes, n_classes = _classes_of(outcomes, edges), len(edges) + 1
+        learned = self._learn(X, classes, n_classes, seed, outcomes=outcomes, whole=whole)
         density, opinion = learned.pop("density"), learned["opinion_"]
         learned["pool_"] = None
         if opinion is not None:
