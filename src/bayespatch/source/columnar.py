@@ -13,7 +13,7 @@ Layout = Literal["Parquet", "Arrow"]
 BEGINNINGS: dict[bytes, Layout] = {b"PAR1": "Parquet", b"ARROW1": "Arrow"}
 
 
-def read_columnar(source: str, path: str, layout: Layout) -> DataFrame:
+def read_columnar(source: str, path: str, layout: Layout, may_be_empty: bool = False) -> DataFrame:
     """A table from a Parquet file or an Arrow (Feather) file."""
     pandas = import_pandas()
     try:
@@ -29,7 +29,7 @@ def read_columnar(source: str, path: str, layout: Layout) -> DataFrame:
         frame = frame.reset_index()
     frame = frame.rename(columns=str)
     check_names(source, list(frame.columns))
-    if not len(frame):
+    if not len(frame) and not may_be_empty:
         raise refuse(source, "there are columns and no rows; pass at least two cases")
     return frame
 
