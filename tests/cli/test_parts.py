@@ -1,5 +1,7 @@
 """Tables that lie in many Parquet files: fitted as one, predicted into as many files, here and on workers."""
 
+from itertools import pairwise
+
 import pandas as pd
 import pytest
 
@@ -26,7 +28,7 @@ def registry(clinic, tmp_path_factory):
     for name, ends in {"patients": (0, 11, 11, 40), "new": (0, 2, 5)}.items():
         frame = read(str(clinic / f"{name}.csv"))
         (folder / name).mkdir()
-        for k, (low, high) in enumerate(zip(ends, ends[1:], strict=False)):
+        for k, (low, high) in enumerate(pairwise(ends)):
             frame[low:high].to_parquet(folder / name / f"{k}.parquet")
     return folder
 
@@ -85,6 +87,21 @@ def test_identifiers_and_replacing(registry, model, tmp_path):
     assert (out / "notes.txt").exists()
 
 
+def test_a_worklist_in_parts(clinic, registry, model, scheduler, tmp_path):
+    words = ("predict", model, registry / "new", "--worklist", "--id", "patient no.", "--out", tmp_path / "found")
+    result = call(*words, "--scheduler", scheduler)
+    assert result.exit_code == 0, result.stderr
+    found = pd.concat([pd.read_parquet(path) for path in sorted((tmp_path / "found").glob("*"))])
+    whole = tmp_path / "whole.csv"
+    assert call("predict", model, clinic / "new.csv", *words[3:6], "--out", whole).exit_code == 0
+    expected = pd.read_csv(whole, keep_default_na=False)
+    assert list(found.columns) == list(expected.columns)
+    lines = [frame.set_index("patient no.").sort_index() for frame in (found, expected)]
+    assert lines[0]["attention"].tolist() == lines[1]["attention"].tolist()
+    assert lines[0]["nearest_exemplar"].tolist() == lines[1]["nearest_exemplar"].tolist()
+    assert lines[0]["probability"].to_numpy() == pytest.approx(lines[1]["probability"].to_numpy(), rel=1e-5)
+
+
 def test_nothing_is_left_where_a_file_fails(registry, model, tmp_path, scheduler):
     new = tmp_path / "new"
     new.mkdir()
@@ -110,7 +127,7 @@ def test_what_is_refused(registry, model, tmp_path):
     frame = pd.read_parquet(patients / "2.parquet")
     for name in ("0", "1"):
         (tmp_path / f"{name}.parquet").write_bytes((patients / f"{name}.parquet").read_bytes())
-    frame.assign(**{"âge": "old"}).to_parquet(tmp_path / "2.parquet")
+    frame.assign(âge="old").to_parquet(tmp_path / "2.parquet")
     said = complaint("fit", tmp_path, *FIT, "--out", tmp_path / "m.bpatch")
     assert "column 'âge' holds text values in" in said
     assert "2.parquet' and number values in" in said

@@ -50,6 +50,17 @@ def test_the_model_of_the_same_pandas_frame(scheduler):
     assert other.target_ == "outcome"
     np.testing.assert_array_equal(other.posterior_.q, one.posterior_.q)
     np.testing.assert_array_equal(other.predict_proba(X), one.predict_proba(X))
+    # And of new cases in a Dask frame, on the workers.
+    new = FRAME.drop(columns="outcome").query("age < 62 or age > 1000")
+    here = new.compute()
+    np.testing.assert_array_equal(other.predict(new, abstain=True), one.predict(here, abstain=True))
+    for found, expected in zip(other.predict_all(new, level=0.8), one.predict_all(here, level=0.8), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert one.predict_all(new).intervals is None
+    with pytest.raises(ValueError, match="no rows"):
+        one.predict(FRAME.query("age > 1000"))
+    with pytest.raises(ValueError, match="transductive=True samples all rows together"):
+        one.set_params(transductive=True).predict(new)
 
 
 def test_a_number_as_the_outcome():
@@ -58,6 +69,19 @@ def test_a_number_as_the_outcome():
     one = PatchworkRegressor(**SETTINGS).fit(X, hours)
     other = PatchworkRegressor(**SETTINGS).fit(frame.drop(columns="hours"), frame["hours"])
     np.testing.assert_array_equal(other.predict(X[:20]), one.predict(X[:20]))
+    np.testing.assert_array_equal(other.predict_interval(frame.drop(columns="hours")), one.predict_interval(X))
+
+
+def test_a_frame_of_files(tmp_path):
+    """Without divisions, and with an index that begins anew in each file: rows are called by their numbers."""
+    pytest.importorskip("pyarrow")
+    for k, rows in enumerate((slice(0, 40), slice(40, 90))):
+        X.assign(outcome=Y)[rows].reset_index(drop=True).to_parquet(tmp_path / f"{k}.parquet")
+    one = PatchworkClassifier(**SETTINGS).fit(X, Y)
+    other = PatchworkClassifier(**SETTINGS).fit(dd.read_parquet(tmp_path), "outcome")
+    assert other.ids_ is None
+    assert other.schema_ == one.schema_
+    np.testing.assert_array_equal(other.predict_proba(X), one.predict_proba(X))
 
 
 def test_a_longer_frame_is_sampled(monkeypatch):

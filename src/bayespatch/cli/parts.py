@@ -1,4 +1,4 @@
-"""Predictions of a table that lies in many Parquet files, as as many Parquet files in one folder."""
+"""Predictions, or a worklist, of a table that lies in many Parquet files: as many Parquet files in one folder."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from bayespatch.cli.predictions import flat, predictions
 from bayespatch.cli.terminal import say
+from bayespatch.cli.worklist import flat_line, worklist_of
 from bayespatch.persistence.atomic import refuse, replacing_folder
 from bayespatch.source import features_of
 from bayespatch.source.parts import read_part, write_part
 
+_TEXTS = ("file", "label", "nearest_exemplar", "its_outcome", "attention", "warnings")
 _PART = re.compile(r"part-\d{5,}\.parquet")
 
 
@@ -24,6 +26,7 @@ class _Asked(NamedTuple):
 
     id_column: str | None
     hide_ids: bool
+    worklist: bool
     wanted: dict[str, Any]  # arguments of `predictions`
 
 
@@ -66,15 +69,16 @@ def predict_files(
     *,
     id_column: str | None,
     hide_ids: bool,
+    worklist: bool,
     scheduler: str | None,
     **wanted: Any,
 ) -> int:
     """Predict the cases of all files, here or on the workers at `scheduler`; returns how many there are.
 
     The folder gets its name when all its files are complete. A case is named by its identifier, or by its file and its
-    row in it.
+    row in it. In each part of a worklist, those that deserve attention come first.
     """
-    asked = _Asked(id_column, hide_ids, wanted)
+    asked = _Asked(id_column, hide_ids, worklist, wanted)
     with replacing_folder(out) as folder:
         tasks = [
             (path, os.path.abspath(path), os.path.join(folder, f"part-{k:05d}.parquet")) for k, path in enumerate(files)
@@ -133,16 +137,17 @@ def _predict_file(shared: tuple[Any, _Asked], task: tuple[str, str, str], n_thre
     with warnings.catch_warnings():
         for said_once_for_all in (UnseenValueWarning, OutOfRangeWarning):
             warnings.simplefilter("ignore", said_once_for_all)
-        found = predictions(model, X, **asked.wanted)
-    rows = [dict(flat(one)) for one in found]
+        if asked.worklist:
+            rows = [flat_line(one) for one in worklist_of(model, X, asked.wanted["level"])]
+        else:
+            rows = [dict(flat(one)) for one in predictions(model, X, **asked.wanted)]
     if "row" in rows[0]:
         rows = [{"file": source, **row} for row in rows]
     elif asked.id_column:
         rows = [{asked.id_column if name == "id" else name: value for name, value in row.items()} for row in rows]
-    names = {"file": "string", str(asked.id_column): "string", "label": "string", "row": "int64"}
-    if hasattr(model, "classes_"):
-        names["predicted"] = "string"
-    write_part(target, {name: names.get(name, "float64") for name in rows[0]}, rows)
+    texts = {*_TEXTS, str(asked.id_column), *(["predicted"] if hasattr(model, "classes_") else [])}
+    kinds = {name: "string" if name in texts else "int64" if name == "row" else "float64" for name in rows[0]}
+    write_part(target, kinds, rows)
     n_refused = sum(row["predicted"] is None for row in rows)
     n_outside = {name: count for name, count in zip(schema.names, far, strict=True) if count}
     return _Done(target, os.path.getsize(target), len(rows), n_refused, encoded.n_unseen, n_outside)

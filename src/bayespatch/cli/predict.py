@@ -71,11 +71,14 @@ def predict(
     $ zcat new.csv.gz | bayespatch predict model.bpatch -
     $ bayespatch predict model.bpatch 'new/*.parquet' --scheduler tcp://10.0.0.1:8786 --out predictions
     """
+    if worklist and (intervals or votes or abstain):
+        raise usage_error(
+            "--worklist has intervals and precedents already; leave --intervals, --votes and --abstain out"
+        )
     files = parquet_files(data)
     if files is not None:
         for option, given in {
             "--json": json,
-            "--worklist": worklist,
             "--query": query,
             "--delimiter": delimiter,
         }.items():
@@ -89,6 +92,7 @@ def predict(
                 folder,
                 id_column=id_column,
                 hide_ids=hide_ids,
+                worklist=worklist,
                 scheduler=scheduler,
                 intervals=intervals,
                 votes=votes,
@@ -104,10 +108,6 @@ def predict(
     X = read_cases(loaded, data, query, delimiter, id_column)
     if hide_ids:
         X = X.reset_index(drop=True)
-    if worklist and (intervals or votes or abstain):
-        raise usage_error(
-            "--worklist has intervals and precedents already; leave --intervals, --votes and --abstain out"
-        )
     if worklist:
         with working(f"Explaining {len(X)} cases"):
             listed = worklist_of(loaded, X, level)

@@ -663,7 +663,7 @@ def over_workers(
 ) -> Iterator[Any]:
     """function(shared, part, n_threads) for every part, on the workers at `scheduler`; results in the order of parts.
 
-    No more parts are under way than twice the workers, so that results which nobody has asked for yet do not pile up.
+    No more parts are under way than twice the workers' threads: results which nobody has asked for yet do not pile up.
     """
     client = connected(scheduler)
     try:
@@ -671,7 +671,7 @@ def over_workers(
         waiting: deque[Any] = deque()
         for part in parts:
             waiting.append(client.submit(_apply, function, held, part, pure=False))
-            if len(waiting) >= 2 * max(1, len(client.nthreads())):
+            if len(waiting) >= 2 * max(1, sum(client.nthreads().values())):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -683,9 +683,12 @@ def _apply(function: Callable[[Any, Any, int], Any], shared: Any, part: Any) -> 
     return function(shared, part, 1)  # as many parts at once as the worker has threads
 
 
-def computed(function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str | None) -> list[Any]:
+def computed(
+    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str | None, shared: Any = None
+) -> list[Any]:
     """function(*arguments) for each list of arguments, among which may be parts of Dask collections.
 
+    What is `shared` is sent once, and comes before the others, unless it is None.
     It is called where these lie: on the workers at `scheduler`, or, without one, wherever Dask computes by default
     (the client that is active, or threads of this process).
     """
@@ -695,7 +698,8 @@ def computed(function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]],
         from distributed import default_client
     except ImportError as error:
         raise ImportError(INSTALL) from error
-    tasks = [delayed(function, pure=False)(*each) for each in arguments]
+    before = () if shared is None else (delayed(shared, traverse=False),)
+    tasks = [delayed(function, pure=False)(*before, *each) for each in arguments]
     if scheduler is None:
         return list(compute(*tasks))
     active = None

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayespatch.calibrate import Calibration
 from bayespatch.estimator.base import Learning, Patchwork
 from bayespatch.estimator.explaining import check_abstain
-from bayespatch.estimator.snapshot import built_aside, read_at_once
+from bayespatch.estimator.partitioned import by_partition
+from bayespatch.estimator.snapshot import built_aside
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
@@ -313,7 +314,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             setattr(self, name, value)
         return self
 
-    @read_at_once
+    @by_partition
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class: the neighbors' votes, calibrated, and pooled with the second opinion.
 
@@ -343,7 +344,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         own = self.schema_.encode(X).values if isinstance(self.opinion_, AdditiveScore) else X
         return np.asarray(self.opinion_.predict_proba(own))
 
-    @read_at_once
+    @by_partition
     def predict_opinions(self, X: Any) -> dict[str, NDArray[np.float64]]:
         """What each opinion says alone, beside the pool of both.
 
@@ -364,7 +365,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         precedents, additive = self.calibration_.apply(votes), self._opinion_on(X)
         return {"precedents": precedents, "additive": additive, "pool": self.pool_.combine(additive, precedents)}
 
-    @read_at_once
+    @by_partition
     def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
         """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
 
@@ -398,7 +399,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         classes[self._percentiles(parts) <= quantile] = None
         return classes
 
-    @read_at_once
+    @by_partition
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Credible intervals of the class probabilities.
 
@@ -433,7 +434,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             additive = self.opinion_.predict_interval(self.schema_.encode(X).values, level)
         return self.pool_.interval(self._opinion_on(X), additive, self.calibration_.apply(votes), ends, level)
 
-    @read_at_once
+    @by_partition
     def predict_all(self, X: Any, level: float | None = None) -> PredictedClasses:
         """Probabilities, votes, how usual the cases are, and intervals: all from the same draws, taken once.
 
@@ -461,7 +462,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         intervals = None if level is None else self._intervals(X, votes, parts, level)
         return PredictedClasses(probabilities, votes, self._percentiles(parts), intervals)
 
-    @read_at_once
+    @by_partition
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
         """Share of the neighbors' votes for each class, before calibration.
 

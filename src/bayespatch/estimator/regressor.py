@@ -16,7 +16,8 @@ from bayespatch.calibrate import Calibration
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Learning, Patchwork
-from bayespatch.estimator.snapshot import built_aside, read_at_once
+from bayespatch.estimator.partitioned import by_partition
+from bayespatch.estimator.snapshot import built_aside
 from bayespatch.explain import OpinionOnCases, TrainingCases
 from bayespatch.kernel_density import (
     KernelDensity,
@@ -260,7 +261,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             setattr(self, name, value)
         return self
 
-    @read_at_once
+    @by_partition
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The mean of the outcome.
 
@@ -280,7 +281,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             "the prediction", self._pooled_mean(np.concatenate(precedents), self.schema_.encode(X).values)
         )
 
-    @read_at_once
+    @by_partition
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
         """Quantiles of the outcome.
 
@@ -306,7 +307,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         found = self._quantiles(weights, self.parents_, self.schema_.encode(X).values, asked)
         return check_finite("the prediction", found)
 
-    @read_at_once
+    @by_partition
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Intervals in which the outcome lies with the probability `level`, and on either side with the same.
 
@@ -323,7 +324,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         """
         return self.predict_quantiles(X, _tails(check_level(level)))
 
-    @read_at_once
+    @by_partition
     def predict_all(self, X: Any, level: float | None = None) -> PredictedNumbers:
         """Means and intervals, from the same draws, taken once.
 
