@@ -78,10 +78,12 @@ def test_a_frame_of_files(tmp_path):
     for k, rows in enumerate((slice(0, 40), slice(40, 90))):
         X.assign(outcome=Y)[rows].reset_index(drop=True).to_parquet(tmp_path / f"{k}.parquet")
     one = PatchworkClassifier(**SETTINGS).fit(X, Y)
-    other = PatchworkClassifier(**SETTINGS).fit(dd.read_parquet(tmp_path), "outcome")
-    assert other.ids_ is None
-    assert other.schema_ == one.schema_
-    np.testing.assert_array_equal(other.predict_proba(X), one.predict_proba(X))
+    frame = dd.read_parquet(tmp_path)
+    for table in ((frame, "outcome"), (frame.drop(columns="outcome"), frame["outcome"])):
+        other = PatchworkClassifier(**SETTINGS).fit(*table)
+        assert other.ids_ is None
+        assert other.schema_ == one.schema_
+        np.testing.assert_array_equal(other.predict_proba(X), one.predict_proba(X))
 
 
 def test_a_longer_frame_is_sampled(monkeypatch):

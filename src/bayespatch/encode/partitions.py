@@ -98,12 +98,14 @@ class Partitions:
         """Of a Dask data frame of features, and a Dask Series of outcomes or the name of a column."""
         if not is_partitioned(X):
             raise ValueError("y is a Dask collection and X is not; pass both as Dask collections, or neither")
+        # Nothing is optimised below: that may join partitions, in X other ones than in y.
         if isinstance(y, str):
             if y not in X.columns:
                 near = get_close_matches(y, [str(name) for name in X.columns], n=1)
                 meant = f"did you mean {near[0]!r}?" if near else f"the columns are {listed(list(map(str, X.columns)))}"
                 raise ValueError(f"y={y!r} is not a column of the table; {meant}")
-            X, y = X.drop(columns=[y]), X[y]
+            parts = tuple((part, y) for part in X.to_delayed(optimize_graph=False))
+            return cls(parts, tuple(f"partition {k}" for k in range(len(parts))), _read_named, each)
         if not nw.dependencies.is_dask_dataframe(getattr(y, "to_frame", lambda: None)()):
             raise ValueError(
                 f"X is a Dask data frame and y is a {type(y).__name__}; pass y as a Dask Series with the same "
@@ -114,7 +116,8 @@ class Partitions:
                 f"X has {X.npartitions} partitions and y has {y.npartitions}; take both from one data frame, or give "
                 f"them the same divisions"
             )
-        parts = tuple(zip(X.to_delayed(), y.to_delayed(), strict=True))
+        both = (table.to_delayed(optimize_graph=False) for table in (X, y))
+        parts = tuple(zip(*both, strict=True))
         return cls(parts, tuple(f"partition {k}" for k in range(len(parts))), _read_pair, each)
 
     def sample(
@@ -208,6 +211,12 @@ def _drawn(n_rows: int, most: int, seed: int) -> NDArray[np.int64]:
 
 
 # Where the parts lie
+
+
+def _read_named(part: tuple[Any, str]) -> Part:
+    """A part of a Dask data frame, of which a column has the outcomes."""
+    frame, target = part
+    return _read_pair((frame.drop(columns=[target]), frame[target]))
 
 
 def _read_pair(pair: tuple[Any, Any]) -> Part:
