@@ -12,7 +12,9 @@ from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import ERROR, Importances, Prediction, predict_batches
 
 REPORTED = 256  # cases that are predicted between two reports of progress, at least
-MAX_LEFT_OUT = 2000  # past cases that are predicted by the others: enough for a slope within a few hundredths
+# Past cases that are predicted by the others: enough for a slope within a few hundredths. What is learned from them is
+# as exact as the cases of the rarest class allow, so there are more of them where few have it.
+N_LEFT_OUT, N_OF_RAREST, MAX_LEFT_OUT = 2000, 400, 5000
 
 
 class LeaveOneOutVotes(NamedTuple):
@@ -37,7 +39,7 @@ def leave_one_out_votes(
     posterior: Importances,
     past: Data,
     *,
-    most: int = MAX_LEFT_OUT,
+    most: int | None = None,
     error: float = ERROR,
     max_passes: int = 1,
     n_threads: int = 1,
@@ -53,8 +55,8 @@ def leave_one_out_votes(
         The fit.
     past : Data
         The rows of the training table and its parents; `past.own_parent` says which parent a row is.
-    most : int
-        How many, at most.
+    most : int, optional
+        How many, at most; None: `n_left_out`.
     error, max_passes, n_threads, engine, scheduler
         As in `predict_batches`; the error is that of the votes.
     report : callable
@@ -82,9 +84,25 @@ def leave_one_out_votes(
     return LeaveOneOutVotes(chosen, seen.mean_votes(), seen.familiarity), by_chain
 
 
-def cases_left_out(past: Data, most: int = MAX_LEFT_OUT) -> tuple[NDArray[np.int64], Data]:
+def n_left_out(y: NDArray[np.int64]) -> int:
+    """How many of the past cases, of these classes, are predicted by the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> n_left_out(np.repeat([0, 1], 50)), n_left_out(np.repeat([0, 1], 5_000))
+    (100, 2000)
+    >>> n_left_out(np.repeat([0, 1], [9_000, 1_000]))
+    4000
+    """
+    rarest = int(np.unique(y, return_counts=True)[1].min(initial=len(y)))
+    wanted = max(N_LEFT_OUT, N_OF_RAREST * len(y) // max(1, rarest))
+    return min(len(y), wanted, MAX_LEFT_OUT)
+
+
+def cases_left_out(past: Data, most: int | None = None) -> tuple[NDArray[np.int64], Data]:
     """Which past cases are predicted by the others, at most so many, evenly spread; and these, their classes hidden."""
     n = len(past.x)
-    chosen = np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+    chosen = np.linspace(0, n - 1, n_left_out(past.y) if most is None else min(n, most)).round().astype(np.int64)
     hidden = np.full(len(chosen), HIDDEN)
     return chosen, past._replace(x=past.x[chosen], y=hidden, own_parent=past.own_parent[chosen])

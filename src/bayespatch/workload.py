@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayespatch.engine.base import ProblemSizes
-from bayespatch.leave_one_out import MAX_LEFT_OUT
+from bayespatch.leave_one_out import N_LEFT_OUT
 from bayespatch.memory import shown_bytes
 from bayespatch.model import Model
 from bayespatch.parents import Plan
@@ -27,10 +27,7 @@ CODING = 6.0e-7  # for each value of the table, and coding
 SCORE = 6.3e-10  # of the leave-one-out score and its gradient, for each pair of values that are compared
 STEP, STEP_PAIR, STEP_VALUE = 1e-3, 5e-9, 3e-10  # of the importances: each, for each pair of cases, and of values
 SWEEP, SWEEP_VALUE = 1e-3, 1.05e-9  # each, and for each pair of values that are compared
-LOO_PAIR, LOO_VALUE = (
-    3.0e-6,
-    2.5e-7,
-)  # for each pair of a past case and a parent, and of their values
+LOO_PAIR, LOO_VALUE = 3.0e-6, 2.5e-7  # for each pair of a past case and a parent, and of their values
 MEDOIDS = 1.5e-4  # for each parent and feature
 OPINION, OPINION_VALUE = 1.5, 6e-6  # once, and for each value of the table,
 OPINION_CLASSES = 5e-5  # ... and beyond two classes for each of 20,000 rows' values and each pair of classes
@@ -125,6 +122,7 @@ def estimate_work(
     sweeps: int,
     draws: int,
     n_threads: int,
+    n_left_out: int | None = None,
     speed: float | None = None,
 ) -> Work:
     """What a fit of a table of such a size will take.
@@ -143,6 +141,8 @@ def estimate_work(
         Whether importances come from prediction, and whether there is a second opinion.
     chains, sweeps, draws, n_threads : int
         Of the sampler; sweeps are those of one chain.
+    n_left_out : int, optional
+        How many past cases the others predict; None: as many as where no class is rare.
     speed : float, optional
         How many times slower than the machine of the measurements this one is; None measures it.
 
@@ -171,7 +171,7 @@ def estimate_work(
         seconds["importances"] = steps * each / side_by_side
     values = plan.n_cases * n_parents * n_features
     seconds["sampling"] = chains * sweeps * (SWEEP + values * SWEEP_VALUE) / side_by_side
-    left_out = min(n_rows, MAX_LEFT_OUT)
+    left_out = min(n_rows, N_LEFT_OUT) if n_left_out is None else n_left_out
     seconds["leave-one-out"] = left_out * n_parents * (LOO_PAIR + LOO_VALUE * n_features) / n_threads
     if second_opinion:
         seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features

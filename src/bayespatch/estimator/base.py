@@ -26,7 +26,7 @@ from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
-from bayespatch.leave_one_out import MAX_LEFT_OUT, leave_one_out_votes
+from bayespatch.leave_one_out import leave_one_out_votes, n_left_out
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
 from bayespatch.parents import AUTO_WAYS, COMPARED, Parents, Plan, choose_parents, choose_planned, plan_parents
 from bayespatch.persistence.checkpoint_folder import check_folder
@@ -275,7 +275,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """
         n_threads = self._n_threads()
         tables = self._coded(X, y, n_classes, seed, outcomes, whole)
-        self._announce(tables, len(y), n_classes, n_threads)
+        self._announce(tables, y, n_classes, n_threads)
         base = base_rates(y, n_classes, class_weight, counts)
         model = Model(cast(ModelKind, self.model), cast(Likelihood, self.likelihood))
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
@@ -432,13 +432,15 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         # The density rests on the parents with which the model will work.
         return table, Tuning(tuning.coding, hyper, tuning.trials + trials), density_best, shape_best
 
-    def _announce(self, tables: dict[str, _TrainingTable], n_rows: int, n_classes: int, n_threads: int) -> None:
+    def _announce(
+        self, tables: dict[str, _TrainingTable], y: NDArray[np.int64], n_classes: int, n_threads: int
+    ) -> None:
         """How long it will take, and how much memory, before the work begins."""
         if self.progress is not True:
             return
         table = next(iter(tables.values()))
         work = estimate_work(
-            n_rows=n_rows,
+            n_rows=len(y),
             n_features=len(table.schema.columns),
             n_classes=n_classes,
             plan=Plan(len(table.parents), len(table.cases), len(table.judged.x)),
@@ -450,13 +452,14 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             sweeps=self.warmup + self.draws * self.thin,
             draws=self.draws,
             n_threads=n_threads,
+            n_left_out=n_left_out(y),
         )
         announce(self.progress, work.sentence())
 
     def _leave_one_out(self, posterior: Posterior, found: Learning, n_threads: int) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
         past, class_weight = found.past(), found.class_weight
-        with progress_meter(self.progress, "cases")(min(len(past.x), MAX_LEFT_OUT)) as report:
+        with progress_meter(self.progress, "cases")(n_left_out(past.y)) as report:
             loo, by_chain = leave_one_out_votes(
                 posterior,
                 past,

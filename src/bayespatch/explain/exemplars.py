@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 8  # exemplars; fewer do
-ENOUGH = 0.48  # where voters differ from theirs by this share of what two voters differ by
+ENOUGH = 0.45  # where voters differ from theirs by this share of what two voters differ by
 ALIKE = 1.5  # a voter that differs from every exemplar by this many times what two voters differ by is in no crowd
 VOTING = 0.97  # of the votes of past cases: those who cast the rest cast next to nothing each, and are in no crowd
 MOST_VOTERS = 1000  # grouped at a time; more only where a table has many thousands of parents

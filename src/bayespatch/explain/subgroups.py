@@ -15,9 +15,7 @@ from bayespatch.metrics import accuracy, auc, log_loss, rate_interval
 
 MIN_GROUP = 10  # cases, below which a subgroup says nothing
 MAX_VALUES = 8  # of a feature that makes subgroups
-# By how much a subgroup must be worse, beyond chance, to be called so: the share of right predictions, of which some
-# groups of patients always have fewer, and a stated probability, which is to be true in every group.
-HARDER, GAP = 0.15, 0.1
+GAP = 0.1  # by which the share of right predictions, or a stated probability, must be off to be called worse
 ERROR = 0.05  # probability of calling any subgroup worse where none is (Bonferroni)
 
 
@@ -40,7 +38,7 @@ class Subgroup:
     flagged : float
         Share without adequate precedent.
     worse : str or None
-        "accuracy" where fewer predictions are right than over all cases, by 15 points or more, "calibration" where a
+        "accuracy" where fewer predictions are right than over all cases, by 10 points or more, "calibration" where a
         stated probability is off by 10 points or more; both beyond chance, all subgroups counted (Bonferroni); else
         None.
     log_loss : dict
@@ -152,7 +150,7 @@ def _worse(p: NDArray[np.float64], y: NDArray[np.int64], overall: float, n_group
     """Whether predictions are worse in a subgroup, beyond chance."""
     n, right = len(y), int((p.argmax(axis=1) == y).sum())
     level = ERROR / (2 * n_groups)  # two questions
-    if right / n <= overall - HARDER and binomtest(right, n, overall, alternative="less").pvalue < level:
+    if right / n <= overall - GAP and binomtest(right, n, overall, alternative="less").pvalue < level:
         return "accuracy"
     classes = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
     for m in classes:

@@ -3,8 +3,9 @@
 A case has a few neighbors among hundreds of parents, so nearly every parent is asked in vain. Its odds contain a
 product over features; here that is computed in single precision, which reads half the memory and has twice the lanes.
 It is made a bound: windows are a little wider than they are, and the product is made a little larger than rounding can
-have made it too small. A parent that passes is weighed exactly (``weigh.py``) with the same uniform number, so no
-neighbor depends on this file.
+have made it too small. A parent that passes is weighed exactly (``weigh.py``) with the same uniform number, so the
+distribution of the neighbors does not depend on this file, and in Models I and II no draw does. (Model III spares
+random numbers of parents that are turned down, so its later draws are others, of the same distribution.)
 """
 
 from __future__ import annotations
@@ -39,18 +40,24 @@ class Rough(NamedTuple):
 
 def blank_rough(t: Tables, n_threads: int) -> list[Rough]:
     """For every thread: the tables in common, scratch memory of its own."""
-    with np.errstate(over="ignore"):  # what is missing becomes infinite, and agrees with nothing
-        x, x_parents = t.x.astype(np.float32), t.x_parents.astype(np.float32)
     size = np.abs(np.concatenate([t.x, t.x_parents]))
     largest = np.where(size < PARENT_MISSING, size, 0.0).max(axis=0)
+    x, x_parents = _single(t.x), _single(t.x_parents)
     wider = t.feature[WINDOW] + ROUNDING * (largest + t.feature[WINDOW])
-    windows = np.nextafter(wider.astype(np.float32), np.float32(np.inf))
+    windows = np.nextafter(_single(wider), np.float32(np.inf))
     on = np.zeros(x_parents.shape, np.float32)
     n_classes = t.mu.shape[1]
     return [
         Rough(x, x_parents, windows, on, np.zeros((2, len(windows)), np.float32), np.zeros(n_classes))
         for _ in range(n_threads)
     ]
+
+
+def _single(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Missing values become infinite, and agree with nothing; numbers too large for single precision become equal."""
+    largest = float(np.finfo(np.float32).max)
+    missing = np.abs(numbers) >= PARENT_MISSING
+    return np.where(missing, np.copysign(np.inf, numbers), np.clip(numbers, -largest, largest)).astype(np.float32)
 
 
 def fill_rough(rough: Rough, importance: NDArray[np.float64]) -> None:
@@ -61,7 +68,7 @@ def fill_rough(rough: Rough, importance: NDArray[np.float64]) -> None:
 @compiled
 def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, y):
     """What depends on the votes of the case; a bound that cannot be trusted is infinite."""
-    error, largest = 0.0, c.prior_odds
+    error, largest = 0.0, 1.0
     for j in range(c.n_features):
         agree = votes[R_AGREE, j] if c.kind < 3 else votes[BOUND, j]
         differ = votes[R_DIFFER, j] if c.kind < 3 else 0.0
@@ -69,14 +76,15 @@ def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, y):
         gain[1, j] = agree
         error += ROUNDING * (1.0 + 1.0 / (1.0 + differ))
         largest *= 1.0 + agree
-    scale = c.prior_odds * math.exp(error) if largest < LARGEST and error < 1.0 else math.inf
     for m in range(lead.shape[0]):
         if c.kind == 1:
-            lead[m] = scale * label_factor[m, 1]
+            label = label_factor[m, 1]
         elif c.kind == 2:
-            lead[m] = scale * max(1.0, label_factor[m, c.n_features])
+            label = max(1.0, label_factor[m, c.n_features])
         else:
-            lead[m] = scale * max(1.0, label_ratio(c, mu, class_votes, y, m, 1.0))
+            label = max(1.0, label_ratio(c, mu, class_votes, y, m, 1.0))
+        others = c.prior_odds * label
+        lead[m] = others * math.exp(error) if others * largest < LARGEST and error < 1.0 else math.inf
 
 
 @vectorised_inline
