@@ -21,7 +21,7 @@ import uuid
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -665,8 +665,7 @@ def over_workers(
 
     No more parts are under way than twice the workers' threads: results which nobody has asked for yet do not pile up.
     """
-    client = connected(scheduler)
-    try:
+    with _client(scheduler) as client:
         held = client.scatter(shared, broadcast=True, hash=False)
         waiting: deque[Any] = deque()
         for part in parts:
@@ -675,8 +674,6 @@ def over_workers(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    finally:
-        client.close()
 
 
 def _apply(function: Callable[[Any, Any, int], Any], shared: Any, part: Any) -> Any:
@@ -705,14 +702,28 @@ def computed(
     active = None
     with suppress(ValueError):  # no client is active
         active = default_client()
-    if active is not None and active.scheduler.address == scheduler:
-        # What an active client holds for a collection, another one cannot use.
-        return list(active.gather(active.compute(tasks)))
-    client = connected(scheduler)
-    try:
+    # What an active client holds for a collection, another one cannot use.
+    own = active is not None and active.scheduler.address == scheduler
+    with _client(scheduler, active if own else None) as client:
         return list(client.gather(client.compute(tasks)))
+
+
+@contextmanager
+def _client(scheduler: str, active: Any = None) -> Iterator[Any]:
+    """A connection to the workers, closed at the end unless it was there before."""
+    client = connected(scheduler) if active is None else active
+    from distributed import KilledWorker
+
+    try:
+        yield client
+    except KilledWorker as error:
+        raise ConnectionError(
+            f"workers at {scheduler} died again and again over one part of the work; they may lack the memory for it: "
+            f"cut the table into smaller parts, or start workers with more memory (their logs say how they ended)"
+        ) from error
     finally:
-        client.close()
+        if active is None:
+            client.close()
 
 
 def connected(scheduler: str) -> Any:
