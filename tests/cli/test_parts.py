@@ -75,6 +75,26 @@ def test_predictions_are_those_of_the_same_table_in_one_file(clinic, registry, m
     )
 
 
+def test_a_large_file_is_cut_between_its_row_groups(clinic, model, tmp_path, monkeypatch):
+    from bayespatch.source import parts
+
+    (tmp_path / "data").mkdir()
+    for name in ("patients", "new"):
+        read(str(clinic / f"{name}.csv")).to_parquet(tmp_path / "data" / f"{name}.parquet", row_group_size=2)
+    assert len(parts.parts_of([str(tmp_path / "data" / "patients.parquet")])) == 1
+    monkeypatch.setattr(parts, "MOST_BYTES", 1)
+    pieces = parts.parts_of([str(tmp_path / "data" / "patients.parquet")])
+    assert [(piece.groups, piece.first) for piece in pieces[:3]] == [((0,), 0), ((1,), 2), ((2,), 4)]
+    out = tmp_path / "model.bpatch"
+    assert call("fit", tmp_path / "data" / "p*.parquet", *FIT, "--out", out).exit_code == 0
+    assert load(out).ids_ == load(model).ids_
+    assert (load(out).posterior_.q == load(model).posterior_.q).all()
+    assert call("predict", model, tmp_path / "data" / "n*.parquet", "--out", tmp_path / "found").exit_code == 0
+    found = pd.read_parquet(tmp_path / "found")
+    assert len(list((tmp_path / "found").iterdir())) == 3
+    assert found["row"].tolist() == [0, 1, 2, 3, 4]
+
+
 def test_identifiers_and_replacing(registry, model, tmp_path):
     new, out = registry / "new", tmp_path / "found"
     words = ("predict", model, new, "--out", out, "--id", "patient no.")

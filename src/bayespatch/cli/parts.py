@@ -1,4 +1,4 @@
-"""Predictions, or a worklist, of a table that lies in many Parquet files: as many Parquet files in one folder."""
+"""Predictions, or a worklist, of a table that lies in many Parquet files: Parquet files in one folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayespatch.cli.terminal import say
 from bayespatch.cli.worklist import flat_line, worklist_of
 from bayespatch.persistence.atomic import refuse, replacing_folder
 from bayespatch.source import features_of
-from bayespatch.source.parts import read_part, write_part
+from bayespatch.source.parts import FilePart, parts_of, read_part, write_part
 
 _TEXTS = ("file", "label", "nearest_exemplar", "its_outcome", "attention", "warnings")
 _PART = re.compile(r"part-\d{5,}\.parquet")
@@ -31,7 +31,7 @@ class _Asked(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """What became of one file."""
+    """What became of one part."""
 
     path: str  # of its predictions
     n_bytes: int
@@ -78,18 +78,21 @@ def predict_files(
     The folder gets its name when all its files are complete. A case is named by its identifier, or by its file and its
     row in it. In each part of a worklist, those that deserve attention come first.
     """
+    from bayespatch.engine.dask import over_workers
+    from bayespatch.explain.guards import OutOfRangeWarning
+    from bayespatch.predict import UnseenValueWarning
+
     asked = _Asked(id_column, hide_ids, worklist, wanted)
     with replacing_folder(out) as folder:
-        tasks = [
-            (path, os.path.abspath(path), os.path.join(folder, f"part-{k:05d}.parquet")) for k, path in enumerate(files)
-        ]
+        tasks = [(part, os.path.join(folder, f"part-{k:05d}.parquet")) for k, part in enumerate(parts_of(files))]
         if scheduler is None:
-            done = [_predict_file((model, asked), task) for task in tasks]
+            with warnings.catch_warnings():
+                for said_once_for_all in (UnseenValueWarning, OutOfRangeWarning):
+                    warnings.simplefilter("ignore", said_once_for_all)
+                done = [_predict_part((model, asked), task) for task in tasks]
         else:
-            from bayespatch.engine.dask import over_workers
-
             model.set_params(engine="cpu", scheduler=None, n_jobs=1)
-            done = list(over_workers(_predict_file, (model, asked), tasks, scheduler))
+            done = list(over_workers(_predict_part, (model, asked), tasks, scheduler))
         for part in done:
             if part.n_cases and not (os.path.exists(part.path) and os.path.getsize(part.path) == part.n_bytes):
                 raise refuse(
@@ -101,7 +104,7 @@ def predict_files(
 
 
 def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
-    """What the single files would have said, once for all."""
+    """What the single parts would have said, once for all."""
     unseen: Counter[str] = sum((Counter(part.n_unseen) for part in done), Counter())
     beyond: Counter[str] = sum((Counter(part.n_outside) for part in done), Counter())
     if unseen:
@@ -115,14 +118,13 @@ def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
         say(f"note: {n_refused} of {n_cases} cases have no adequate precedent, and so no prediction")
 
 
-def _predict_file(shared: tuple[Any, _Asked], task: tuple[str, str, str], n_threads: int = 1) -> _Done:
-    """Where the work is done: one file read, predicted and written."""
-    from bayespatch.explain.guards import OutOfRangeWarning, outside, ranges
-    from bayespatch.predict import UnseenValueWarning
+def _predict_part(shared: tuple[Any, _Asked], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:
+    """Where the work is done: one part read, predicted and written."""
+    from bayespatch.explain.guards import outside, ranges
 
     model, asked = shared
-    source, path, target = task
-    frame = read_part(path)
+    part, target = task
+    frame = read_part(part)
     if not len(frame):
         return _Done(target, 0, 0, 0, {}, {})
     schema = model.schema_
@@ -130,19 +132,16 @@ def _predict_file(shared: tuple[Any, _Asked], task: tuple[str, str, str], n_thre
         X = features_of(frame, schema.names if schema.named else list(frame.columns), id_column=asked.id_column)
         encoded = schema.encode(X)
     except ValueError as error:
-        raise ValueError(f"{source!r}: {error}") from None
-    if asked.hide_ids:
-        X = X.reset_index(drop=True)
+        raise ValueError(f"{part.label}: {error}") from None
+    if asked.hide_ids or asked.id_column is None:
+        X = X.set_axis(range(part.first, part.first + len(X)), axis=0)
     far = (outside(encoded.values, ranges(schema, model.values_)) != 0).sum(axis=0).tolist()
-    with warnings.catch_warnings():
-        for said_once_for_all in (UnseenValueWarning, OutOfRangeWarning):
-            warnings.simplefilter("ignore", said_once_for_all)
-        if asked.worklist:
-            rows = [flat_line(one) for one in worklist_of(model, X, asked.wanted["level"])]
-        else:
-            rows = [dict(flat(one)) for one in predictions(model, X, **asked.wanted)]
+    if asked.worklist:
+        rows = [flat_line(one) for one in worklist_of(model, X, asked.wanted["level"])]
+    else:
+        rows = [dict(flat(one)) for one in predictions(model, X, **asked.wanted)]
     if "row" in rows[0]:
-        rows = [{"file": source, **row} for row in rows]
+        rows = [{"file": part.file, **row} for row in rows]
     elif asked.id_column:
         rows = [{asked.id_column if name == "id" else name: value for name, value in row.items()} for row in rows]
     texts = {*_TEXTS, str(asked.id_column), *(["predicted"] if hasattr(model, "classes_") else [])}

@@ -1,4 +1,4 @@
-"""A table that lies in many Parquet files: each is a part, read and written where the work is done."""
+"""A table that lies in many Parquet files: each is a part, or several if it is large, read where the work is done."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayespatch.source.columnar import read_columnar
 from bayespatch.source.dates import Interval
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.partitions import Part
 
 ENDING = ".parquet"
+MOST_BYTES = 256_000_000  # of a part, before compression: a larger file is cut between its row groups
 INSTALL = 'Parquet files need pyarrow: pip install "bayespatch[parquet]"'
 
 
@@ -47,31 +48,94 @@ def parquet_files(where: str) -> list[str] | None:
     return files
 
 
-def read_part(path: str) -> DataFrame:
-    """One of many files; it may be without rows."""
-    source = repr(path)
+class FilePart(NamedTuple):
+    """A Parquet file, or some of its row groups.
+
+    Attributes
+    ----------
+    file : str
+        Its name, as it was given.
+    path : str
+        Where it is.
+    groups : tuple of int, or None
+        The row groups; None: all of them.
+    first : int
+        The number of the first row in the file.
+    """
+
+    file: str
+    path: str
+    groups: tuple[int, ...] | None = None
+    first: int = 0
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        return repr(self.file) + (f" from row {self.first} on" if self.first else "")
+
+
+def parts_of(files: Sequence[str]) -> list[FilePart]:
+    """The parts of files, in their order: a large file is cut between its row groups, which stay whole."""
     try:
-        with open(path, "rb") as file:
-            is_parquet = file.read(4) == b"PAR1"
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    found = []
+    for file in files:
+        path = os.path.abspath(file)
+        _check_parquet(file, path)
+        try:
+            metadata = parquet.read_metadata(path)
+        except (OSError, ValueError) as error:  # pyarrow's own errors are both
+            raise refuse(repr(file), f"cannot be read as Parquet ({error}); take another copy of the file") from error
+        sizes = [
+            (metadata.row_group(k).total_byte_size, metadata.row_group(k).num_rows)
+            for k in range(metadata.num_row_groups)
+        ]
+        if sum(size for size, _ in sizes) <= MOST_BYTES:
+            found.append(FilePart(file, path))
+            continue
+        groups: list[int] = []
+        held = first = row = 0
+        for k, (size, n_rows) in enumerate(sizes):
+            if groups and held + size > MOST_BYTES:
+                found.append(FilePart(file, path, tuple(groups), first))
+                groups, held, first = [], 0, row
+            groups.append(k)
+            held, row = held + size, row + n_rows
+        found.append(FilePart(file, path, tuple(groups), first))
+    return found
+
+
+def read_part(part: FilePart) -> DataFrame:
+    """The rows of a part; there may be none."""
+    _check_parquet(part.file, part.path)
+    return read_columnar(repr(part.file), part.path, "Parquet", groups=part.groups, may_be_empty=True)
+
+
+def _check_parquet(file: str, path: str) -> None:
+    try:
+        with open(path, "rb") as opened:
+            is_parquet = opened.read(4) == b"PAR1"
     except OSError as error:
         raise refuse(
-            source, f"cannot be read ({error}); it must lie where all workers see it, under the same path"
+            repr(file), f"cannot be read ({error}); it must lie where all workers see it, under the same path"
         ) from error
     if not is_parquet:
-        raise refuse(source, "is not Parquet, and many files at once must be; convert it, or pass it alone")
-    return read_columnar(source, path, "Parquet", may_be_empty=True)
+        raise refuse(repr(file), "is not Parquet, and many files at once must be; convert it, or pass it alone")
 
 
-def column_names(path: str) -> list[str]:
+def column_names(file: str) -> list[str]:
     """The columns of a Parquet file, without its rows."""
     try:
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(INSTALL) from error
+    _check_parquet(file, file)
     try:
-        return [str(name) for name in parquet.read_schema(path).names]
+        return [str(name) for name in parquet.read_schema(file).names]
     except (OSError, ValueError) as error:  # pyarrow's own errors are both
-        raise refuse(repr(path), f"cannot be read as Parquet ({error}); take another copy of the file") from error
+        raise refuse(repr(file), f"cannot be read as Parquet ({error}); take another copy of the file") from error
 
 
 def training_parts(
@@ -86,15 +150,16 @@ def training_parts(
     """Files as a training table in parts; `each` as in `Partitions`."""
     from bayespatch.encode import Partitions
 
-    paths = tuple(os.path.abspath(path) for path in files)
+    parts = tuple(parts_of(files))
     wishes = dict(id_column=id_column, drop=tuple(drop), intervals=tuple(intervals))
-    return Partitions(paths, tuple(map(repr, files)), partial(_read_training, target, wishes), each)
+    labels = tuple(part.label for part in parts)
+    return Partitions(parts, labels, partial(_read_training, target, wishes), each)
 
 
-def _read_training(target: str, wishes: dict[str, Any], path: str) -> Part:
+def _read_training(target: str, wishes: dict[str, Any], part: FilePart) -> Part:
     from bayespatch.encode.partitions import Part
 
-    return Part(*past_rows(read_part(path), target, **wishes))
+    return Part(*past_rows(read_part(FilePart(*part)), target, **wishes))
 
 
 def one_after_the_other(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
