@@ -281,3 +281,12 @@ def test_collections_of_an_active_client_are_computed_by_it(cluster):
         assert engine_dask.computed(pow, [(held, 2), (2, held)], cluster.scheduler_address) == [9, 8]
         assert engine_dask.computed(pow, [(held, 2)], None) == [9]
     assert engine_dask.computed(pow, [(2,), (3,)], cluster.scheduler_address, shared=5) == [25, 125]
+
+
+def test_a_worker_of_another_version_is_given_no_part(cluster, monkeypatch):
+    here = engine_dask._check_version
+    monkeypatch.setattr(engine_dask, "_check_version", lambda stamp: here("of other sources"))
+    with pytest.raises(ValueError, match="another version of bayespatch's engines"):
+        engine_dask.computed(pow, [(2, 2)], cluster.scheduler_address)
+    with pytest.raises(ValueError, match="another version of bayespatch's engines"):
+        list(engine_dask.over_workers(max, 1, [2], cluster.scheduler_address))

@@ -215,11 +215,7 @@ def _rebuild(
     """Begin a chain of a shard here: its neighbors as they were, then all commands since, up to batch `number`."""
     from distributed import get_worker
 
-    if shard.stamp != STAMP:
-        raise ValueError(
-            f"worker {get_worker().address} has another version of bayespatch's engines than this process; install "
-            f"the same version on all workers"
-        )
+    _check_version(shard.stamp)
     held = _held()
     with held["lock"]:
         engine = held.get((token, shard.number))
@@ -238,6 +234,17 @@ def _rebuild(
             answer = here.run(number - len(log) + 1 + k, commands)
         held[token, shard.number, chain] = here
         return answer
+
+
+def _check_version(stamp: str) -> None:
+    """Refuse work for other sources than those that the worker has."""
+    if stamp != STAMP:
+        from distributed import get_worker
+
+        raise ValueError(
+            f"worker {get_worker().address} has another version of bayespatch's engines than this process; install "
+            f"the same version on all workers"
+        )
 
 
 def _drop(token: str, dask_worker: Any) -> None:
@@ -669,15 +676,17 @@ def over_workers(
         held = client.scatter(shared, broadcast=True, hash=False)
         waiting: deque[Any] = deque()
         for part in parts:
-            waiting.append(client.submit(_apply, function, held, part, pure=False))
+            waiting.append(client.submit(_apply, STAMP, function, held, part, 1, pure=False))
             if len(waiting) >= 2 * max(1, sum(client.nthreads().values())):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def _apply(function: Callable[[Any, Any, int], Any], shared: Any, part: Any) -> Any:
-    return function(shared, part, 1)  # as many parts at once as the worker has threads
+def _apply(stamp: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """On a worker, which does as many parts at once as it has threads."""
+    _check_version(stamp)
+    return function(*arguments)
 
 
 def computed(
@@ -696,7 +705,7 @@ def computed(
     except ImportError as error:
         raise ImportError(INSTALL) from error
     before = () if shared is None else (delayed(shared, traverse=False),)
-    tasks = [delayed(function, pure=False)(*before, *each) for each in arguments]
+    tasks = [delayed(_apply, pure=False)(STAMP, function, *before, *each) for each in arguments]
     if scheduler is None:
         return list(compute(*tasks))
     active = None
