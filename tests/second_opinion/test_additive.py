@@ -221,3 +221,15 @@ def test_a_missing_value_that_tells_something():
     truth = float(y[np.isnan(test)].mean())
     assert abs(found["category"] - truth) < 0.07
     assert abs(found["ignore"] - y.mean()) < 0.02
+
+
+@pytest.mark.parametrize("most_joint", [logistic.MOST_JOINT, 1])
+def test_memory_is_bounded_with_many_classes(monkeypatch, most_joint):
+    """K x K numbers of a row are held for a part of the rows at a time, which changes nothing but rounding."""
+    monkeypatch.setattr(logistic, "MOST_JOINT", most_joint)
+    whole, schema, values, y, _ = learned(n_classes=3)
+    monkeypatch.setattr(logistic, "_AT_ONCE", 9 * 70)
+    in_parts = AdditiveScore.learn(schema, values, y, 3)
+    np.testing.assert_allclose(in_parts.loo, whole.loo, rtol=1e-6)
+    np.testing.assert_allclose(in_parts.covariance, whole.covariance, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(in_parts.predict_interval(values), whole.predict_interval(values), rtol=1e-6)

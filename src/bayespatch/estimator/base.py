@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
 from bayespatch.encode.summary import TableSummary
+from bayespatch.encode.table import read_table
 from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain.guards import ranges, warn_out_of_range
@@ -500,11 +501,12 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
                 codings = {**codings, **counted}
         tables: dict[str, _TrainingTable] = {}
+        plain = read_table(X)
         for name, coding in codings.items():
-            schema = Schema.learn(X, y if outcomes is None else outcomes, whole=whole, **{**wishes, **coding})
+            schema = Schema.learn(plain, y if outcomes is None else outcomes, whole=whole, **{**wishes, **coding})
             if any(schema.codes_as(table.schema) for table in tables.values()):
                 continue
-            encoded = schema.encode(X)
+            encoded = schema.encode(plain)
             x = encoded.x
             if len(x) < 2:
                 raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")

@@ -19,8 +19,8 @@ def by_partition(method: Method) -> Method:
     """A method that predicts rows of a table, and those of a Dask data frame partition by partition.
 
     The model is the one that was there when it was called, as with `read_at_once`. The answers come to this process and
-    nothing else. They are those of the same rows in one table, since no prediction depends on other rows; but in the last
-    bit of the second opinion, where the sum of a matrix product may depend on how many rows it has.
+    nothing else. They are those of the same rows in one table, since no prediction depends on other rows, but for
+    the last bit of the second opinion: the sums of a matrix product may depend on how many rows it has.
     """
 
     @wraps(method)

@@ -31,12 +31,13 @@ from bayespatch.second_opinion.logistic import (
     log_evidence,
     logits,
     moves_without,
+    row_batches,
     with_intercept,
 )
 
 MOST_CHOOSING = 20_000  # rows that decide on the priors; the coefficients are learned from all
 _LEAST = 1e-12  # of a probability
-_BATCH = 20_000  # rows at a time, where several arrays of their size are needed
+_BATCH = 20_000  # rows at a time, at most, where several arrays of their size are needed
 _NODES = np.polynomial.legendre.leggauss(64)
 
 
@@ -132,11 +133,12 @@ class AdditiveScore:
         shares = _shares(terms.x, coef, design)
         learned = cls(design, base, intercept, coef, shares, covariance, np.empty(0), evidence)
         moved = np.sum([share * moves_without(terms.x, y, weights, fit) for share, fit in fits], axis=0)
-        p = learned._probabilities(logits(terms.x, intercept, coef))
-        leverage = leverages_without(
-            learned._leverage_of(terms), curvatures(p if n_classes > 2 else p[:, 1:], weights, True)
-        )
-        loo = learned._probabilities(learned._moderated(learned._logits_of(terms) + moved, leverage))
+        p = learned._probabilities(logits(terms.x, intercept, coef))[:, -len(intercept) :]
+        loo = np.empty((len(y), n_classes))
+        for rows in row_batches(len(y), len(intercept)):
+            part = Terms(terms.x[rows], terms.presence[rows])
+            leverage = leverages_without(learned._leverage_of(part), curvatures(p[rows], weights[rows], True))
+            loo[rows] = learned._probabilities(learned._moderated(learned._logits_of(part) + moved[rows], leverage))
         return replace(learned, loo=loo)
 
     @classmethod
@@ -174,7 +176,7 @@ class AdditiveScore:
 
     def predict_proba(self, values: Array) -> Array:
         """Probabilities of rows of `EncodedTable.values`, (n, M)."""
-        found = [self._probabilities(self._stated(self.design.matrix(part))[0]) for part in _batches(values)]
+        found = [self._probabilities(self._stated(self.design.matrix(part))[0]) for part in self._batches(values)]
         return np.concatenate(found)
 
     def contributions(self, values: Array) -> Array:
@@ -182,7 +184,7 @@ class AdditiveScore:
 
         A feature whose value is missing, and for which missing is no value of its own, moves nothing.
         """
-        return np.concatenate([self._contributions_of(self.design.matrix(part)) for part in _batches(values)])
+        return np.concatenate([self._contributions_of(self.design.matrix(part)) for part in self._batches(values)])
 
     def points(self, values: Array) -> Array:
         """By how many percentage points each feature moves each class, (n, P, M).
@@ -192,19 +194,19 @@ class AdditiveScore:
         (Sundararajan, Taly and Yan 2017; Aumann and Shapley). For two classes that shares the difference out in
         proportion to the contributions to the log odds.
         """
-        return np.concatenate([self._points_of(self.design.matrix(part)) for part in _batches(values)])
+        return np.concatenate([self._points_of(self.design.matrix(part)) for part in self._batches(values)])
 
     def predict_interval(self, values: Array, level: float = 0.9) -> Array:
         """Intervals of the probabilities, (n, M, 2): what the training table leaves open about the coefficients.
 
         The log odds of a class against all others are taken to be normal, with the stated probability in the middle.
         """
-        return np.concatenate([self._interval_of(self.design.matrix(part), level) for part in _batches(values)])
+        return np.concatenate([self._interval_of(self.design.matrix(part), level) for part in self._batches(values)])
 
     def explained(self, values: Array, level: float = 0.9) -> tuple[Array, Array, Array]:
         """`predict_proba`, `predict_interval` and `points` of the same rows, whose terms are made once."""
         parts = []
-        for part in _batches(values):
+        for part in self._batches(values):
             terms = self.design.matrix(part)
             p = self._probabilities(self._stated(terms)[0])
             parts.append((p, self._interval_of(terms, level), self._points_of(terms)))
@@ -246,6 +248,12 @@ class AdditiveScore:
         return found
 
     # Parts
+
+    def _batches(self, values: Array) -> Iterator[Array]:
+        """Rows, so many at a time."""
+        for rows in row_batches(len(values), len(self.intercept)):
+            large = values[rows]
+            yield from (large[first : first + _BATCH] for first in range(0, max(len(large), 1), _BATCH))
 
     def _base_logits(self) -> Array:
         """Log odds of the base rate, (K,)."""
@@ -336,11 +344,6 @@ class AdditiveScore:
         rest = softmax(start + total, axis=1) - self.base - found.sum(axis=1)
         size = np.abs(found)
         return 100.0 * (found + rest[:, None, :] * size / np.maximum(size.sum(axis=1, keepdims=True), 1e-300))
-
-
-def _batches(values: Array) -> Iterator[Array]:
-    """Rows, so many at a time."""
-    return (values[start : start + _BATCH] for start in range(0, max(len(values), 1), _BATCH))
 
 
 def _parts(score: AdditiveScore) -> dict[str, Any]:

@@ -8,6 +8,7 @@ probable, and what each row would have got without itself.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ MOST_JOINT = 1_500  # coefficients whose covariance is computed jointly; with mo
 _TOLERANCE = 1e-10  # of the gradient of the mean loss
 _FREE = 1e-4  # prior precision of an intercept among several: only their differences mean something
 _LEAST = 1e-12  # of a probability
+_AT_ONCE = 2**23  # numbers of an array that has K x K of them for a row
 
 
 class Fit(NamedTuple):
@@ -111,6 +113,12 @@ def with_intercept(x: Array) -> Array:
     return np.concatenate([np.ones((len(x), 1)), x], axis=1)
 
 
+def row_batches(n_rows: int, n_sums: int) -> Iterator[slice]:
+    """Rows that are taken at a time, where K x K numbers of each are needed."""
+    size = max(1, _AT_ONCE // n_sums**2)
+    return (slice(first, first + size) for first in range(0, max(n_rows, 1), size))
+
+
 def _probabilities(x: Array, fit: Fit) -> Array:
     """Probabilities of the sums' classes, (n, K)."""
     eta = logits(x, fit.intercept, fit.coef)
@@ -141,28 +149,29 @@ def curvatures(p: Array, weights: Array, secant: bool) -> Array:
 
 def covariance_given_prior(x: Array, fit: Fit, weights: Array, secant: bool = False) -> tuple[Array, float]:
     """The inverse of the curvature of the negative log posterior, and the log of its determinant among terms used."""
-    bends = curvatures(_probabilities(x, fit), weights, secant)
+    p = _probabilities(x, fit)
     used = np.flatnonzero(np.isfinite(fit.precision))
     x1 = with_intercept(x)[:, used]
-    size, n_sums = len(used), bends.shape[1]
-    prior = np.diag(fit.precision[used])
-    everywhere = len(fit.precision)
+    size, n_sums, everywhere = len(used), p.shape[1], len(fit.precision)
+    apart = n_sums > 1 and n_sums * size > MOST_JOINT
+    pairs = [(k, m) for k in range(n_sums) for m in range(k, k + 1 if apart else n_sums)]
+    blocks = {(k, m): np.diag(fit.precision[used]) * (k == m) for k, m in pairs}
+    for rows in row_batches(len(x), n_sums):
+        bends = curvatures(p[rows], weights[rows], secant)
+        for k, m in pairs:
+            blocks[k, m] += (x1[rows] * bends[:, k, m, None]).T @ x1[rows]
 
-    def block(k: int, m: int) -> Array:
-        return (x1 * bends[:, k, m, None]).T @ x1 + (prior if k == m else 0.0)
-
-    if n_sums > 1 and n_sums * size > MOST_JOINT:
-        apart, total = np.zeros((n_sums, everywhere, everywhere)), 0.0
+    if apart:
+        each, total = np.zeros((n_sums, everywhere, everywhere)), 0.0
         for k in range(n_sums):
-            inverse, log_det = _inverse(block(k, k))
-            apart[k][np.ix_(used, used)] = inverse
+            inverse, log_det = _inverse(blocks[k, k])
+            each[k][np.ix_(used, used)] = inverse
             total += log_det
-        return apart, total
+        return each, total
     hessian = np.empty((n_sums, size, n_sums, size))
-    for k in range(n_sums):
-        for m in range(k, n_sums):
-            hessian[k, :, m] = block(k, m)
-            hessian[m, :, k] = hessian[k, :, m].T
+    for k, m in pairs:
+        hessian[k, :, m] = blocks[k, m]
+        hessian[m, :, k] = blocks[k, m].T
     inverse, log_det = _inverse(hessian.reshape(n_sums * size, -1))
     joint = np.zeros((n_sums, everywhere, n_sums, everywhere))
     sums = np.arange(n_sums)
@@ -208,8 +217,12 @@ def moves_without(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit) -> A
     p = _probabilities(x, fit)
     came = (y[:, None] == (np.arange(p.shape[1]) if p.shape[1] > 1 else np.array([1]))).astype(np.float64)
     gradient = weights[:, None] * (p - came)
-    leverage = leverages(with_intercept(x), covariance_given_prior(x, fit, weights)[0])
-    return (leverages_without(leverage, curvatures(p, weights, False)) @ gradient[:, :, None])[:, :, 0]
+    covariance, moves = covariance_given_prior(x, fit, weights)[0], np.empty_like(p)
+    for rows in row_batches(len(x), p.shape[1]):
+        leverage = leverages(with_intercept(x[rows]), covariance)
+        without = leverages_without(leverage, curvatures(p[rows], weights[rows], False))
+        moves[rows] = (without @ gradient[rows, :, None])[:, :, 0]
+    return moves
 
 
 def covariance_of(x: Array, fits: list[tuple[float, Fit]], weights: Array) -> Array:
