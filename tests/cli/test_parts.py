@@ -145,6 +145,12 @@ def test_what_is_refused(registry, model, tmp_path):
     said = complaint("fit", patients, "--target", "outcom", "--out", tmp_path / "m.bpatch")
     assert "0.parquet': --target 'outcom' is not a column of the table; did you mean 'outcome'?" in said
     frame = pd.read_parquet(patients / "2.parquet")
+    (tmp_path / "twice").mkdir()
+    for name in ("0", "1"):
+        frame.to_parquet(tmp_path / "twice" / f"{name}.parquet")
+    assert "'P-011', 'P-012', 'P-013' and 26 more occurs in more than one row" in complaint(
+        "fit", tmp_path / "twice", *FIT, "--out", tmp_path / "m.bpatch"
+    )
     for name in ("0", "1"):
         (tmp_path / f"{name}.parquet").write_bytes((patients / f"{name}.parquet").read_bytes())
     frame.assign(âge="old").to_parquet(tmp_path / "2.parquet")

@@ -1,6 +1,7 @@
 """Cases on Dask workers: the draws of the CPU engine, whoever holds the cases and whatever becomes of them."""
 
 import _thread
+import sys
 import warnings
 from types import SimpleNamespace
 
@@ -290,3 +291,9 @@ def test_a_worker_of_another_version_is_given_no_part(cluster, monkeypatch):
         engine_dask.computed(pow, [(2, 2)], cluster.scheduler_address)
     with pytest.raises(ValueError, match="another version of bayespatch's engines"):
         list(engine_dask.over_workers(max, 1, [2], cluster.scheduler_address))
+
+
+def test_without_dask(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask.delayed", None)
+    with pytest.raises(ImportError, match=r"pip install \"bayespatch\[dask\]"):
+        engine_dask.computed(pow, [(2, 2)], None)

@@ -29,7 +29,7 @@ from bayespatch.source.columns import notice
 from bayespatch.source.dates import Interval
 from bayespatch.source.frame import listed
 from bayespatch.source.parts import column_names, one_after_the_other, training_parts
-from bayespatch.source.roles import outcomes_of
+from bayespatch.source.roles import check_identifiers, outcomes_of
 
 if TYPE_CHECKING:
     from bayespatch.encode import Sample
@@ -121,6 +121,7 @@ def read_training_files(
     table = training_parts(files, wishes.target, each, **_roles(wishes, said, columns))
     with working(f"Reading {len(files)} files"):
         sample = table.sample(seed, classes=not wishes.regression, categorical=(*categorical, *_coded(said, columns)))
+    check_identifiers(sample.X)  # two parts may have the same
     found = Training(sample.X, outcomes_of(sample.y, wishes.regression), sample.n_unknown)
     found = _described(found, wishes, said)
     return Learned(found, _coded(said, found.X.columns)), replace(sample, X=found.X, y=found.y)

@@ -118,13 +118,19 @@ def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
     ids = frame[id_column]
     if ids.isna().any():
         raise ValueError(f"--id {id_column!r}: {int(ids.isna().sum())} cases have no identifier; fill them in")
-    repeated = ids[ids.duplicated()]
+    frame = frame.set_index(id_column)
+    check_identifiers(frame)
+    return frame
+
+
+def check_identifiers(frame: DataFrame) -> None:
+    """The rows of a table have names, each its own."""
+    repeated = frame.index[frame.index.duplicated()]
     if len(repeated):
         raise ValueError(
-            f"--id {id_column!r}: {listed(dict.fromkeys(repeated), 3)} occurs in more than one row; "
+            f"--id {frame.index.name!r}: {listed(dict.fromkeys(repeated), 3)} occurs in more than one row; "
             f"name a column whose values are all different"
         )
-    return frame.set_index(id_column)
 
 
 def _check_column(frame: DataFrame, name: str, option: str) -> None:
