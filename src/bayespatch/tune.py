@@ -71,8 +71,13 @@ class Tuning:
         return pd.DataFrame(self.trials, columns=list(Trial._fields))
 
 
-def base_rates(y: NDArray[np.int64], n_classes: int, class_weight: NDArray[np.float64] | None = None) -> Any:
-    """How common the classes are, (M,), weighted by class.
+def base_rates(
+    y: NDArray[np.int64],
+    n_classes: int,
+    class_weight: NDArray[np.float64] | None = None,
+    counts: NDArray[np.int64] | None = None,
+) -> Any:
+    """How common the classes are, (M,), weighted by class; `counts` has their numbers where y is only a sample.
 
     Examples
     --------
@@ -81,8 +86,9 @@ def base_rates(y: NDArray[np.int64], n_classes: int, class_weight: NDArray[np.fl
     >>> base_rates(np.array([0, 0, 0, 1]), 2, np.array([1.0, 3.0]))
     array([0.5, 0.5])
     """
-    counts = np.bincount(y, minlength=n_classes) * (1.0 if class_weight is None else class_weight)
-    rates = np.maximum(counts / counts.sum(), _LEAST_RATE)
+    counts = np.bincount(y, minlength=n_classes) if counts is None else counts
+    weighted = counts * (1.0 if class_weight is None else class_weight)
+    rates = np.maximum(weighted / weighted.sum(), _LEAST_RATE)
     return rates / rates.sum()
 
 

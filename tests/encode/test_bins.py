@@ -60,6 +60,11 @@ def test_few_values_are_a_bin_each_and_a_constant_is_one():
     assert learn_edges(np.full(5, 3.3), DEFAULT) == ()
 
 
+def test_quantiles_that_are_all_at_the_ends():
+    """Terciles of a column most of whose values are its smallest or its largest one."""
+    assert learn_edges(np.repeat([-1.0, 0.0, 0.5, 1.0], [3, 1, 1, 3]), Cut("quantile", 3)) == (0.0,)
+
+
 def test_edges_of_whole_numbers_are_whole():
     assert all(edge == int(edge) for edge in learn_edges(np.arange(0.0, 30.0), Cut("uniform", 7)))
 

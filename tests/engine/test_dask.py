@@ -1,7 +1,9 @@
 """Cases on Dask workers: the draws of the CPU engine, whoever holds the cases and whatever becomes of them."""
 
 import _thread
+import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -261,3 +263,37 @@ def test_packing(kind):
     packed = Packed.of(state.neighbors, kind == "III")
     state.neighbors = packed.unpacked(engine.start(0, 0).neighbors)
     assert_equal(engine.latent(state), before)
+
+
+def killed(part):
+    raise distributed.KilledWorker(part, SimpleNamespace(address="tcp://10.0.0.2:1"), 3)
+
+
+def test_workers_that_die_over_a_part(cluster):
+    """As Dask says it after three attempts."""
+    with pytest.raises(ConnectionError, match="cut the table into smaller parts"):
+        engine_dask.computed(killed, [("a.parquet",)], cluster.scheduler_address)
+
+
+def test_collections_of_an_active_client_are_computed_by_it(cluster):
+    delayed = pytest.importorskip("dask").delayed
+    with distributed.Client(cluster) as client:
+        held = client.persist(delayed(sum)([1, 2]))
+        assert engine_dask.computed(pow, [(held, 2), (2, held)], cluster.scheduler_address) == [9, 8]
+        assert engine_dask.computed(pow, [(held, 2)], None) == [9]
+    assert engine_dask.computed(pow, [(2,), (3,)], cluster.scheduler_address, shared=5) == [25, 125]
+
+
+def test_a_worker_of_another_version_is_given_no_part(cluster, monkeypatch):
+    here = engine_dask._check_version
+    monkeypatch.setattr(engine_dask, "_check_version", lambda stamp: here("of other sources"))
+    with pytest.raises(ValueError, match="another version of bayespatch's engines"):
+        engine_dask.computed(pow, [(2, 2)], cluster.scheduler_address)
+    with pytest.raises(ValueError, match="another version of bayespatch's engines"):
+        list(engine_dask.over_workers(max, 1, [2], cluster.scheduler_address))
+
+
+def test_without_dask(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask.delayed", None)
+    with pytest.raises(ImportError, match=r"pip install \"bayespatch\[dask\]"):
+        engine_dask.computed(pow, [(2, 2)], None)

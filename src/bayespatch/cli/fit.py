@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from bayespatch.cli.estimators import estimator_settings, fitted, new_estimator
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Cases, Checkpoint, Force, HideIds, Json, Labels, ModelOut
 from bayespatch.cli.shared import taking
-from bayespatch.cli.tables import Wishes, read_training, table_wishes
+from bayespatch.cli.tables import Wishes, read_training, read_training_files, table_wishes
 from bayespatch.cli.terminal import facts_text, say, show
 from bayespatch.source import Training
+from bayespatch.source.parts import parquet_files
 
 
 @taking(asked=table_wishes, settings=estimator_settings)
@@ -34,6 +36,9 @@ def fit(
     Blank, NA, N/A, NaN, null and ? are missing values. The model holds the past cases, with their identifiers unless
     you pass --hide-ids: keep it as you keep them, or put them into a file of their own with --cases.
 
+    A folder, or a pattern in quotes, names a table that lies in many Parquet files. They are read one after the other,
+    or by the workers at --scheduler; of more than 100,000 rows a sample of that size is learned from.
+
     Examples
     --------
     $ bayespatch fit patients.csv --target outcome --id patient --out model.bpatch
@@ -42,24 +47,34 @@ def fit(
     $ bayespatch fit stays.parquet --target days --regression --drop admitted
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
     $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
-    $ bayespatch fit registry.parquet --target outcome --engine dask --scheduler tcp://10.0.0.1:8786
+    $ bayespatch fit 'registry/*.parquet' --target outcome --engine dask --scheduler tcp://10.0.0.1:8786
     """
     check_new(force, out, cases)
-    wishes = asked()._replace(labels=labels)
-    table, coded = read_training(wishes)
+    wishes, given = asked()._replace(labels=labels), settings()
+    files, sample = parquet_files(wishes.data), None
+    if files is None:
+        table, coded = read_training(wishes)
+    else:
+        how = {"categorical": given["categorical"], "seed": given["random_state"], "scheduler": given["scheduler"]}
+        (table, coded), sample = read_training_files(wishes, files, **how)
     if hide_ids:
         X = table.X.reset_index(drop=True)
         X.attrs = table.X.attrs
         table = table._replace(X=X)
-    estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **settings())
+    estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **given)
     try:
-        fitted(estimator, table.X, table.y)
+        if sample is None:
+            fitted(estimator, table.X, table.y)
+        else:
+            fitted(estimator, replace(sample, X=table.X), None)
     except KeyboardInterrupt:
         if checkpoint is not None:
             say(f"note: the same command goes on with what is in {checkpoint}")
         raise
     estimator.save(out, cases_path=cases, overwrite=force)
     found = _findings(estimator, table, out)
+    if sample is not None:
+        found |= {"files": len(files or ()), "rows": sample.summary.n_rows}
     show(found, json, facts_text({name.replace("_", " "): _said(value) for name, value in found.items()}))
 
 

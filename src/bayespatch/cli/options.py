@@ -227,6 +227,15 @@ MaybeOut = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="Where it goes; to stdout if left out.", show_default=False),
 ]
+FileOrFolderOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="Where it goes; to stdout if left out. Of many Parquet files, the folder for the parts.",
+        show_default=False,
+    ),
+]
 
 Intervals = Annotated[bool, typer.Option("--intervals", help="Add intervals of the predictions.")]
 Abstain = Annotated[

@@ -10,13 +10,13 @@ from bayespatch.cli.options import (
     Cases,
     Data,
     Delimiter,
+    FileOrFolderOut,
     Force,
     HideIds,
     IdColumn,
     Intervals,
     Json,
     Level,
-    MaybeOut,
     ModelFile,
     Query,
     Raw,
@@ -24,15 +24,17 @@ from bayespatch.cli.options import (
     Votes,
     Worklist,
 )
+from bayespatch.cli.parts import check_new_folder, predict_files
 from bayespatch.cli.predictions import as_csv, predictions
 from bayespatch.cli.terminal import as_json, say, working
 from bayespatch.cli.worklist import flat_line, worklist_of
+from bayespatch.source.parts import parquet_files
 
 
 def predict(
     model: ModelFile,
     data: Data,
-    out: MaybeOut = None,
+    out: FileOrFolderOut = None,
     intervals: Intervals = False,
     votes: Votes = False,
     worklist: Worklist = False,
@@ -56,6 +58,10 @@ def predict(
     With --worklist every case has its interval, both opinions, its nearest exemplar and its warnings, and those that
     deserve attention come first: no precedent, opinions that differ, values to check, undecided cases.
 
+    A folder, or a pattern in quotes, names a table that lies in many Parquet files. They are predicted one after the
+    other, or by the workers at --scheduler, and --out is a folder of as many Parquet files, which has its name once all
+    are complete.
+
     Examples
     --------
     $ bayespatch predict model.bpatch new.csv --out predictions.csv --intervals
@@ -63,8 +69,38 @@ def predict(
     $ bayespatch predict model.bpatch new.csv --abstain
     $ bayespatch predict model.bpatch new.csv --id patient --worklist --out worklist.csv
     $ zcat new.csv.gz | bayespatch predict model.bpatch -
-    $ bayespatch predict model.bpatch new.parquet --scheduler tcp://10.0.0.1:8786 --out predictions.csv
+    $ bayespatch predict model.bpatch 'new/*.parquet' --scheduler tcp://10.0.0.1:8786 --out predictions
     """
+    if worklist and (intervals or votes or abstain):
+        raise usage_error(
+            "--worklist has intervals and precedents already; leave --intervals, --votes and --abstain out"
+        )
+    files = parquet_files(data)
+    if files is not None:
+        for option, given in {
+            "--json": json,
+            "--query": query,
+            "--delimiter": delimiter,
+        }.items():
+            if given:
+                raise usage_error(f"{option} is for one table, and {data!r} names many files; leave it out")
+        folder = check_new_folder(force, out)
+        with working(f"Predicting the cases of {len(files)} files"):
+            n_cases = predict_files(
+                load_model(model, cases),
+                files,
+                folder,
+                id_column=id_column,
+                hide_ids=hide_ids,
+                worklist=worklist,
+                scheduler=scheduler,
+                intervals=intervals,
+                votes=votes,
+                level=level,
+                abstain=abstain,
+            )
+        say(f"{n_cases} predictions are in {folder}")
+        return
     check_new(force, out)
     loaded = load_model(model, cases)
     if scheduler is not None:
@@ -72,10 +108,6 @@ def predict(
     X = read_cases(loaded, data, query, delimiter, id_column)
     if hide_ids:
         X = X.reset_index(drop=True)
-    if worklist and (intervals or votes or abstain):
-        raise usage_error(
-            "--worklist has intervals and precedents already; leave --intervals, --votes and --abstain out"
-        )
     if worklist:
         with working(f"Explaining {len(X)} cases"):
             listed = worklist_of(loaded, X, level)

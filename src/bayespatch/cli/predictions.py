@@ -75,7 +75,7 @@ def as_csv(found: Sequence[dict[str, Any]], named: str | None = None, raw: bool 
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    rows = [dict(_flat(one)) for one in found]
+    rows = [dict(flat(one)) for one in found]
     cell: Callable[[str], str] = str if raw else _cell
     writer.writerow([cell(named if named and name == "id" else name) for name in rows[0]])
     for row in rows:
@@ -100,8 +100,8 @@ def _cell(text: str) -> str:
     return seen
 
 
-def _flat(one: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A record as the cells of a line."""
+def flat(one: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A record as the cells of a line: names and values."""
     for name, value in one.items():
         if name == "class":
             yield "predicted", value

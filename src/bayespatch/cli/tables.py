@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayespatch.cli.options import (
     AgeOf,
@@ -26,6 +28,11 @@ from bayespatch.source import Training, read, training_table
 from bayespatch.source.columns import notice
 from bayespatch.source.dates import Interval
 from bayespatch.source.frame import listed
+from bayespatch.source.parts import column_names, one_after_the_other, training_parts
+from bayespatch.source.roles import check_identifiers, outcomes_of
+
+if TYPE_CHECKING:
+    from bayespatch.encode import Sample
 
 
 class Wishes(NamedTuple):
@@ -87,32 +94,72 @@ def table_wishes(
 def read_training(wishes: Wishes) -> Learned:
     """The table, with a word about columns that will not help and a question about those that may be identifiers."""
     data = wishes.data
-    said = None if wishes.dictionary is None else Dictionary.read(wishes.dictionary)
+    said = _dictionary(wishes)
     texts = [wishes.id_column] if wishes.id_column else []
     if said is not None:
         texts += [name for name, entry in said.entries.items() if entry.identifier or entry.kind == "text"]
     with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
         frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts)
+    roles = _roles(wishes, said, list(map(str, frame.columns)))
+    table = training_table(frame, wishes.target, regression=wishes.regression, **roles)
+    table = _described(table, wishes, said)
+    return Learned(table, _coded(said, table.X.columns))
+
+
+def read_training_files(
+    wishes: Wishes, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
+) -> tuple[Learned, Sample]:
+    """A table that lies in many files: a sample of its rows, looked at as `read_training` does."""
+    for option, given in {"--query": wishes.query, "--delimiter": wishes.delimiter}.items():
+        if given is not None:
+            raise ValueError(f"{option} is for one table, and {wishes.data!r} names many files; leave it out")
+    from bayespatch.engine.dask import computed
+
+    said = _dictionary(wishes)
+    each = one_after_the_other if scheduler is None else partial(computed, scheduler=scheduler)
+    columns = column_names(files[0])
+    table = training_parts(files, wishes.target, each, **_roles(wishes, said, columns))
+    with working(f"Reading {len(files)} files"):
+        sample = table.sample(seed, classes=not wishes.regression, categorical=(*categorical, *_coded(said, columns)))
+    check_identifiers(sample.X)  # two parts may have the same
+    found = Training(sample.X, outcomes_of(sample.y, wishes.regression), sample.n_unknown)
+    found = _described(found, wishes, said)
+    return Learned(found, _coded(said, found.X.columns)), replace(sample, X=found.X, y=found.y)
+
+
+def _dictionary(wishes: Wishes) -> Dictionary | None:
+    return None if wishes.dictionary is None else Dictionary.read(wishes.dictionary)
+
+
+def _roles(wishes: Wishes, said: Dictionary | None, columns: Sequence[str]) -> dict[str, Any]:
+    """Which of the columns are identifiers, left out, or dates; a dictionary may say so, too."""
     id_column, drop = wishes.id_column, list(wishes.drop)
     if said is not None:
-        named = [name for name in said.names if said[name].identifier and name in frame.columns and name not in drop]
+        named = [name for name in said.names if said[name].identifier and name in columns and name not in drop]
         id_column = id_column or (named[0] if len(named) == 1 else None)
         drop += [name for name in named if name != id_column]
     intervals = [Interval("years", name, wishes.as_of) for name in wishes.age]
     intervals += [Interval("days", name, wishes.as_of) for name in wishes.days]
-    table = training_table(
-        frame, wishes.target, regression=wishes.regression, id_column=id_column, drop=drop, intervals=intervals
-    )
+    return {"id_column": id_column, "drop": drop, "intervals": intervals}
+
+
+def _coded(said: Dictionary | None, columns: Iterable[object]) -> tuple[str, ...]:
+    """Those of the columns whose numbers are names of categories, by the dictionary."""
+    if said is None:
+        return ()
+    named = [name for name in map(str, columns) if name in said]
+    return tuple(name for name in named if said[name].kind == "number" and said[name].levels)
+
+
+def _described(table: Training, wishes: Wishes, said: Dictionary | None) -> Training:
+    """The table, looked at, and called as the dictionary and --labels say."""
     table = _looked_at(table, wishes)
-    coded: tuple[str, ...] = ()
     if said is not None:
         X, y = said.describe(table.X, table.y)
         table = table._replace(X=X, y=y)
-        entries = {name: said[name] for name in map(str, X.columns) if name in said}
-        coded = tuple(name for name, entry in entries.items() if entry.kind == "number" and entry.levels)
     if wishes.labels is not None:
         table = table._replace(y=_labelled(table.y, wishes.labels, wishes.regression))
-    return Learned(table, coded)
+    return table
 
 
 def _looked_at(table: Training, wishes: Wishes) -> Training:

@@ -1,10 +1,12 @@
 """From a table to codes and back: the one package that knows data frames.
 
 ``table`` reads any table into plain columns, ``bins`` cuts numbers, ``ranks`` ranks them, ``column`` codes one
-column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of past ones.
+column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of past ones. ``summary`` says what has to
+be known of all rows of a table, ``partitions`` reads one that lies in parts.
 """
 
 from bayespatch.encode.column import MISSING_NUMBER, Column
+from bayespatch.encode.partitions import Partitions, Sample, is_partitioned
 from bayespatch.encode.row import changed_row, changed_rows, read_row
 from bayespatch.encode.schema import EncodedTable, Schema
 from bayespatch.encode.values import codes_of, describe_values
@@ -13,10 +15,13 @@ __all__ = [
     "MISSING_NUMBER",
     "Column",
     "EncodedTable",
+    "Partitions",
+    "Sample",
     "Schema",
     "changed_row",
     "changed_rows",
     "codes_of",
     "describe_values",
+    "is_partitioned",
     "read_row",
 ]

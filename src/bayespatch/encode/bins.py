@@ -106,6 +106,8 @@ def learn_edges(
         edges = _around(distinct, int(np.argmax(counts)), numbers, cut.n_bins)
     else:
         edges = _quantiles(numbers, cut.n_bins)
+        if not edges.size:  # every quantile is the smallest or the largest value
+            edges = _around(distinct, int(np.argmax(counts)), numbers, cut.n_bins)
     return tuple(_tidy(edges, distinct).tolist())
 
 

@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from bayespatch.encode.bins import Cut, learn_edges, read_cut, read_outcome
 from bayespatch.encode.column import Column, ColumnKind
 from bayespatch.encode.ranks import Share, learn_knots, rank_window, read_share
-from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, plain_values, read_table
+from bayespatch.encode.summary import ColumnSummary, TableSummary, summarise
+from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, read_table
 from bayespatch.validation import check_choice, check_count
 
 MISSING_RULES = ("category", "ignore", "error")
@@ -126,6 +127,7 @@ class Schema:
         max_levels: int = 10,
         labels: Mapping[Any, Mapping[Any, str]] | None = None,
         descriptions: Mapping[Any, str] | None = None,
+        whole: TableSummary | None = None,
     ) -> Schema:
         """Learn how to code a table.
 
@@ -161,6 +163,9 @@ class Schema:
         descriptions : dict, optional
             What columns are called, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``. Units and
             usual ranges of numbers come from ``X.attrs["units"]`` and ``X.attrs["usual"]``.
+        whole : TableSummary, optional
+            Where X is a sample of a longer table: what is known of all of it. Types, levels, ranges and missing values
+            are then those of the whole table, and only quantiles, standard deviations and supervised bins the sample's.
 
         Returns
         -------
@@ -168,27 +173,27 @@ class Schema:
         """
         check_choice("missing", missing, MISSING_RULES)
         table = read_table(X)
-        _refuse_empty_columns(table)
-        if missing == "error":
-            _refuse_missing(table)
+        _refuse_empty_columns(table, whole)
         wishes = _read_wishes(table.names, bins, n_bins, windows, categorical, max_levels)
+        known = summarise(table, wishes.categorical, wishes.max_levels) if whole is None else whole
+        if missing == "error":
+            _refuse_missing({name: known.column(name).n_missing for name in table.names})
         supervised = any(cut.strategy == "supervised" and not cut.edges for cut in [wishes.cut, *wishes.cuts.values()])
         outcome = read_outcome(y, table.n_rows) if supervised else None
         called = _by_name("descriptions", descriptions, table.names) or table.descriptions
         meaning = _by_name("labels", labels, table.names) or table.labels
         columns = []
         for plain in table.columns:
-            column = _learn_column(plain, wishes, outcome)
+            column = _learn_column(plain, known.column(plain.name), wishes, outcome)
             parts: dict[str, Any] = {
                 "labels": _labels(column["values"], meaning.get(plain.name)),
-                "missing_is_value": missing == "category" and bool(plain.is_missing.any()),
+                "missing_is_value": missing == "category" and known.column(plain.name).n_missing > 0,
                 "description": str(called.get(plain.name) or ""),
                 "unit": str(table.units.get(plain.name) or "") if plain.family == "number" else "",
                 "usual": _usual(plain, table.usual.get(plain.name)),
             }
             columns.append(Column(name=plain.name, **column, **parts))
-        n_known = np.sum([~column.is_missing for column in table.columns], axis=0)
-        return cls(tuple(columns), missing, table.named, int(n_known.min()))
+        return cls(tuple(columns), missing, table.named, known.least_known)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -216,7 +221,7 @@ class Schema:
         table = read_table(X)
         plain = self._matched(table)
         if self.missing == "error":
-            _refuse_missing(table)
+            _refuse_missing({column.name: int(column.is_missing.sum()) for column in table.columns})
         n_known = np.sum([~p.is_missing for p in plain], axis=0)
         ignored = np.full(len(n_known), True) if self.missing == "ignore" else n_known < self.least_known
         parts = [c.encode(p, ignored) for c, p in zip(self.columns, plain, strict=True)]
@@ -306,41 +311,34 @@ class Schema:
 # Learning
 
 
-def _learn_column(plain: PlainColumn, wishes: _Wishes, outcome: NDArray[np.float64] | None) -> dict[str, Any]:
-    """Kind, family, values, edges, window, range and knots of one column."""
-    name, known = plain.name, ~plain.is_missing
+def _learn_column(
+    plain: PlainColumn, known: ColumnSummary, wishes: _Wishes, outcome: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """Kind, family, values, edges, window, range and knots of one column; `plain` may be a sample of what is known."""
+    name = plain.name
     asked = "bins" if name in wishes.cuts else "windows" if name in wishes.windows else None
-    if asked and plain.family != "number":
+    if asked and known.family != "number":
         raise ValueError(f"{asked} names column {name!r}, which holds no numbers; leave it out, or convert the column")
-    part: dict[str, Any] = {"family": plain.family, "values": ()}
-    if plain.family == "text" or name in wishes.categorical or (plain.declared is not None and not asked):
-        kind: ColumnKind = "ordinal" if plain.ordered and name not in wishes.categorical else "categorical"
-        return {**part, "kind": kind, "values": plain.declared or _sorted_values(plain)}
-    numbers = plain.numbers[known]
-    if not asked and _has_few_levels(numbers, wishes.max_levels):
-        return {**part, "kind": "ordinal", "values": _sorted_values(plain)}
+    part: dict[str, Any] = {"family": known.family, "values": ()}
+    if known.family == "text" or name in wishes.categorical or (known.declared is not None and not asked):
+        kind: ColumnKind = "ordinal" if known.ordered and name not in wishes.categorical else "categorical"
+        return {**part, "kind": kind, "values": known.declared or known.levels}
+    if not asked and known.has_few_levels(wishes.max_levels):
+        return {**part, "kind": "ordinal", "values": known.levels}
+    is_known = ~plain.is_missing
+    numbers = plain.numbers[is_known]
     window = wishes.windows.get(name)
     if window is None and wishes.window is not None and name not in wishes.cuts:
         window = wishes.window if isinstance(wishes.window, Share) else float(wishes.window * numbers.std())
     if window:
-        part |= {"low": float(numbers.min()), "high": float(numbers.max())}
+        part |= {"low": known.low, "high": known.high}
         if not isinstance(window, Share):
             return {**part, "kind": "windowed", "window": window}
         knots = learn_knots(numbers)
         return {**part, "kind": "ranked", "window": rank_window(window, len(knots)), "knots": knots}
     cut = wishes.cuts.get(name, wishes.cut)
-    return {**part, "kind": "binned", "edges": learn_edges(numbers, cut, None if outcome is None else outcome[known])}
-
-
-def _sorted_values(plain: PlainColumn) -> tuple[Value, ...]:
-    return tuple(sorted(set(plain_values(plain))))
-
-
-def _has_few_levels(numbers: NDArray[np.float64], max_levels: int) -> bool:
-    """Whether numbers are levels of something: few, whole, and seen again and again."""
-    n_levels = len(np.unique(numbers))
-    often = n_levels <= 2 or 2 * n_levels <= len(numbers)
-    return n_levels <= max_levels and often and bool(np.all(numbers == np.floor(numbers)))
+    edges = learn_edges(numbers, cut, None if outcome is None else outcome[is_known])
+    return {**part, "kind": "binned", "edges": edges}
 
 
 def _usual(plain: PlainColumn, said: object) -> tuple[float, ...]:
@@ -403,14 +401,19 @@ def _by_name(where: str, given: Mapping[Any, Any] | None, names: tuple[str, ...]
     return found
 
 
-def _refuse_empty_columns(table: PlainTable) -> None:
+def _refuse_empty_columns(table: PlainTable, whole: TableSummary | None) -> None:
     empty = [column.name for column in table.columns if column.is_missing.all()]
+    rare = [name for name in empty if whole is not None and whole.column(name).n_known]
+    if rare:
+        raise ValueError(
+            f"column {listed(rare)} has so few values that none of the {table.n_rows} rows of the sample has one; "
+            f"leave it out"
+        )
     if empty:
         raise ValueError(f"column {listed(empty)} has nothing but missing values; leave it out")
 
 
-def _refuse_missing(table: PlainTable) -> None:
-    counts = {column.name: int(column.is_missing.sum()) for column in table.columns}
+def _refuse_missing(counts: Mapping[str, int]) -> None:
     found = [f"column {name!r} has {count} missing values (NaN)" for name, count in counts.items() if count]
     if found:
         more = f" and {len(found) - 4} more columns have some" if len(found) > 4 else ""

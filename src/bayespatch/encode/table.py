@@ -97,6 +97,10 @@ def read_table(table: Any) -> PlainTable:
 
 
 def _read_frame(table: Any) -> PlainTable:
+    attrs = getattr(table, "attrs", None) or {}
+    if attrs and hasattr(table, "copy"):  # pandas would copy them, deeply, with every column
+        table = table.copy(deep=False)
+        table.attrs = {}
     try:
         frame = nw.from_native(table, eager_only=True)
         names = [str(name) for name in frame.columns]
@@ -111,7 +115,6 @@ def _read_frame(table: Any) -> PlainTable:
         raise ValueError(f"more than one column is named {listed(repeated)}; give every column a name of its own")
     _check_size(len(frame), len(names))
     columns = tuple(_read_series(name, frame.get_column(key)) for name, key in zip(names, frame.columns, strict=True))
-    attrs = getattr(table, "attrs", None) or {}
     kinds = ("labels", "descriptions", "units", "usual")
     found = [attrs.get(key) if isinstance(attrs, dict) else None for key in kinds]
     labels, descriptions, units, usual = (

@@ -21,7 +21,7 @@ import uuid
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -215,11 +215,7 @@ def _rebuild(
     """Begin a chain of a shard here: its neighbors as they were, then all commands since, up to batch `number`."""
     from distributed import get_worker
 
-    if shard.stamp != STAMP:
-        raise ValueError(
-            f"worker {get_worker().address} has another version of bayespatch's engines than this process; install "
-            f"the same version on all workers"
-        )
+    _check_version(shard.stamp)
     held = _held()
     with held["lock"]:
         engine = held.get((token, shard.number))
@@ -238,6 +234,17 @@ def _rebuild(
             answer = here.run(number - len(log) + 1 + k, commands)
         held[token, shard.number, chain] = here
         return answer
+
+
+def _check_version(stamp: str) -> None:
+    """Refuse work for other sources than those that the worker has."""
+    if stamp != STAMP:
+        from distributed import get_worker
+
+        raise ValueError(
+            f"worker {get_worker().address} has another version of bayespatch's engines than this process; install "
+            f"the same version on all workers"
+        )
 
 
 def _drop(token: str, dask_worker: Any) -> None:
@@ -663,24 +670,69 @@ def over_workers(
 ) -> Iterator[Any]:
     """function(shared, part, n_threads) for every part, on the workers at `scheduler`; results in the order of parts.
 
-    No more parts are under way than twice the workers, so that results which nobody has asked for yet do not pile up.
+    No more parts are under way than twice the workers' threads: results which nobody has asked for yet do not pile up.
     """
-    client = connected(scheduler)
-    try:
+    with _client(scheduler) as client:
         held = client.scatter(shared, broadcast=True, hash=False)
         waiting: deque[Any] = deque()
         for part in parts:
-            waiting.append(client.submit(_apply, function, held, part, pure=False))
-            if len(waiting) >= 2 * max(1, len(client.nthreads())):
+            waiting.append(client.submit(_apply, STAMP, function, held, part, 1, pure=False))
+            if len(waiting) >= 2 * max(1, sum(client.nthreads().values())):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def _apply(stamp: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """On a worker, which does as many parts at once as it has threads."""
+    _check_version(stamp)
+    return function(*arguments)
+
+
+def computed(
+    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str | None, shared: Any = None
+) -> list[Any]:
+    """function(*arguments) for each list of arguments, among which may be parts of Dask collections.
+
+    What is `shared` is sent once, and comes before the others, unless it is None.
+    It is called where these lie: on the workers at `scheduler`, or, without one, wherever Dask computes by default
+    (the client that is active, or threads of this process).
+    """
+    try:
+        from dask.base import compute
+        from dask.delayed import delayed
+        from distributed import default_client
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    before = () if shared is None else (delayed(shared, traverse=False),)
+    tasks = [delayed(_apply, pure=False)(STAMP, function, *before, *each) for each in arguments]
+    if scheduler is None:
+        return list(compute(*tasks))
+    active = None
+    with suppress(ValueError):  # no client is active
+        active = default_client()
+    # What an active client holds for a collection, another one cannot use.
+    own = active is not None and active.scheduler.address == scheduler
+    with _client(scheduler, active if own else None) as client:
+        return list(client.gather(client.compute(tasks)))
+
+
+@contextmanager
+def _client(scheduler: str, active: Any = None) -> Iterator[Any]:
+    """A connection to the workers, closed at the end unless it was there before."""
+    client = connected(scheduler) if active is None else active
+    from distributed import KilledWorker
+
+    try:
+        yield client
+    except KilledWorker as error:
+        raise ConnectionError(
+            f"workers at {scheduler} died again and again over one part of the work; they may lack the memory for it: "
+            f"cut the table into smaller parts, or start workers with more memory (their logs say how they ended)"
+        ) from error
     finally:
-        client.close()
-
-
-def _apply(function: Callable[[Any, Any, int], Any], shared: Any, part: Any) -> Any:
-    return function(shared, part, 1)  # as many parts at once as the worker has threads
+        if active is None:
+            client.close()
 
 
 def connected(scheduler: str) -> Any:

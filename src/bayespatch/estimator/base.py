@@ -8,6 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, NamedTuple, cast
@@ -20,7 +21,9 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.calibrate import Calibration
-from bayespatch.encode import EncodedTable, Schema
+from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
+from bayespatch.encode.summary import TableSummary
+from bayespatch.encode.table import read_table
 from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
 from bayespatch.explain.guards import ranges, warn_out_of_range
@@ -121,6 +124,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     supervised: bool
     bins: Any
     windows: Any
+    categorical: Any
+    max_levels: int
     hyper_: Hyperparameters
     tuning_: Tuning | None
 
@@ -229,6 +234,33 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
     # The work
 
+    def _sampled(self, X: Any, y: Any, seed: int, *, classes: bool) -> Sample | None:
+        """The sample of a table that lies in parts; None where the table is here."""
+        if isinstance(X, Sample):
+            sample = X
+        elif is_partitioned(X) or hasattr(y, "npartitions"):
+            from bayespatch.engine.dask import computed
+
+            categorical = () if isinstance(self.categorical, str) else tuple(map(str, self.categorical))
+            table = Partitions.of_dask(X, y, partial(computed, scheduler=self.scheduler))
+            sample = table.sample(seed, classes=classes, categorical=categorical, max_levels=self.max_levels)
+        else:
+            return None
+        if not sample.is_all:
+            if not isinstance(self.parents, str | Integral):
+                raise ValueError(
+                    f"parents names rows, and of the {sample.summary.n_rows:,} rows of the table only a sample is "
+                    f"looked at; pass parents='auto', or a number"
+                )
+            warnings.warn(
+                f"of {sample.summary.n_rows:,} rows {len(sample.X):,}, drawn at random, are the model's past cases; "
+                f"quantiles, parents, tuning, importances, leave-one-out and the second opinion rest on them; class "
+                f"shares, levels, ranges and missing values are those of all rows",
+                ManyCasesWarning,
+                stacklevel=4,
+            )
+        return sample
+
     def _learn(
         self,
         X: Any,
@@ -238,15 +270,18 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         *,
         class_weight: NDArray[np.float64] | None = None,
         outcomes: NDArray[np.float64] | None = None,
+        whole: TableSummary | None = None,
+        counts: NDArray[np.int64] | None = None,
     ) -> dict[str, Any]:
         """Everything that a fit finds out, by the name of its attribute; classes are codes here.
 
-        Where the outcomes are numbers, y has the classes into which they were cut.
+        Where the outcomes are numbers, y has the classes into which they were cut. Where X is a sample of a longer
+        table, `whole` and `counts` say what is known of all of it, and how many of its rows have each class.
         """
         n_threads = self._n_threads()
-        tables = self._coded(X, y, n_classes, seed, outcomes)
+        tables = self._coded(X, y, n_classes, seed, outcomes, whole)
         self._announce(tables, y, n_classes, n_threads)
-        base = base_rates(y, n_classes, class_weight)
+        base = base_rates(y, n_classes, class_weight, counts)
         model = Model(cast(ModelKind, self.model), cast(Likelihood, self.likelihood))
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
@@ -448,7 +483,13 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """The second opinion, learned from the training table: a fitted attribute."""
 
     def _coded(
-        self, X: Any, y: NDArray[np.int64], n_classes: int, seed: int, outcomes: NDArray[np.float64] | None
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        n_classes: int,
+        seed: int,
+        outcomes: NDArray[np.float64] | None,
+        whole: TableSummary | None,
     ) -> dict[str, _TrainingTable]:
         """The training table under each coding that is to be tried."""
         wishes = {name: getattr(self, name) for name in _CODING}
@@ -464,11 +505,12 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
                 codings = {**codings, **counted}
         tables: dict[str, _TrainingTable] = {}
+        plain = read_table(X)
         for name, coding in codings.items():
-            schema = Schema.learn(X, y if outcomes is None else outcomes, **{**wishes, **coding})
+            schema = Schema.learn(plain, y if outcomes is None else outcomes, whole=whole, **{**wishes, **coding})
             if any(schema.codes_as(table.schema) for table in tables.values()):
                 continue
-            encoded = schema.encode(X)
+            encoded = schema.encode(plain)
             x = encoded.x
             if len(x) < 2:
                 raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")

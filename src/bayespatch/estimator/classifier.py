@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayespatch.calibrate import Calibration
 from bayespatch.estimator.base import Learning, Patchwork
 from bayespatch.estimator.explaining import check_abstain
-from bayespatch.estimator.snapshot import built_aside, read_at_once
+from bayespatch.estimator.partitioned import by_partition
+from bayespatch.estimator.snapshot import built_aside
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
@@ -264,9 +265,11 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         Parameters
         ----------
         X : data frame, array or list of rows, of shape (n, P)
-            The training table as it is: numbers, texts, categories, booleans, missing values.
+            The training table as it is: numbers, texts, categories, booleans, missing values. A Dask data frame is read
+            where its partitions lie; of more than 100,000 rows a sample of that size is learned from, and a
+            `ManyCasesWarning` says so.
         y : sequence of length n
-            Classes.
+            Classes. Beside a Dask data frame a Dask Series, or the name of a column.
 
         Returns
         -------
@@ -287,12 +290,16 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             isinstance(self.second_opinion, str) and self.second_opinion == "auto"
         ):
             check_user_opinion(self.second_opinion)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        sample = self._sampled(X, y, seed, classes=True)
+        whole = None if sample is None else sample.summary
+        if sample is not None:
+            X, y = sample.X, sample.y
         self._check_table(X, y)
         classes, codes = _read_classes(y)
-        weights = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
-        check_class_weights(weights, classes)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        learned = self._learn(X, codes, len(classes), seed, class_weight=weights)
+        counts = np.bincount(codes) if sample is None else np.array([sample.counts[one] for one in classes.tolist()])
+        weights = _class_weights(self.class_weight, classes, counts)
+        learned = self._learn(X, codes, len(classes), seed, class_weight=weights, whole=whole, counts=counts)
         if not self.calibrate:
             learned["calibration_"] = Calibration.none(len(classes))
         learned["pool_"] = None
@@ -307,7 +314,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             setattr(self, name, value)
         return self
 
-    @read_at_once
+    @by_partition
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class: the neighbors' votes, calibrated, and pooled with the second opinion.
 
@@ -337,7 +344,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         own = self.schema_.encode(X).values if isinstance(self.opinion_, AdditiveScore) else X
         return np.asarray(self.opinion_.predict_proba(own))
 
-    @read_at_once
+    @by_partition
     def predict_opinions(self, X: Any) -> dict[str, NDArray[np.float64]]:
         """What each opinion says alone, beside the pool of both.
 
@@ -358,7 +365,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         precedents, additive = self.calibration_.apply(votes), self._opinion_on(X)
         return {"precedents": precedents, "additive": additive, "pool": self.pool_.combine(additive, precedents)}
 
-    @read_at_once
+    @by_partition
     def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
         """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
 
@@ -392,7 +399,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         classes[self._percentiles(parts) <= quantile] = None
         return classes
 
-    @read_at_once
+    @by_partition
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Credible intervals of the class probabilities.
 
@@ -427,7 +434,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             additive = self.opinion_.predict_interval(self.schema_.encode(X).values, level)
         return self.pool_.interval(self._opinion_on(X), additive, self.calibration_.apply(votes), ends, level)
 
-    @read_at_once
+    @by_partition
     def predict_all(self, X: Any, level: float | None = None) -> PredictedClasses:
         """Probabilities, votes, how usual the cases are, and intervals: all from the same draws, taken once.
 
@@ -455,7 +462,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         intervals = None if level is None else self._intervals(X, votes, parts, level)
         return PredictedClasses(probabilities, votes, self._percentiles(parts), intervals)
 
-    @read_at_once
+    @by_partition
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
         """Share of the neighbors' votes for each class, before calibration.
 
@@ -509,6 +516,15 @@ def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     check_classification_targets(labels)
     encoder = LabelEncoder()
     return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
+
+
+def _class_weights(wish: Any, classes: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The weight of each class; "balanced" as scikit-learn has it, from the numbers of rows that have each class."""
+    if isinstance(wish, str) and wish == "balanced":
+        weights = counts.sum() / (len(classes) * counts)
+    else:
+        weights = compute_class_weight(wish, classes=classes, y=classes)
+    return check_class_weights(weights, classes)
 
 
 def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:

@@ -16,7 +16,8 @@ from bayespatch.calibrate import Calibration
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text, number_text
 from bayespatch.estimator.base import Learning, Patchwork
-from bayespatch.estimator.snapshot import built_aside, read_at_once
+from bayespatch.estimator.partitioned import by_partition
+from bayespatch.estimator.snapshot import built_aside
 from bayespatch.explain import OpinionOnCases, TrainingCases
 from bayespatch.kernel_density import (
     KernelDensity,
@@ -215,9 +216,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         Parameters
         ----------
         X : data frame, array or list of rows, of shape (n, P)
-            The training table as it is: numbers, texts, categories, booleans, missing values.
+            The training table as it is: numbers, texts, categories, booleans, missing values. A Dask data frame is read
+            where its partitions lie; of more than 100,000 rows a sample of that size is learned from, and a
+            `ManyCasesWarning` says so.
         y : sequence of length n
-            Outcomes: finite numbers.
+            Outcomes: finite numbers. Beside a Dask data frame a Dask Series, or the name of a column.
 
         Returns
         -------
@@ -236,11 +239,16 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         if self.second_opinion is not None:
             check_choice("second_opinion", self.second_opinion, ("auto",))
         n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        sample = self._sampled(X, y, seed, classes=False)
+        whole = None if sample is None else sample.summary
+        if sample is not None:
+            X, y = sample.X, sample.y
         self._check_table(X, y)
         outcomes = _read_outcomes(y)
         edges = np.asarray(learn_edges(outcomes, Cut("quantile", n_bins)))
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        learned = self._learn(X, _classes_of(outcomes, edges), len(edges) + 1, seed, outcomes=outcomes)
+        classes, n_classes = _classes_of(outcomes, edges), len(edges) + 1
+        learned = self._learn(X, classes, n_classes, seed, outcomes=outcomes, whole=whole)
         density, opinion = learned.pop("density"), learned["opinion_"]
         learned["pool_"] = None
         if opinion is not None:
@@ -253,7 +261,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             setattr(self, name, value)
         return self
 
-    @read_at_once
+    @by_partition
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The mean of the outcome.
 
@@ -273,7 +281,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             "the prediction", self._pooled_mean(np.concatenate(precedents), self.schema_.encode(X).values)
         )
 
-    @read_at_once
+    @by_partition
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
         """Quantiles of the outcome.
 
@@ -299,7 +307,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         found = self._quantiles(weights, self.parents_, self.schema_.encode(X).values, asked)
         return check_finite("the prediction", found)
 
-    @read_at_once
+    @by_partition
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Intervals in which the outcome lies with the probability `level`, and on either side with the same.
 
@@ -316,7 +324,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         """
         return self.predict_quantiles(X, _tails(check_level(level)))
 
-    @read_at_once
+    @by_partition
     def predict_all(self, X: Any, level: float | None = None) -> PredictedNumbers:
         """Means and intervals, from the same draws, taken once.
 

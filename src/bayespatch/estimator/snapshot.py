@@ -19,7 +19,7 @@ def built_aside(fit: Method) -> Method:
 
     @wraps(fit)
     def fitting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        new = _copied(self)
+        new = copied(self)
         fit(new, *args, **kwargs)
         self.__dict__ = new.__dict__
         return self
@@ -32,12 +32,12 @@ def read_at_once(method: Method) -> Method:
 
     @wraps(method)
     def reading(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return method(_copied(self), *args, **kwargs)
+        return method(copied(self), *args, **kwargs)
 
     return reading  # type: ignore[return-value]
 
 
-def _copied(estimator: Any) -> Any:
+def copied(estimator: Any) -> Any:
     """Another estimator with the same attributes; copying a dict is one step for all threads."""
     other = object.__new__(type(estimator))
     other.__dict__ = dict(estimator.__dict__)

@@ -70,28 +70,23 @@ def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) 
     for path in paths:
         check_writable(path)
     temporaries = [_temporary(place) for place in places]
-    try:
-        with ExitStack() as stack:
-            stack.callback(_remove, temporaries)
-            files = [stack.enter_context(_created(temporary, mode)) for temporary in temporaries]
-            yield files
-            for file, temporary, place in zip(files, temporaries, places, strict=True):
-                file.flush()
-                if os.path.exists(place):
-                    os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
-                os.fsync(file.fileno())
-            if os.name == "nt":  # where an open file cannot be moved
-                for file in files:
-                    file.close()
-            _move_all(temporaries, places)
-            for folder in {os.path.dirname(place) for place in places}:
-                _flush_folder(folder)
-            for place in places:
-                _drop_unfinished_of(place)
-    except OSError as error:
-        wrong = f"cannot be written ({error.strerror or error})"
-        named = " and ".join(map(str, paths))
-        raise refuse(named, wrong, "choose a folder with space where you may write") from error
+    with _naming(*paths), ExitStack() as stack:
+        stack.callback(_remove, temporaries)
+        files = [stack.enter_context(_created(temporary, mode)) for temporary in temporaries]
+        yield files
+        for file, temporary, place in zip(files, temporaries, places, strict=True):
+            file.flush()
+            if os.path.exists(place):
+                os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
+            os.fsync(file.fileno())
+        if os.name == "nt":  # where an open file cannot be moved
+            for file in files:
+                file.close()
+        _move_all(temporaries, places)
+        for folder in {os.path.dirname(place) for place in places}:
+            _flush_folder(folder)
+        for place in places:
+            _drop_unfinished_of(place)
 
 
 @contextmanager
@@ -223,3 +218,42 @@ def _flush_folder(folder: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def replacing_folder(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A folder to write to, for its owner alone, which gets the name `path` once it is complete.
+
+    A folder of that name is replaced. A process that is killed leaves its folder beside the place, under a name that
+    begins with a dot and ends with ``.tmp``.
+    """
+    place = os.path.realpath(check_path(path))
+    new, old = _temporary(place), _temporary(place)
+    try:
+        with _naming(path):
+            os.mkdir(new, 0o700)
+        yield new
+        with _naming(path):
+            _flush_folder(new)
+            if os.path.exists(place):
+                os.rename(place, old)
+            try:
+                os.rename(new, place)
+            except OSError:
+                if os.path.exists(old):
+                    os.rename(old, place)
+                raise
+            _flush_folder(os.path.dirname(place))
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+@contextmanager
+def _naming(*paths: str | os.PathLike[str]) -> Iterator[None]:
+    """What the system refuses, as an error that names the paths."""
+    try:
+        yield
+    except OSError as error:
+        wrong = f"cannot be written ({error.strerror or error})"
+        raise refuse(" and ".join(map(str, paths)), wrong, "choose a folder with space where you may write") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from bayespatch.source.frame import check_names, import_pandas, refuse
@@ -13,13 +14,17 @@ Layout = Literal["Parquet", "Arrow"]
 BEGINNINGS: dict[bytes, Layout] = {b"PAR1": "Parquet", b"ARROW1": "Arrow"}
 
 
-def read_columnar(source: str, path: str, layout: Layout) -> DataFrame:
-    """A table from a Parquet file or an Arrow (Feather) file."""
+def read_columnar(
+    source: str, path: str, layout: Layout, *, groups: Sequence[int] | None = None, may_be_empty: bool = False
+) -> DataFrame:
+    """A table from a Parquet file, or some of its row groups, or from an Arrow (Feather) file."""
     pandas = import_pandas()
     try:
         try:
-            frame = _with_pyarrow(path, layout)
+            frame = _with_pyarrow(path, layout, groups)
         except ImportError:
+            if groups is not None:
+                raise
             frame = _with_polars(path, layout, pandas.DataFrame)
     except ImportError as error:
         raise ImportError(f'{layout} files need pyarrow: pip install "bayespatch[parquet]"') from error
@@ -29,16 +34,20 @@ def read_columnar(source: str, path: str, layout: Layout) -> DataFrame:
         frame = frame.reset_index()
     frame = frame.rename(columns=str)
     check_names(source, list(frame.columns))
-    if not len(frame):
+    if not len(frame) and not may_be_empty:
         raise refuse(source, "there are columns and no rows; pass at least two cases")
     return frame
 
 
-def _with_pyarrow(path: str, layout: Layout) -> DataFrame:
+def _with_pyarrow(path: str, layout: Layout, groups: Sequence[int] | None) -> DataFrame:
     if layout == "Parquet":
         from pyarrow import parquet
 
-        frame: DataFrame = parquet.read_table(path).to_pandas()
+        if groups is None:
+            frame: DataFrame = parquet.read_table(path).to_pandas()
+        else:
+            with parquet.ParquetFile(path) as file:
+                frame = file.read_row_groups(list(groups), use_pandas_metadata=True).to_pandas()
     else:
         from pyarrow import feather
 

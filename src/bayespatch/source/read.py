@@ -110,4 +110,5 @@ def _check_file(source: str, state: os.stat_result) -> None:
     available = available_memory()
     if available is not None and _TIMES * state.st_size > available:
         wrong = f"is {shown_bytes(state.st_size)} large, and {shown_bytes(available)} of memory are available"
-        raise refuse(source, f"{wrong}; pass fewer rows or columns, or a database and a --query")
+        remedy = "pass fewer rows or columns, a database and a --query, or a folder of Parquet files"
+        raise refuse(source, f"{wrong}; {remedy}")

@@ -45,6 +45,28 @@ def training_table(
     >>> list(X.columns), list(X.index), list(y)
     (['age'], ['a', 'b'], ['yes', 'no'])
     """
+    X, y, n_unknown = past_rows(frame, target, id_column=id_column, drop=drop, intervals=intervals)
+    if y.empty:
+        raise ValueError(f"--target {target!r} is missing in every row; name another column")
+    return Training(X, outcomes_of(y, regression), n_unknown)
+
+
+def past_rows(
+    frame: DataFrame,
+    target: str,
+    *,
+    id_column: str | None = None,
+    drop: Iterable[str] = (),
+    intervals: Sequence[Interval] = (),
+) -> Training:
+    """Features and outcomes as they are, of the rows that have an outcome: also of a part of a table.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> past_rows(pandas.DataFrame({"age": [61, 40], "sick": ["yes", None]}), "sick").y.tolist()
+    ['yes']
+    """
     left_out = list(drop)
     for option, names in {"--target": [target], "--drop": left_out}.items():
         for name in names:
@@ -54,13 +76,10 @@ def training_table(
     frame = with_intervals(frame, intervals) if intervals else frame
     frame = _identified(frame, id_column)
     known = frame[target].notna()
-    if not known.any():
-        raise ValueError(f"--target {target!r} is missing in every row; name another column")
     n_unknown = int((~known).sum())
     frame = frame[known] if n_unknown else frame
     if n_unknown and id_column is None:
         frame = frame.reset_index(drop=True)
-    y = _numbers(frame[target]) if regression else _classes(frame[target])
     X = frame.drop(columns=[target, *(name for name in left_out if name in frame.columns)])
     if X.shape[1] == 0:
         raise ValueError("no column is left to learn from; pass a table with features beside the --target")
@@ -72,7 +91,12 @@ def training_table(
             f"matters (--age {dates[0]!r}: years up to today; --days {dates[0]!r}: days; --as-of COLUMN or DATE: up to "
             f"then), or leave them out: {drops}"
         )
-    return Training(X, y, n_unknown)
+    return Training(X, frame[target], n_unknown)
+
+
+def outcomes_of(y: Series, regression: bool) -> Series:
+    """Outcomes as numbers, or as classes; what is neither is refused."""
+    return _numbers(y) if regression else _classes(y)
 
 
 def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | None = None) -> DataFrame:
@@ -94,13 +118,19 @@ def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
     ids = frame[id_column]
     if ids.isna().any():
         raise ValueError(f"--id {id_column!r}: {int(ids.isna().sum())} cases have no identifier; fill them in")
-    repeated = ids[ids.duplicated()]
+    frame = frame.set_index(id_column)
+    check_identifiers(frame)
+    return frame
+
+
+def check_identifiers(frame: DataFrame) -> None:
+    """The rows of a table have names, each its own."""
+    repeated = frame.index[frame.index.duplicated()]
     if len(repeated):
         raise ValueError(
-            f"--id {id_column!r}: {listed(dict.fromkeys(repeated), 3)} occurs in more than one row; "
+            f"--id {frame.index.name!r}: {listed(dict.fromkeys(repeated), 3)} occurs in more than one row; "
             f"name a column whose values are all different"
         )
-    return frame.set_index(id_column)
 
 
 def _check_column(frame: DataFrame, name: str, option: str) -> None:

@@ -1,0 +1,152 @@
+"""Predictions, or a worklist, of a table that lies in many Parquet files: Parquet files in one folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bayespatch.cli.predictions import flat, predictions
+from bayespatch.cli.terminal import say
+from bayespatch.cli.worklist import flat_line, worklist_of
+from bayespatch.persistence.atomic import refuse, replacing_folder
+from bayespatch.source import features_of
+from bayespatch.source.parts import FilePart, parts_of, read_part, write_part
+
+_TEXTS = ("file", "label", "nearest_exemplar", "its_outcome", "attention", "warnings")
+_PART = re.compile(r"part-\d{5,}\.parquet")
+
+
+class _Asked(NamedTuple):
+    """What is wanted of every case."""
+
+    id_column: str | None
+    hide_ids: bool
+    worklist: bool
+    wanted: dict[str, Any]  # arguments of `predictions`
+
+
+class _Done(NamedTuple):
+    """What became of one part."""
+
+    path: str  # of its predictions
+    n_bytes: int
+    n_cases: int
+    n_refused: int
+    n_unseen: dict[str, int]  # by column
+    n_outside: dict[str, int]
+
+
+def check_new_folder(force: bool, path: Path | None) -> Path:
+    """A folder that can be made, or replaced if that is asked for, before any work is done."""
+    if path is None:
+        raise ValueError("predictions of many files go into a folder; name it with --out")
+    real = Path(os.path.realpath(path))
+    if not real.parent.is_dir():
+        raise refuse(path, f"there is no folder {real.parent}", "make it first, or correct the path")
+    if not os.path.lexists(path):
+        return path
+    if not force:
+        raise ValueError(f"{str(path)!r} already exists; pass --force to replace it, or choose another name")
+    others = [] if real.is_dir() else [real.name]
+    others = others or [name for name in os.listdir(real) if not _PART.fullmatch(name)]
+    if others:
+        raise ValueError(
+            f"{str(path)!r} is to be replaced and holds {others[0]!r}, which is no part of predictions; choose another "
+            f"name"
+        )
+    return path
+
+
+def predict_files(
+    model: Any,
+    files: Sequence[str],
+    out: Path,
+    *,
+    id_column: str | None,
+    hide_ids: bool,
+    worklist: bool,
+    scheduler: str | None,
+    **wanted: Any,
+) -> int:
+    """Predict the cases of all files, here or on the workers at `scheduler`; returns how many there are.
+
+    The folder gets its name when all its files are complete. A case is named by its identifier, or by its file and its
+    row in it. In each part of a worklist, those that deserve attention come first.
+    """
+    from bayespatch.engine.dask import over_workers
+    from bayespatch.explain.guards import OutOfRangeWarning
+    from bayespatch.predict import UnseenValueWarning
+
+    asked = _Asked(id_column, hide_ids, worklist, wanted)
+    with replacing_folder(out) as folder:
+        tasks = [(part, os.path.join(folder, f"part-{k:05d}.parquet")) for k, part in enumerate(parts_of(files))]
+        if scheduler is None:
+            with warnings.catch_warnings():
+                for said_once_for_all in (UnseenValueWarning, OutOfRangeWarning):
+                    warnings.simplefilter("ignore", said_once_for_all)
+                done = [_predict_part((model, asked), task) for task in tasks]
+        else:
+            model.set_params(engine="cpu", scheduler=None, n_jobs=1)
+            done = list(over_workers(_predict_part, (model, asked), tasks, scheduler))
+        for part in done:
+            if part.n_cases and not (os.path.exists(part.path) and os.path.getsize(part.path) == part.n_bytes):
+                raise refuse(
+                    out, "a worker has written its part elsewhere", "choose a folder that all workers share with you"
+                )
+    n_cases = sum(part.n_cases for part in done)
+    _say_notes(done, n_cases, bool(wanted.get("abstain")))
+    return n_cases
+
+
+def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
+    """What the single parts would have said, once for all."""
+    unseen: Counter[str] = sum((Counter(part.n_unseen) for part in done), Counter())
+    beyond: Counter[str] = sum((Counter(part.n_outside) for part in done), Counter())
+    if unseen:
+        counts = ", ".join(f"{name!r} ({count})" for name, count in unseen.items())
+        say(f"note: values that no past case has, and which match nobody, in columns (number of cases): {counts}")
+    if beyond:
+        counts = ", ".join(f"{name!r} ({count})" for name, count in beyond.items())
+        say(f"note: numbers far outside those of the past cases, in columns (number of cases): {counts}; check them")
+    if abstain:
+        n_refused = sum(part.n_refused for part in done)
+        say(f"note: {n_refused} of {n_cases} cases have no adequate precedent, and so no prediction")
+
+
+def _predict_part(shared: tuple[Any, _Asked], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:
+    """Where the work is done: one part read, predicted and written."""
+    from bayespatch.explain.guards import outside, ranges
+
+    model, asked = shared
+    part, target = task
+    frame = read_part(part)
+    if not len(frame):
+        return _Done(target, 0, 0, 0, {}, {})
+    schema = model.schema_
+    try:
+        X = features_of(frame, schema.names if schema.named else list(frame.columns), id_column=asked.id_column)
+        encoded = schema.encode(X)
+    except ValueError as error:
+        raise ValueError(f"{part.label}: {error}") from None
+    if asked.hide_ids or asked.id_column is None:
+        X = X.set_axis(range(part.first, part.first + len(X)), axis=0)
+    far = (outside(encoded.values, ranges(schema, model.values_)) != 0).sum(axis=0).tolist()
+    if asked.worklist:
+        rows = [flat_line(one) for one in worklist_of(model, X, asked.wanted["level"])]
+    else:
+        rows = [dict(flat(one)) for one in predictions(model, X, **asked.wanted)]
+    if "row" in rows[0]:
+        rows = [{"file": part.file, **row} for row in rows]
+    elif asked.id_column:
+        rows = [{asked.id_column if name == "id" else name: value for name, value in row.items()} for row in rows]
+    texts = {*_TEXTS, str(asked.id_column), *(["predicted"] if hasattr(model, "classes_") else [])}
+    kinds = {name: "string" if name in texts else "int64" if name == "row" else "float64" for name in rows[0]}
+    write_part(target, kinds, rows)
+    n_refused = sum(row["predicted"] is None for row in rows)
+    n_outside = {name: count for name, count in zip(schema.names, far, strict=True) if count}
+    return _Done(target, os.path.getsize(target), len(rows), n_refused, encoded.n_unseen, n_outside)

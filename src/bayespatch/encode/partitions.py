@@ -1,0 +1,292 @@
+"""A table that lies in parts, of which no process need hold all: a Dask data frame, or a number of files.
+
+A fit reads such a table twice, each part where it lies. The first time it learns what has to be known of all rows
+(`bayespatch.encode.summary`, and how common the classes are), the second time it takes a sample: rows drawn at random,
+each as likely as any other, by their numbers in the whole table. So the sample depends on the seed and the order
+of the rows, and not on how the table is cut into parts. A table of at most `MOST_ROWS` rows is its own sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.encode.summary import TableSummary, merged, summarise
+from bayespatch.encode.table import listed, read_table
+
+MOST_ROWS = 100_000  # of a sample
+MOST_CLASSES = 10_000  # more different outcomes are no classes
+
+# Calls a function with each of a number of argument lists, wherever that is; results in their order.
+Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
+
+
+class Part(NamedTuple):
+    """A part of a training table: a pandas frame of features, a Series of outcomes, and how many rows lacked one."""
+
+    X: Any
+    y: Any
+    n_unknown: int = 0
+
+
+class _Read(NamedTuple):
+    """What one pass has found in a part."""
+
+    summary: TableSummary | None  # None: no rows
+    n_unknown: int
+    classes: dict[Any, tuple[int, int]]  # how many of its rows have the class, and the first of them
+    numbered: bool  # the rows have no names but their numbers in the part
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows of a table that lies in parts, and what is known of all its rows.
+
+    Attributes
+    ----------
+    X, y : pandas data frame and Series
+        The sample, in the order of the table.
+    summary : TableSummary
+        Of all rows.
+    counts : dict
+        How many of all rows have each class; empty where outcomes are numbers.
+    n_unknown : int
+        Rows without an outcome, which were left out.
+    """
+
+    X: Any
+    y: Any
+    summary: TableSummary
+    counts: dict[Any, int]
+    n_unknown: int
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the sample is the whole table."""
+        return len(self.X) == self.summary.n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """A training table in parts.
+
+    Attributes
+    ----------
+    parts : tuple
+        Each is what `read` takes: the path of a file, or a part of a Dask collection.
+    labels : tuple of str
+        What the parts are called in messages.
+    read : callable
+        From a part to a `Part`; called where the part lies.
+    each : callable
+        Calls a function with each of a number of argument lists, wherever that is.
+    """
+
+    parts: tuple[Any, ...]
+    labels: tuple[str, ...]
+    read: Callable[[Any], Part]
+    each: Each
+
+    @classmethod
+    def of_dask(cls, X: Any, y: Any, each: Each) -> Partitions:
+        """Of a Dask data frame of features, and a Dask Series of outcomes or the name of a column."""
+        if not is_partitioned(X):
+            raise ValueError("y is a Dask collection and X is not; pass both as Dask collections, or neither")
+        # Nothing is optimised below: that may join partitions, in X other ones than in y.
+        if isinstance(y, str):
+            if y not in X.columns:
+                near = get_close_matches(y, [str(name) for name in X.columns], n=1)
+                meant = f"did you mean {near[0]!r}?" if near else f"the columns are {listed(list(map(str, X.columns)))}"
+                raise ValueError(f"y={y!r} is not a column of the table; {meant}")
+            parts = tuple((part, y) for part in X.to_delayed(optimize_graph=False))
+            return cls(parts, tuple(f"partition {k}" for k in range(len(parts))), _read_named, each)
+        if not nw.dependencies.is_dask_dataframe(getattr(y, "to_frame", lambda: None)()):
+            raise ValueError(
+                f"X is a Dask data frame and y is a {type(y).__name__}; pass y as a Dask Series with the same "
+                f"partitions, or the name of a column of X"
+            )
+        if X.npartitions != y.npartitions:
+            raise ValueError(
+                f"X has {X.npartitions} partitions and y has {y.npartitions}; take both from one data frame, or give "
+                f"them the same divisions"
+            )
+        both = (table.to_delayed(optimize_graph=False) for table in (X, y))
+        parts = tuple(zip(*both, strict=True))
+        return cls(parts, tuple(f"partition {k}" for k in range(len(parts))), _read_pair, each)
+
+    def sample(
+        self,
+        seed: int,
+        *,
+        classes: bool,
+        categorical: Collection[str] = (),
+        max_levels: int = 0,
+        most: int | None = None,
+    ) -> Sample:
+        """Read the table twice: all of it for what has to be known of every row, and a sample of its rows.
+
+        Parameters
+        ----------
+        seed : int
+            Which rows are drawn.
+        classes : bool
+            Whether outcomes are classes, to be counted; each of them has a case in the sample.
+        categorical, max_levels
+            As in `bayespatch.encode.summary.summarise`.
+        most : int, optional
+            Rows of the sample, at most; `MOST_ROWS` if left out.
+        """
+        most = MOST_ROWS if most is None else most
+        arguments = list(zip(self.parts, self.labels, strict=True))
+        how = (self.read, classes, tuple(categorical), max_levels)
+        found: list[_Read] = self.each(_summarised, [(*argument, *how) for argument in arguments])
+        filled = [k for k, read in enumerate(found) if read.summary is not None]
+        n_unknown = sum(read.n_unknown for read in found)
+        if not filled:
+            raise ValueError(
+                f"none of the {n_unknown} rows has an outcome; nothing can be learned from them"
+                if n_unknown
+                else "the table has no rows (0 samples); pass at least one case"
+            )
+        summaries = [summary for read in found if (summary := read.summary) is not None]
+        summary = merged(summaries, [self.labels[k] for k in filled], categorical, max_levels)
+        first_rows = np.cumsum([0, *(part.n_rows for part in summaries)])
+        counts: dict[Any, int] = {}
+        seen: dict[Any, int] = {}
+        for k, begin in zip(filled, first_rows[:-1].tolist(), strict=True):
+            for value, (count, row) in found[k].classes.items():
+                counts[value] = counts.get(value, 0) + count
+                seen.setdefault(value, begin + row)
+        if len(counts) > MOST_CLASSES:
+            raise ValueError(too_many_classes())
+        places = [(*arguments[k], self.read) for k in filled]
+        numbered = all(found[k].numbered for k in filled)
+        rows = _drawn(summary.n_rows, most, seed)
+        X, y = self._taken(rows, places, first_rows, numbered)
+        absent = np.unique([seen[value] for value in set(counts) - set(y.tolist())]).astype(np.int64)
+        if classes and len(absent):  # classes so rare that chance has left them out: the first case of each
+            X_rare, y_rare = self._taken(absent, places, first_rows, numbered)
+            order = np.argsort(np.concatenate([rows, absent]))
+            X, y = _joined([X, X_rare]).iloc[order], _joined([y, y_rare]).iloc[order]
+        return Sample(X, y, summary, counts, n_unknown)
+
+    def _taken(
+        self, rows: NDArray[np.int64], places: Sequence[tuple[Any, ...]], first_rows: NDArray[np.int64], numbered: bool
+    ) -> tuple[Any, Any]:
+        """Rows of the whole table, in their order; `first_rows` has the first row of each part, and the end."""
+        edges = np.searchsorted(rows, first_rows)
+        asked = [
+            (*place, rows[low:high] - first, first if numbered else None)
+            for place, first, low, high in zip(places, first_rows.tolist(), edges, edges[1:], strict=False)
+            if high > low
+        ]
+        taken: list[Part] = self.each(_rows_of, asked)
+        return _joined([part.X for part in taken]), _joined([part.y for part in taken])
+
+
+def is_partitioned(table: Any) -> bool:
+    """Whether something is a Dask data frame."""
+    return bool(nw.dependencies.is_dask_dataframe(table))
+
+
+def too_many_classes() -> str:
+    """What to say of outcomes that are no classes."""
+    return (
+        f"the outcome has more than {MOST_CLASSES:,} different values, which are no classes; predict a number instead, "
+        f"or pass classes that recur"
+    )
+
+
+def _drawn(n_rows: int, most: int, seed: int) -> NDArray[np.int64]:
+    """The rows of the sample, in their order."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng([seed, 53]).choice(n_rows, most, replace=False))
+
+
+# Where the parts lie
+
+
+def _read_named(part: tuple[Any, str]) -> Part:
+    """A part of a Dask data frame, of which a column has the outcomes."""
+    frame, target = part
+    return _read_pair((frame.drop(columns=[target]), frame[target]))
+
+
+def _read_pair(pair: tuple[Any, Any]) -> Part:
+    """A part of a Dask data frame, and of its outcomes."""
+    X, y = pair
+    if len(X) != len(y):
+        raise ValueError(f"X has {len(X)} rows and y has {len(y)} outcomes; pass one outcome for each row")
+    n_unknown = int(y.isna().sum())
+    if n_unknown:
+        raise ValueError(f"{n_unknown} outcomes are missing (NaN); leave these rows out, as with X[y.notna()]")
+    return Part(X, y)
+
+
+def _opened(part: Any, label: str, read: Callable[[Any], Part]) -> Part:
+    try:
+        return read(part)
+    except ValueError as error:
+        raise ValueError(f"{label}: {error}") from None
+
+
+def _summarised(
+    part: Any,
+    label: str,
+    read: Callable[[Any], Part],
+    classes: bool,
+    categorical: tuple[str, ...],
+    max_levels: int,
+) -> _Read:
+    X, y, n_unknown = _opened(part, label, read)
+    if not len(X):
+        return _Read(None, n_unknown, {}, True)
+    try:
+        summary = summarise(read_table(X), categorical, max_levels)
+    except ValueError as error:
+        raise ValueError(f"{label}: {error}") from None
+    found: dict[Any, tuple[int, int]] = {}
+    if classes:
+        firsts = np.flatnonzero(~y.duplicated().to_numpy())
+        if len(firsts) > MOST_CLASSES:
+            raise ValueError(f"{label}: {too_many_classes()}")
+        of_value = y.value_counts()
+        counts = dict(zip(of_value.index.tolist(), of_value.tolist(), strict=True))
+        found = {
+            value: (counts[value], row) for value, row in zip(y.iloc[firsts].tolist(), firsts.tolist(), strict=True)
+        }
+    index = X.index
+    numbered = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1) and index.name is None
+    return _Read(summary, n_unknown, found, numbered)
+
+
+def _rows_of(part: Any, label: str, read: Callable[[Any], Part], rows: NDArray[np.int64], first: int | None) -> Part:
+    """Some rows of a part; where they have no names, they are called by their numbers in the whole table."""
+    X, y, _ = _opened(part, label, read)
+    X, y = X.iloc[rows], y.iloc[rows]
+    if first is not None:
+        X, y = X.set_axis(first + rows, axis=0), y.set_axis(first + rows, axis=0)
+    return Part(X, y)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Frames with the same columns, or Series, one below the other; categories that differ are put together."""
+    import pandas
+
+    if parts[0].ndim == 1:
+        return _joined([part.to_frame() for part in parts]).iloc[:, 0]
+    for name in parts[0].columns:
+        kinds = list(dict.fromkeys(part[name].dtype for part in parts))
+        if len(kinds) > 1 and any(isinstance(kind, pandas.CategoricalDtype) for kind in kinds):
+            together: Any = object
+            if all(isinstance(kind, pandas.CategoricalDtype) for kind in kinds):
+                together = pandas.CategoricalDtype(dict.fromkeys(value for kind in kinds for value in kind.categories))
+            parts = [part.astype({name: together}) for part in parts]
+    return pandas.concat([part[list(parts[0].columns)] for part in parts])

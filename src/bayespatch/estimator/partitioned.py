@@ -1,0 +1,61 @@
+"""Predictions of Dask data frames, each partition where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bayespatch.encode import is_partitioned
+from bayespatch.estimator.snapshot import copied
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def by_partition(method: Method) -> Method:
+    """A method that predicts rows of a table, and those of a Dask data frame partition by partition.
+
+    The model is the one that was there when it was called, as with `read_at_once`. The answers come to this process and
+    nothing else. They are those of the same rows in one table, since no prediction depends on other rows, but for
+    the last bit of the second opinion: the sums of a matrix product may depend on how many rows it has.
+    """
+
+    @wraps(method)
+    def predicting(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_partitioned(X):
+            return method(copied(self), X, *args, **kwargs)
+        from bayespatch.engine.dask import computed
+
+        check_is_fitted(self)
+        if self.transductive:
+            raise ValueError("transductive=True samples all rows together; pass a table that is here: X.compute()")
+        model = copied(self)
+        model.__dict__ |= {"engine": "cpu", "scheduler": None, "n_jobs": 1}
+        wanted = [(method.__name__, part, args, kwargs) for part in X.to_delayed()]
+        found = computed(_answer, wanted, self.scheduler, shared=model)
+        parts = [part for part in found if part is not None]
+        if not parts:
+            raise ValueError("the table has no rows (0 samples); pass at least one case")
+        return _together(parts)
+
+    return predicting  # type: ignore[return-value]
+
+
+def _answer(model: Any, name: str, part: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Where a partition lies: what the model says of its rows; None where it has none."""
+    return getattr(model, name)(part, *args, **kwargs) if len(part) else None
+
+
+def _together(parts: Sequence[Any]) -> Any:
+    """Arrays, or tuples or dicts of arrays, one after the other."""
+    first = parts[0]
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return {name: _together([part[name] for part in parts]) for name in first}
+    if isinstance(first, tuple):
+        return type(first)(*(_together(each) for each in zip(*parts, strict=True)))
+    return np.concatenate(parts)

@@ -1,0 +1,198 @@
+"""A table that lies in many Parquet files: each is a part, or several if it is large, read where the work is done."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bayespatch.source.columnar import read_columnar
+from bayespatch.source.dates import Interval
+from bayespatch.source.frame import refuse
+from bayespatch.source.roles import past_rows
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from bayespatch.encode import Partitions
+    from bayespatch.encode.partitions import Part
+
+ENDING = ".parquet"
+MOST_BYTES = 256_000_000  # of a part, before compression: a larger file is cut between its row groups
+INSTALL = 'Parquet files need pyarrow: pip install "bayespatch[parquet]"'
+
+
+def parquet_files(where: str) -> list[str] | None:
+    """The files of a table that lies in many: those that a pattern matches, or a folder has; None if it is one table.
+
+    Examples
+    --------
+    >>> parquet_files("cases.parquet") is None
+    True
+    """
+    if "://" in where or "\0" in where or where == "-" or os.path.isfile(where):
+        return None
+    if os.path.isdir(where):
+        found = glob.glob(os.path.join(glob.escape(where), f"*{ENDING}"))
+        wrong = f"there is no file *{ENDING} in the folder; pass a file, or a folder of Parquet files"
+    elif glob.has_magic(where):
+        found = glob.glob(where, recursive=True)
+        wrong = "no file has such a name; correct the pattern"
+    else:
+        return None
+    files = sorted(path for path in found if os.path.isfile(path))
+    if not files:
+        raise refuse(repr(where), wrong)
+    return files
+
+
+class FilePart(NamedTuple):
+    """A Parquet file, or some of its row groups.
+
+    Attributes
+    ----------
+    file : str
+        Its name, as it was given.
+    path : str
+        Where it is.
+    groups : tuple of int, or None
+        The row groups; None: all of them.
+    first : int
+        The number of the first row in the file.
+    """
+
+    file: str
+    path: str
+    groups: tuple[int, ...] | None = None
+    first: int = 0
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        return repr(self.file) + (f" from row {self.first} on" if self.first else "")
+
+
+def parts_of(files: Sequence[str]) -> list[FilePart]:
+    """The parts of files, in their order: a large file is cut between its row groups, which stay whole."""
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    found = []
+    for file in files:
+        path = os.path.abspath(file)
+        _check_parquet(file, path)
+        try:
+            metadata = parquet.read_metadata(path)
+        except (OSError, ValueError) as error:  # pyarrow's own errors are both
+            raise refuse(repr(file), f"cannot be read as Parquet ({error}); take another copy of the file") from error
+        sizes = [
+            (metadata.row_group(k).total_byte_size, metadata.row_group(k).num_rows)
+            for k in range(metadata.num_row_groups)
+        ]
+        if sum(size for size, _ in sizes) <= MOST_BYTES:
+            found.append(FilePart(file, path))
+            continue
+        groups: list[int] = []
+        held = first = row = 0
+        for k, (size, n_rows) in enumerate(sizes):
+            if groups and held + size > MOST_BYTES:
+                found.append(FilePart(file, path, tuple(groups), first))
+                groups, held, first = [], 0, row
+            groups.append(k)
+            held, row = held + size, row + n_rows
+        found.append(FilePart(file, path, tuple(groups), first))
+    return found
+
+
+def read_part(part: FilePart) -> DataFrame:
+    """The rows of a part; there may be none."""
+    _check_parquet(part.file, part.path)
+    return read_columnar(repr(part.file), part.path, "Parquet", groups=part.groups, may_be_empty=True)
+
+
+def _check_parquet(file: str, path: str) -> None:
+    try:
+        with open(path, "rb") as opened:
+            is_parquet = opened.read(4) == b"PAR1"
+    except OSError as error:
+        raise refuse(
+            repr(file), f"cannot be read ({error}); it must lie where all workers see it, under the same path"
+        ) from error
+    if not is_parquet:
+        raise refuse(repr(file), "is not Parquet, and many files at once must be; convert it, or pass it alone")
+
+
+def column_names(file: str) -> list[str]:
+    """The columns of a Parquet file, without its rows."""
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    _check_parquet(file, file)
+    try:
+        return [str(name) for name in parquet.read_schema(file).names]
+    except (OSError, ValueError) as error:  # pyarrow's own errors are both
+        raise refuse(repr(file), f"cannot be read as Parquet ({error}); take another copy of the file") from error
+
+
+def training_parts(
+    files: Sequence[str],
+    target: str,
+    each: Callable[..., list[Any]],
+    *,
+    id_column: str | None = None,
+    drop: Sequence[str] = (),
+    intervals: Sequence[Interval] = (),
+) -> Partitions:
+    """Files as a training table in parts; `each` as in `Partitions`."""
+    from bayespatch.encode import Partitions
+
+    parts = tuple(parts_of(files))
+    wishes = dict(id_column=id_column, drop=tuple(drop), intervals=tuple(intervals))
+    labels = tuple(part.label for part in parts)
+    return Partitions(parts, labels, partial(_read_training, target, wishes), each)
+
+
+def _read_training(target: str, wishes: dict[str, Any], part: FilePart) -> Part:
+    from bayespatch.encode.partitions import Part
+
+    return Part(*past_rows(read_part(FilePart(*part)), target, **wishes))
+
+
+def one_after_the_other(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """`Partitions.each` in this process."""
+    return [function(*each) for each in arguments]
+
+
+def write_part(path: str, columns: dict[str, str], rows: Sequence[dict[str, Any]]) -> None:
+    """Rows as a Parquet file, which has its name once it is complete and on disk.
+
+    Parameters
+    ----------
+    path : str
+    columns : dict
+        Name -> type, as pyarrow calls it ("string", "int64", "float64"): all parts of a table agree, whatever they
+        hold.
+    rows : sequence of dict
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in columns.items()])
+    aside = f"{path}.{os.getpid()}.tmp"  # another worker may be at it, where this one was taken for dead
+    try:
+        descriptor = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+        with open(descriptor, "wb") as file:
+            parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except OSError as error:
+        raise refuse(
+            repr(path), f"cannot be written ({error}); it must lie where all workers may write, under the same path"
+        ) from error
