@@ -6,11 +6,12 @@ from functools import cache, cached_property
 import numpy as np
 import pytest
 
+from bayespatch import predict
 from bayespatch.study import baselines, cohorts
 from bayespatch.study.parts import PARTS, Context, computation, prediction
 from bayespatch.study.protocol import QUICK
 
-N_PATIENTS = 60  # of each cohort
+N_PATIENTS = 40  # of each cohort
 TINY = replace(
     QUICK,
     n_parents=8,
@@ -57,6 +58,8 @@ def tables_of(name):
         patch.setattr(computation, "N_PARENTS", (10, 20, 30))
         patch.setattr(computation, "LONG", computation.SHORT + 1)
         patch.setattr(computation, "N_REPEATS", 1)
+        # Draws so few say little, however often they are used.
+        patch.setitem(predict.predict_batches.__kwdefaults__, "max_passes", 1)
         full = few(cohorts.full_heart()), few(cohorts.full_breast())
         patch.setattr(cohorts, "full_heart", lambda: full[0])
         patch.setattr(cohorts, "full_breast", lambda: full[1])
