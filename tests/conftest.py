@@ -10,6 +10,7 @@ import pytest
 TOGETHER = ("tests/casebase/", "tests/cli/", "tests/explain/", "tests/study/", "tests/web/")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """With --dist loadfile: a file is run by one process, and so are these folders."""
     from xdist.scheduler import LoadFileScheduling
