@@ -17,7 +17,7 @@ LAYERS = (
     *("engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     *("sampling", "importances"),
-    *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "workload", "second_opinion", "pool"),
+    *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool", "workload"),
     *("explain", "plot", "report"),
     *("persistence", "estimator"),
     *("datasets", "source", "compare", "casebase", "web", "study", "cli"),

@@ -20,6 +20,8 @@ from bayespatch.parents import Plan
 from bayespatch.sampling.memory_needed import bytes_needed
 from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.sampling.sampler import load_engine
+from bayespatch.second_opinion.additive import MOST_CHOOSING
+from bayespatch.second_opinion.logistic import MOST_JOINT
 
 # Seconds of one thread on the machine of the measurements, where `probe` took PROBE_SECONDS
 PROBE_SECONDS = 1.7e-4
@@ -30,7 +32,10 @@ SWEEP, SWEEP_VALUE = 1e-3, 1.05e-9  # each, and for each pair of values that are
 LOO_PAIR, LOO_VALUE = 3.0e-6, 2.5e-7  # for each pair of a past case and a parent, and of their values
 MEDOIDS = 1.5e-4  # for each parent and feature
 OPINION, OPINION_VALUE = 1.5, 6e-6  # once, and for each value of the table,
-OPINION_CLASSES = 5e-5  # ... and beyond two classes for each of 20,000 rows' values and each pair of classes
+# ... and beyond two classes for each row and pair of classes: where their coefficients are learned jointly for each
+# pair of columns too, else once; of the rows that choose priors, and a fifth of all
+OPINION_JOINT, OPINION_APART = 1.5e-7, 6.5e-7
+TERMS = 6  # of a column in the second opinion, about
 
 EVALUATIONS = 50  # of a search for the mode, beside two for each importance
 STEPS_PER_DRAW = 6.5  # of the importances, on average: as many as the diagnostics ask for
@@ -175,8 +180,10 @@ def estimate_work(
     seconds["leave-one-out"] = left_out * n_parents * (LOO_PAIR + LOO_VALUE * n_features) / n_threads
     if second_opinion:
         seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features
-        if n_classes > 2:  # a block of the second derivatives for each pair of classes
-            seconds["second opinion"] += OPINION_CLASSES * min(n_rows, 20_000) * n_features * n_classes**2
+        if n_classes > 2:
+            joint = n_classes * n_features * TERMS <= MOST_JOINT
+            each = OPINION_JOINT * n_features**2 if joint else OPINION_APART
+            seconds["second opinion"] += (min(n_rows, MOST_CHOOSING) + n_rows / 5) * each * n_classes**2
     compared = pairs * n_features
     return Work(
         {phase: slower * time for phase, time in seconds.items()},
