@@ -159,7 +159,7 @@ def rare_influence() -> Problem:
     """Few kappa are large, and those that are matter much: most candidates for kappa are poor."""
     data = make_data([[0, 1], [0, 2]], [0, 1], [[0, 1], [1, 2]], [0, 1], [6, 8])
     hyper = Hyperparameters(
-        alpha=0.3, lam0=0.05, lam=4, mu0=0.1, mu=2, gamma=2, sigma1=1, sigma2=2, tau=0.12, sigma3=1.5
+        alpha=0.25, lam0=0.05, lam=4, mu0=0.1, mu=2, gamma=2, sigma1=1, sigma2=2, tau=0.12, sigma3=1.5
     )
     return data, hyper
 
