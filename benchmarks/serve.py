@@ -23,6 +23,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +55,12 @@ class Server:
                     break
             except httpx.HTTPError:
                 time.sleep(0.1)
-        httpx.post(f"{self.address}/api/v1/answers", json={"values": patient(0)}, headers=self.headers, timeout=120)
+        with ThreadPoolExecutor(4) as pool:  # every worker loads the model and its kernels
+            list(pool.map(self._ask, range(16)))
+
+    def _ask(self, number: int) -> None:
+        body = {"values": patient(number)}
+        httpx.post(f"{self.address}/api/v1/answers", json=body, headers=self.headers, timeout=120)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -61,12 +68,19 @@ class Server:
         return {"Authorization": f"Bearer {self.token}"}
 
     def gauges(self) -> dict[str, float]:
-        """Memory in MiB and seconds of the processor so far; with several workers, of one of them."""
-        lines = httpx.get(f"{self.address}/metrics", headers=self.headers).text.splitlines()
-        found = dict(line.split() for line in lines if line.startswith(("bayespatch_resident", "bayespatch_cpu")))
+        """Memory in MiB and seconds of the processor so far, of the server and its workers together."""
+        stats = {}  # of every process: who began it, processor time in ticks, memory in pages
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended
+                fields = file.read_text().rpartition(")")[2].split()
+                stats[int(file.parent.name)] = int(fields[1]), int(fields[11]) + int(fields[12]), int(fields[21])
+        own = {self.process.pid}
+        while more := {pid for pid, (parent, _, _) in stats.items() if parent in own} - own:
+            own |= more
+        ticks, pages = (sum(stats[pid][k] for pid in own if pid in stats) for k in (1, 2))
         return {
-            "mib": round(float(found["bayespatch_resident_bytes"]) / 2**20, 1),
-            "cpu": float(found["bayespatch_cpu_seconds"]),
+            "mib": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1),
+            "cpu": ticks / os.sysconf("SC_CLK_TCK"),
         }
 
     def stop(self) -> None:
@@ -127,8 +141,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=float, default=20.0)
     parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--without-reliance", action="store_true", help="leave out what depends on each crowd")
     parser.add_argument("--casebase", help="a case base that an earlier run has made, or where it is to be made")

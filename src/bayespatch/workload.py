@@ -26,19 +26,19 @@ from bayespatch.second_opinion.logistic import MOST_JOINT
 # Seconds of one thread on the machine of the measurements, where `probe` took PROBE_SECONDS
 PROBE_SECONDS = 1.7e-4
 CODING = 6.0e-7  # for each value of the table, and coding
-SCORE = 6.3e-10  # of the leave-one-out score and its gradient, for each pair of values that are compared
-STEP, STEP_PAIR, STEP_VALUE = 1e-3, 5e-9, 3e-10  # of the importances: each, for each pair of cases, and of values
-SWEEP, SWEEP_VALUE = 1e-3, 1.05e-9  # each, and for each pair of values that are compared
-LOO_PAIR, LOO_VALUE = 3.0e-6, 2.5e-7  # for each pair of a past case and a parent, and of their values
-MEDOIDS = 1.5e-4  # for each parent and feature
-OPINION, OPINION_VALUE = 1.5, 6e-6  # once, and for each value of the table,
-# ... and beyond two classes for each row and pair of classes: where their coefficients are learned jointly for each
-# pair of columns too, else once; of the rows that choose priors, and a fifth of all
-OPINION_JOINT, OPINION_APART = 1.5e-7, 6.5e-7
+SCORE = 2.4e-10  # of the leave-one-out score and its gradient, for each pair of values that are compared
+STEP, STEP_PAIR, STEP_VALUE = 5e-4, 5e-9, 2e-10  # of the importances: each, for each pair of cases, and of values
+DIAGNOSTICS = 1.0  # and a hundred other small things
+SWEEP_CASE, SWEEP_PAIR, SWEEP_VALUE = 4e-6, 5e-9, 6.8e-10  # for each case, pair of a case and a parent, and of values
+LOO_VALUE = 2e-7  # for each pair of values of a past case and a parent
+MEDOIDS = 2e-5  # for each parent and feature
+# Once; for each value of the table; for each row, pair of columns and pair of classes whose coefficients are learned
+# jointly, or else for each row and pair of classes. The latter two of the rows that choose priors, and a fifth of all.
+OPINION, OPINION_VALUE, OPINION_JOINT, OPINION_APART = 0.5, 1.5e-6, 1.5e-7, 6.5e-7
 TERMS = 6  # of a column in the second opinion, about
 
 EVALUATIONS = 50  # of a search for the mode, beside two for each importance
-STEPS_PER_DRAW = 6.5  # of the importances, on average: as many as the diagnostics ask for
+STEPS_PER_DRAW = 3.5  # of the importances, on average: as many as the diagnostics ask for
 MOST_SCORED = 2**25  # values that tuning compares, at most; then with so many parents:
 PARENTS_SCORED = 1000
 
@@ -173,17 +173,17 @@ def estimate_work(
             seconds["choosing parents"] = 3 * search / min(n_threads, 3) + MEDOIDS * n_parents * n_features
         steps = chains * (2 * (sweeps - draws) + STEPS_PER_DRAW * draws)
         each = STEP + pairs * (STEP_PAIR + STEP_VALUE * n_features)
-        seconds["importances"] = steps * each / side_by_side
-    values = plan.n_cases * n_parents * n_features
-    seconds["sampling"] = chains * sweeps * (SWEEP + values * SWEEP_VALUE) / side_by_side
+        seconds["importances"] = DIAGNOSTICS + steps * each / side_by_side
+    a_sweep = plan.n_cases * (SWEEP_CASE + n_parents * (SWEEP_PAIR + SWEEP_VALUE * n_features))
+    seconds["sampling"] = chains * sweeps * a_sweep / side_by_side
     left_out = min(n_rows, N_LEFT_OUT) if n_left_out is None else n_left_out
-    seconds["leave-one-out"] = left_out * n_parents * (LOO_PAIR + LOO_VALUE * n_features) / n_threads
+    seconds["leave-one-out"] = left_out * n_parents * LOO_VALUE * n_features / n_threads
     if second_opinion:
-        seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features
-        if n_classes > 2:
-            joint = n_classes * n_features * TERMS <= MOST_JOINT
-            each = OPINION_JOINT * n_features**2 if joint else OPINION_APART
-            seconds["second opinion"] += (min(n_rows, MOST_CHOOSING) + n_rows / 5) * each * n_classes**2
+        n_sums = n_classes if n_classes > 2 else 1
+        joint = n_sums * n_features * TERMS <= MOST_JOINT
+        each = OPINION_JOINT * n_features**2 if joint else OPINION_APART
+        choosing = min(n_rows, MOST_CHOOSING) + n_rows / 5
+        seconds["second opinion"] = OPINION + OPINION_VALUE * n_rows * n_features + choosing * each * n_sums**2
     compared = pairs * n_features
     return Work(
         {phase: slower * time for phase, time in seconds.items()},
@@ -207,8 +207,8 @@ def _bytes(
     sizes = ProblemSizes(plan.n_cases, plan.n_parents or n_rows, n_features, n_classes)
     settings = SamplingSettings("cpu", chains=chains, draws=draws, warmup=0, thin=1, seed=0)
     run = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=n_threads)
-    # Codes and values of the chosen coding, beside what codings leave behind as they are tried
-    table = 34 * n_rows * n_features
+    # The table as it was read, codes and values of the chosen coding, and what codings leave behind as they are tried
+    table = 110 * n_rows * n_features
     tuning = compared * max(n_codings, 3) + 30 * compared / n_features
     opinion = 8 * n_rows * (10 * n_features + 10 * n_classes) if second_opinion else 0
-    return float(30e6 + table + max(tuning, 3 * compared + run.total, run.draws + run.sums + opinion))
+    return float(15e6 + table + max(tuning, 3 * compared + run.total, run.draws + run.sums + opinion))
