@@ -7,6 +7,7 @@ wall-clock time.
     python benchmarks/front_desk.py                     # the ten sizes
     python benchmarks/front_desk.py 50000 10            # one of them
     python benchmarks/front_desk.py 50000 10 --random   # with 1,000 parents at random, for comparison
+    python benchmarks/front_desk.py --said              # only what is said before the work begins
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import suppress
 
 import numpy as np
 
@@ -55,6 +57,10 @@ def resident() -> float:
         return int(file.read().split()[1]) * resource.getpagesize() / 1e6
 
 
+class SaidEnoughError(Exception):
+    """Ends a fit when it has said what it will take."""
+
+
 class Peak:
     """The largest `resident` while it runs, looked at twenty times a second."""
 
@@ -73,7 +79,7 @@ class Peak:
         self.thread.join()
 
 
-def fitted_here(n: int, p: int, m: int, random: bool) -> dict[str, object]:
+def fitted_here(n: int, p: int, m: int, random: bool, only_said: bool) -> dict[str, object]:
     """In a process of its own: one fit, and what it said about new cases."""
     from sklearn.metrics import log_loss
 
@@ -110,8 +116,14 @@ def fitted_here(n: int, p: int, m: int, random: bool) -> dict[str, object]:
         base.announce = lambda *_: None
         original(self, *args)
         self.progress = tell
+        if only_said:
+            raise SaidEnoughError
 
     base.Patchwork._announce = announce
+    if only_said:
+        with suppress(SaidEnoughError):
+            clf.fit(x, y)
+        return {"n": n, "p": p, "m": m, "said": announced[0].total, "MB said": announced[0].n_bytes / 1e6}
     before = resident()
     with Peak() as peak:
         wall, cpu = time.perf_counter(), time.process_time()
@@ -141,9 +153,9 @@ def fitted_here(n: int, p: int, m: int, random: bool) -> dict[str, object]:
     }
 
 
-def fitted_apart(*size: int, random: bool = False) -> dict[str, object]:
+def fitted_apart(*size: int, flags: list[str]) -> dict[str, object]:
     """`fitted_here`, in a fresh process."""
-    command = [sys.executable, __file__, "--child", *map(str, size), *(["--random"] if random else [])]
+    command = [sys.executable, __file__, "--child", *map(str, size), *flags]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -152,15 +164,20 @@ def fitted_apart(*size: int, random: bool = False) -> dict[str, object]:
 def main() -> None:
     """A table, a row for each size."""
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    random = "--random" in sys.argv
+    flags = [flag for flag in ("--random", "--said") if flag in sys.argv]
     if sys.argv[1:2] == ["--child"]:
-        print(json.dumps(fitted_here(*numbers, random=random)))
+        print(json.dumps(fitted_here(*numbers, random="--random" in flags, only_said="--said" in flags)))
         return
     sizes = [tuple(numbers) if len(numbers) == 3 else (*numbers, 2)] if numbers else SIZES
+    if "--said" in flags:
+        for size in sizes:
+            f = fitted_apart(*size, flags=flags)
+            print(f"{f['n']:,} x {f['p']}, {f['m']} classes: {f['said']:.0f} s, {f['MB said']:.0f} MB", flush=True)
+        return
     print("| rows | columns | classes | parents | chosen | s, said | s, wall | s, CPU | MB, said | MB | log loss |")
     print("| ---: " * 4 + "| --- |" + " ---: |" * 6)
     for size in sizes:
-        f = fitted_apart(*size, random=random)
+        f = fitted_apart(*size, flags=flags)
         print(
             f"| {f['n']:,} | {f['p']} | {f['m']} | {f['parents']:,} | {f['way']} | {f['said']:.0f} | {f['wall']:.0f} | "
             f"{f['cpu']:.0f} | {f['MB said']:.0f} | {f['MB']:.0f} | {f['log loss']:.4f} |",
