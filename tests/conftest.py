@@ -16,6 +16,7 @@ def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import LoadFileScheduling
 
     config.option.loadscopereorder = False  # folders with few tests may be the slowest: they are not to come last
+
     class ByFolder(LoadFileScheduling):
         def _split_scope(self, nodeid):
             return next((folder for folder in TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
