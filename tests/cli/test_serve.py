@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
@@ -31,7 +32,9 @@ def test_it_begins_answers_and_ends(tmp_path):
     check_service(tmp_path, workers=1)
 
 
-def check_service(tmp_path, workers):
+@contextmanager
+def served(tmp_path, workers):
+    """A process that serves, and its port."""
     url, port = Places(tmp_path, None).copy(), free_port()
     command = [*RUN, "--casebase", url, "--port", str(port), "--workers", str(workers)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
@@ -45,10 +48,15 @@ def check_service(tmp_path, workers):
                 time.sleep(0.1)
         assert answer is not None
         assert b'"status":"ok"' in answer
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=30)[1]
+        yield process, port
     finally:
         process.kill()
+
+
+def check_service(tmp_path, workers):
+    with served(tmp_path, workers) as (process, port):
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=30)[1]
     assert process.returncode == 0
     assert re.search(rf"makes the first steward, once: http://127.0.0.1:{port}/join/[\w-]{{40,}}", said)
     assert "GET /health 200" in said
