@@ -21,7 +21,7 @@ from bayespatch.sampling.memory_needed import bytes_needed
 from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.sampling.sampler import load_engine
 from bayespatch.second_opinion.additive import MOST_CHOOSING
-from bayespatch.second_opinion.logistic import MOST_JOINT
+from bayespatch.second_opinion.logistic import AT_ONCE, MOST_JOINT
 
 # Seconds of one thread on the machine of the measurements, where `probe` took PROBE_SECONDS
 PROBE_SECONDS = 1.7e-4
@@ -210,5 +210,6 @@ def _bytes(
     # The table as it was read, codes and values of the chosen coding, and what codings leave behind as they are tried
     table = 110 * n_rows * n_features
     tuning = compared * max(n_codings, 3) + 30 * compared / n_features
-    opinion = 8 * n_rows * (10 * n_features + 10 * n_classes) if second_opinion else 0
+    opinion = 8 * n_rows * (10 * n_features + 10 * n_classes) + 24 * min(n_rows * n_classes**2, AT_ONCE)
+    opinion = opinion if second_opinion else 0
     return float(15e6 + table + max(tuning, 3 * compared + run.total, run.draws + run.sums + opinion))

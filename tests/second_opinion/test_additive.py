@@ -228,7 +228,7 @@ def test_memory_is_bounded_with_many_classes(monkeypatch, most_joint):
     """K x K numbers of a row are held for a part of the rows at a time, which changes nothing but rounding."""
     monkeypatch.setattr(logistic, "MOST_JOINT", most_joint)
     whole, schema, values, y, _ = learned(n_classes=3)
-    monkeypatch.setattr(logistic, "_AT_ONCE", 9 * 70)
+    monkeypatch.setattr(logistic, "AT_ONCE", 9 * 70)
     in_parts = AdditiveScore.learn(schema, values, y, 3)
     np.testing.assert_allclose(in_parts.loo, whole.loo, rtol=1e-6)
     np.testing.assert_allclose(in_parts.covariance, whole.covariance, rtol=1e-6, atol=1e-9)

@@ -29,7 +29,7 @@ MOST_JOINT = 1_500  # coefficients whose covariance is computed jointly; with mo
 _TOLERANCE = 1e-10  # of the gradient of the mean loss
 _FREE = 1e-4  # prior precision of an intercept among several: only their differences mean something
 _LEAST = 1e-12  # of a probability
-_AT_ONCE = 2**23  # numbers of an array that has K x K of them for a row
+AT_ONCE = 2**23  # numbers of an array that has K x K of them for a row
 
 
 class Fit(NamedTuple):
@@ -115,7 +115,7 @@ def with_intercept(x: Array) -> Array:
 
 def row_batches(n_rows: int, n_sums: int) -> Iterator[slice]:
     """Rows that are taken at a time, where K x K numbers of each are needed."""
-    size = max(1, _AT_ONCE // n_sums**2)
+    size = max(1, AT_ONCE // n_sums**2)
     return (slice(first, first + size) for first in range(0, max(n_rows, 1), size))
 
 
