@@ -676,17 +676,24 @@ def over_workers(
         held = client.scatter(shared, broadcast=True, hash=False)
         waiting: deque[Any] = deque()
         for part in parts:
-            waiting.append(client.submit(_apply, STAMP, function, held, part, 1, pure=False))
+            waiting.append(client.submit(_apply, STAMP, function, held, _Whole(part), 1, pure=False))
             if len(waiting) >= 2 * max(1, sum(client.nthreads().values())):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """What is passed on as it is: Dask looks into tuples for parts of its own, and older ones break named tuples."""
+
+    value: Any
+
+
 def _apply(stamp: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """On a worker, which does as many parts at once as it has threads."""
     _check_version(stamp)
-    return function(*arguments)
+    return function(*(given.value if isinstance(given, _Whole) else given for given in arguments))
 
 
 def computed(
