@@ -202,10 +202,17 @@ def _run(token: str, shard: int, chain: int, number: int, commands: list[Command
         return here.run(number, commands)
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """What is passed on as it is: Dask takes tuples apart, and older ones cannot put named ones together again."""
+
+    value: Any
+
+
 def _rebuild(
     token: str,
     shard: Shard,
-    data: Data,
+    part: _Whole,
     model: Model,
     seed: int,
     chain: int,
@@ -216,7 +223,7 @@ def _rebuild(
     from distributed import get_worker
 
     _check_version(shard.stamp)
-    held = _held()
+    held, data = _held(), part.value
     with held["lock"]:
         engine = held.get((token, shard.number))
         if engine is None:
@@ -300,7 +307,7 @@ class Spread:
         rows = slice(shard.first, shard.first + int(shard.edges[-1]))
         data = self.data
         part = data._replace(x=data.x[rows], y=data.y[rows], own_parent=data.own_parent[rows])
-        return self.client.scatter(part, workers=[self.address[shard.number]], hash=False)
+        return self.client.scatter(_Whole(part), workers=[self.address[shard.number]], hash=False)
 
     def ask(self, state: DaskState, commands: list[Command]) -> list[Any]:
         """The next batch of commands to all shards of a chain; their answers, in the order of the shards."""
@@ -673,7 +680,7 @@ def over_workers(
     No more parts are under way than twice the workers' threads: results which nobody has asked for yet do not pile up.
     """
     with _client(scheduler) as client:
-        held = client.scatter(shared, broadcast=True, hash=False)
+        held = client.scatter(_Whole(shared), broadcast=True, hash=False)
         waiting: deque[Any] = deque()
         for part in parts:
             waiting.append(client.submit(_apply, STAMP, function, held, _Whole(part), 1, pure=False))
@@ -681,13 +688,6 @@ def over_workers(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-@dataclass(frozen=True)
-class _Whole:
-    """What is passed on as it is: Dask looks into tuples for parts of its own, and older ones break named tuples."""
-
-    value: Any
 
 
 def _apply(stamp: str, function: Callable[..., Any], *arguments: Any) -> Any:
