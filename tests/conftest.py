@@ -1,4 +1,4 @@
-"""How the tests are shared out among the processes of ``make test``."""
+"""How the tests are shared out among the processes of ``make test``, and what several folders need."""
 
 from __future__ import annotations
 
@@ -32,3 +32,13 @@ def _kernels(request, tmp_path_factory):
         compile_kernels(
             tmp_path_factory.getbasetemp().parent, int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
         )
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """The address of two Dask workers in this process."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        yield cluster.scheduler_address

@@ -210,6 +210,7 @@ def _bytes(
     # The table as it was read, codes and values of the chosen coding, and what codings leave behind as they are tried
     table = 110 * n_rows * n_features
     tuning = compared * max(n_codings, 3) + 30 * compared / n_features
-    opinion = 8 * n_rows * (10 * n_features + 10 * n_classes) + 24 * min(n_rows * n_classes**2, AT_ONCE)
-    opinion = opinion if second_opinion else 0
+    opinion = 0
+    if second_opinion:
+        opinion = 80 * n_rows * (n_features + n_classes) + 24 * min(n_rows * n_classes**2, AT_ONCE)
     return float(15e6 + table + max(tuning, 3 * compared + run.total, run.draws + run.sums + opinion))

@@ -10,15 +10,7 @@ from bayespatch.source import read
 from tests.cli.program import FIT, call, complaint
 
 pytest.importorskip("pyarrow")
-distributed = pytest.importorskip("distributed")
-
-
-@pytest.fixture(scope="module")
-def scheduler():
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as cluster:
-        yield cluster.scheduler_address
+pytest.importorskip("distributed")
 
 
 @pytest.fixture(scope="module")

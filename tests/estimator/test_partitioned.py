@@ -11,7 +11,7 @@ from bayespatch.encode import partitions
 from bayespatch.estimator.base import ManyCasesWarning
 
 dd = pytest.importorskip("dask.dataframe")
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 
 RNG = np.random.default_rng(0)
 N = 90
@@ -33,14 +33,6 @@ def quiet():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the chains have not mixed|there are too few draws|too few draws")
         yield
-
-
-@pytest.fixture(scope="module")
-def scheduler():
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as cluster:
-        yield cluster.scheduler_address
 
 
 def test_the_model_of_the_same_pandas_frame(scheduler):

@@ -6,7 +6,6 @@ The outer two are open-ended, so that every number falls into a bin.
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
@@ -22,12 +21,6 @@ from sklearn.utils.multiclass import type_of_target
 Strategy = Literal["quantile", "uniform", "supervised"]
 STRATEGIES: tuple[Strategy, ...] = ("quantile", "uniform", "supervised")
 LEAST_SHARE, LEAST_CASES = 0.05, 5  # a supervised bin holds at least this share of the cases, and this many
-
-# Until 1.6 scikit-learn had one way to take a quantile; since then this is its default, here without its warning.
-_METHOD = "quantile_method"
-_QUANTILES = (
-    {_METHOD: "averaged_inverted_cdf"} if _METHOD in inspect.signature(KBinsDiscretizer.__init__).parameters else {}
-)
 
 
 class Cut(NamedTuple):
@@ -121,7 +114,9 @@ def _tidy(edges: NDArray[np.float64], distinct: NDArray[np.float64]) -> NDArray[
 
 def _found(numbers: NDArray[np.float64], strategy: str, n_bins: int) -> NDArray[np.float64]:
     """The inner edges that KBinsDiscretizer finds."""
-    binner = KBinsDiscretizer(n_bins=n_bins, encode="ordinal", strategy=strategy, subsample=None, **_QUANTILES)
+    binner = KBinsDiscretizer(
+        n_bins, encode="ordinal", strategy=strategy, quantile_method="averaged_inverted_cdf", subsample=None
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # bins that are too narrow are dropped; that is what is wanted
         edges: NDArray[np.float64] = binner.fit(numbers[:, None]).bin_edges_[0]
