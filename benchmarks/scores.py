@@ -6,7 +6,8 @@ pools the folds of a repeat: the cases are put into 10 bins of equal size by pre
 mean probability and frequency of the class is averaged over bins (and, beyond two classes, over classes). In so few
 cases even perfect probabilities leave gaps: "debiased" is the root mean square gap less what chance adds to it (Kumar,
 Liang and Ma, 2019). The log loss counts a probability below 1e-7 as 1e-7. AUC beyond two classes is the mean over the
-classes, each against the rest; the Brier score is half the squared distance of the probabilities from the outcome.
+classes, each against the rest; the Brier score is half the squared distance of the probabilities from the outcome. All
+but the debiased error and the balanced accuracy are those of `bayespatch.metrics`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 from baselines import OURS
 from measure import Row
 from scipy.stats import rankdata
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score
+
+from bayespatch import metrics
 
 N_BINS = 10
 LEAST = 1e-7  # of a probability, in the log loss: some models say 0
@@ -40,30 +43,23 @@ Result = dict[str, Any]  # of one fold: table, repeat, fold, model, y, p, second
 
 def fold_scores(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
     """What one fold says."""
-    classes = np.arange(p.shape[1])
-    guess = p.argmax(axis=1)
-    score = p[:, 1] if len(classes) == 2 else p
+    area = metrics.auc(p, y)
     return {
-        "accuracy": float(accuracy_score(y, guess)),
-        "balanced accuracy": float(balanced_accuracy_score(y, guess)),
-        "AUC": float(roc_auc_score(y, score, multi_class="ovr", labels=classes)),
-        "log loss": float(-np.log(np.maximum(p[np.arange(len(y)), y], LEAST)).mean()),
-        "Brier": float(((p - np.eye(len(classes))[y]) ** 2).sum(axis=1).mean() / 2.0),  # as usual for two classes
+        "accuracy": metrics.accuracy(p, y),
+        "balanced accuracy": float(balanced_accuracy_score(y, p.argmax(axis=1))),
+        "AUC": np.nan if area is None else area,
+        "log loss": metrics.log_loss(p, y, LEAST),
+        "Brier": metrics.brier(p, y),
     }
 
 
 def calibration_errors(y: np.ndarray, p: np.ndarray) -> tuple[float, float]:
     """The mean gap, and the root mean square gap less chance, over bins of equal size."""
     columns = [1] if p.shape[1] == 2 else range(p.shape[1])
-    gaps, squares = [], []
-    for m in columns:
-        order = np.argsort(p[:, m], kind="stable")
-        for rows in np.array_split(order, N_BINS):
-            rate = float((y[rows] == m).mean())
-            gap = float(p[rows, m].mean()) - rate
-            gaps.append(abs(gap))
-            squares.append(gap**2 - rate * (1.0 - rate) / max(len(rows) - 1, 1))
-    return float(np.mean(gaps)), float(np.sqrt(max(np.mean(squares), 0.0)))
+    bins = [part for m in columns for part in metrics.calibration_curve(p[:, m], y == m, N_BINS)]
+    chance = [part.observed * (1.0 - part.observed) / max(part.n - 1, 1) for part in bins]
+    squares = [(part.predicted - part.observed) ** 2 - least for part, least in zip(bins, chance, strict=True)]
+    return metrics.calibration_error(p, y, N_BINS), float(np.sqrt(max(np.mean(squares), 0.0)))
 
 
 def by_repeat(results: Iterable[Result]) -> dict[tuple[str, str], dict[str, np.ndarray]]:

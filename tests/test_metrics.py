@@ -11,6 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss, precision_score, recall_
 from bayespatch import metrics
 from bayespatch.casebase import comparison
 from bayespatch.compare import _class_measures
+from bayespatch.explain.summarize import _performance
 from bayespatch.metrics import calibration_curve
 from bayespatch.study.metrics import measures
 
@@ -44,29 +45,47 @@ def test_scores_are_the_usual_ones(n_classes):
         assert metrics.brier(p, y) == pytest.approx(brier_score_loss(y, p[:, 1]))
         assert metrics.auc(p, y) == pytest.approx(roc_auc_score(y, p[:, 1]))
     else:
-        assert metrics.brier(p, y) == pytest.approx(((p - np.eye(3)[y]) ** 2).mean())
+        assert metrics.brier(p, y) == pytest.approx(((p - np.eye(3)[y]) ** 2).sum(axis=1).mean() / 2)
+        assert metrics.brier(p, y) == pytest.approx(brier_score_loss(y, p, scale_by_half=True))
         assert metrics.auc(p, y) == pytest.approx(roc_auc_score(y, p, multi_class="ovr"))
-    for name, ends in metrics.bootstrap(p, y, np.random.default_rng(0)).items():
-        assert ends[0] <= metrics.SCORES[name](p, y) <= ends[1]
 
 
-def test_every_place_that_scores_two_classes_says_the_same(monkeypatch):
-    """`compare`, the versions of a case base, the study and the benchmarks; the report calls `metrics` itself."""
-    p, y = made()
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_intervals_are_quantiles_of_the_scores_of_resamples(n_classes):
+    p, y = made(60, n_classes)
+    p[::4] = p[0]  # ties
+    found = metrics.bootstrap(p, y, np.random.default_rng(0), 20)
+    rng = np.random.default_rng(0)
+    drawn = [rng.integers(0, len(y), len(y)) for _ in range(20)]
+    assert list(found) == list(metrics.SCORES)
+    for name, score in metrics.SCORES.items():
+        expected = np.quantile([score(p[rows], y[rows]) for rows in drawn], [0.025, 0.975])
+        np.testing.assert_allclose(found[name], expected, rtol=1e-12)
+        assert found[name][0] <= score(p, y) <= found[name][1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_every_place_that_scores_says_the_same(monkeypatch, n_classes):
+    """`compare`, the report, the versions of a case base, the benchmarks, and the study, which has two classes."""
+    p, y = made(n_classes=n_classes)
+    codes, names = np.arange(n_classes), tuple("abc"[:n_classes])
     expected = {name: score(p, y) for name, score in metrics.SCORES.items()}
-    compared = _class_measures(SimpleNamespace(classes_=np.arange(2)), p, y, np.arange(2))
-    versions = comparison.scores(comparison.LeaveOneOut(tuple(range(len(y))), p, y, ("a", "b")))
-    study = measures(y, p[:, 1])
+    compared = _class_measures(SimpleNamespace(classes_=codes), p, y, codes)
+    versions = comparison.scores(comparison.LeaveOneOut(tuple(range(len(y))), p, y, names))
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    benchmarks = import_module("scores").fold_scores(y, p)
-    for found, names in (
+    benchmarks = import_module("scores")
+    places = [
         (compared, ("accuracy", "AUC", "log loss", "Brier")),
-        (benchmarks, ("accuracy", "AUC", "log loss", "Brier")),
-        (study, ("accuracy", "auc", "log_loss", None)),
+        (_performance(p, y, names, 0).scores, ("accuracy", "AUC", "log loss", "Brier score")),
+        (benchmarks.fold_scores(y, p), ("accuracy", "AUC", "log loss", "Brier")),
         ({**versions, "log loss": -versions["log_score"]}, ("accuracy", None, "log loss", "brier")),
-    ):
+    ]
+    if n_classes == 2:
+        places.append((measures(y, p[:, 1]), ("accuracy", "auc", "log_loss", None)))
+    for found, names in places:
         for score, name in zip(("accuracy", "AUC", "log loss", "Brier score"), names, strict=True):
             assert name is None or found[name] == pytest.approx(expected[score], rel=1e-9), (score, found)
+    assert benchmarks.calibration_errors(y, p)[0] == metrics.calibration_error(p, y)
 
 
 def test_classes_that_do_not_occur():

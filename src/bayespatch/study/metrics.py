@@ -20,7 +20,6 @@ MEASURES = (
     "calibration_error",
 )
 HIGHER_IS_BETTER = MEASURES[:7]
-N_CALIBRATION_BINS = 10
 FLOOR = 1e-6  # log loss takes no probability below this: one certain error must not decide a comparison
 
 
@@ -59,9 +58,6 @@ def measures(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
     auc = metrics.auc(np.column_stack([1.0 - p, p]), truth.astype(np.int64))
     counted = {"y_true": truth, "y_pred": called, "zero_division": np.nan}
     sensitivity = float(recall_score(**counted))
-    # Bins of equal width, as in the study's tables; `bayespatch.metrics` has bins of equally many cases.
-    bins = np.minimum((p * N_CALIBRATION_BINS).astype(int), N_CALIBRATION_BINS - 1)
-    gaps = np.bincount(bins, weights=p - truth, minlength=N_CALIBRATION_BINS)
     return {
         "accuracy": float((called == truth).mean()),
         "sensitivity": sensitivity,
@@ -71,5 +67,5 @@ def measures(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
         "f_measure": float(f1_score(**counted)),
         "auc": float("nan") if auc is None else auc,
         "log_loss": metrics.log_loss(np.column_stack([1.0 - inside, inside]), truth.astype(np.int64)),
-        "calibration_error": float(np.abs(gaps).sum() / len(p)),
+        "calibration_error": metrics.expected_calibration_error(p, truth),
     }
