@@ -36,7 +36,7 @@ from scipy.special import expit
 
 from bayespatch.engine.base import AGREES, DIFFERS, UNKNOWN, Pairs, predict_each
 from bayespatch.model import Data, Model
-from bayespatch.sampling.diagnostics import diagnose_steps
+from bayespatch.sampling.diagnostics import steps_converged
 from bayespatch.sampling.metropolis import Array, Chain, Shape, find_shape
 from bayespatch.sampling.posterior import PredictiveDraws
 
@@ -99,7 +99,8 @@ class LeaveOneOut:
 
     def predict(self, position: Array, with_gradient: bool = True) -> tuple[Array, Array, Array]:
         """log p(y_i | all others), (n,), and its derivatives by the logits, (n, P), and by log slope, (n,)."""
-        q = self.importance(position[:-1])
+        share = _share(position[:-1])
+        q = self._importance_at(share)
         slope = math.exp(min(max(position[-1], -_MOST), _MOST))
         agree, differ = 1.0 - q + q * self.r_agree, 1.0 - q + q * self.r_differ
         n, n_features = self.pairs.codes.shape[:2]
@@ -107,8 +108,9 @@ class LeaveOneOut:
         pulls = np.empty((2, n if with_gradient else 0, n_features))
         relative = (differ / agree).astype(np.float32), (1.0 / agree).astype(np.float32)
         predict_each(self.pairs, *relative, slope, log_p, pulls[0], pulls[1], by_slope)
+        if not with_gradient:
+            return log_p, pulls[0], by_slope
         of_agree, of_differ = (self.r_agree - 1.0) / agree, (self.r_differ - 1.0) / differ  # d log f / dq
-        share = expit(np.clip(position[:-1], -_MOST, _MOST))
         per_logit = self.largest_effect * share * (1.0 - share) / (of_agree - of_differ)  # dq / d logit
         # The pulls of all parents on a case add up to 0, so those that differ have the rest.
         by_logit = per_logit * (of_agree * pulls[0] - of_differ * (pulls[0] + pulls[1]))
@@ -116,9 +118,13 @@ class LeaveOneOut:
 
     def importance(self, logits: Array) -> Array:
         """q of features whose effects have these logits, (..., P)."""
-        odds = np.exp(self.largest_effect * expit(np.clip(logits, -_MOST, _MOST)))
+        return self._importance_at(_share(logits))
+
+    def _importance_at(self, share: Array) -> Array:
+        """q of features whose effects are these shares of the largest, (..., P)."""
+        odds = np.exp(self.largest_effect * share)
         q = (odds - 1.0) / (self.r_agree - 1.0 + odds * (1.0 - self.r_differ))
-        return np.asarray(np.clip(q, _LEAST, 1.0 - _LEAST))
+        return np.minimum(np.maximum(q, _LEAST), 1.0 - _LEAST)
 
     def shape(self) -> Shape:
         """The mode, and how the density is shaped there."""
@@ -157,14 +163,14 @@ def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -
     )
 
 
+def _share(logits: Array) -> Array:
+    """Which share of the largest effect a logit stands for; np.clip takes as long as all else for a few numbers."""
+    return np.asarray(expit(np.minimum(np.maximum(logits, -_MOST), _MOST)))
+
+
 def _spread(n: int, most: int) -> NDArray[np.int64]:
     """0..n-1, or `most` of them, evenly spread."""
     return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
-
-
-def _converged(steps: Array) -> bool:
-    """Whether all of them have; where the slope, the density and one importance have not, the others need no look."""
-    return diagnose_steps(steps[:, :, -3:]).converged and diagnose_steps(steps).converged
 
 
 def draw_importances(
@@ -214,7 +220,7 @@ def draw_importances(
     steps = advance(MIN_STEPS * draws, adapt=False)
     n_per_draw = MIN_STEPS
     report(MIN_STEPS * (warmup + draws))
-    while n_per_draw < MAX_STEPS and not _converged(steps):
+    while n_per_draw < MAX_STEPS and not steps_converged(steps):
         steps = np.concatenate([steps, advance(draws, adapt=False)], axis=1)
         n_per_draw += 1
         report(MIN_STEPS * warmup + n_per_draw * draws)

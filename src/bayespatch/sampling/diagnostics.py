@@ -254,6 +254,15 @@ def _some(names: Sequence[str]) -> str:
 
 def diagnose_steps(steps: NDArray[np.float64]) -> Diagnostics:
     """Have the chains mixed? Of steps (C, T, P + 2): each q_j, the slope (its logarithm is given), the log density."""
-    n_features = steps.shape[2] - 2
-    names = [*(f"q[{j}]" for j in range(n_features)), "slope", "log_density"]
-    return diagnose(names, np.concatenate([steps[:, :, :-2], np.exp(steps[:, :, -2:-1]), steps[:, :, -1:]], axis=2))
+    names = [*(f"q[{j}]" for j in range(steps.shape[2] - 2)), "slope", "log_density"]
+    return diagnose(names, _watched(steps))
+
+
+def steps_converged(steps: NDArray[np.float64]) -> bool:
+    """Whether `diagnose_steps` finds every quantity converged: the last first, and none after one that has not."""
+    watched = _watched(steps)
+    return all(diagnose([""], watched[:, :, [k]]).converged for k in reversed(range(watched.shape[2])))
+
+
+def _watched(steps: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate([steps[:, :, :-2], np.exp(steps[:, :, -2:-1]), steps[:, :, -1:]], axis=2)
