@@ -8,7 +8,7 @@ from bayespatch import importances
 from bayespatch.engine.cpu.leave_one_out import predict_each
 from bayespatch.importances import LeaveOneOut, compared_pairs, draw_importances
 from bayespatch.model import Data, Hyperparameters, Model
-from bayespatch.sampling.diagnostics import diagnose_steps
+from bayespatch.sampling.diagnostics import diagnose_steps, steps_converged
 from bayespatch.sampling.metropolis import Chain
 from tests.problems import random_data
 
@@ -215,13 +215,13 @@ def test_chains_go_on_until_diagnostics_are_content_and_no_further(monkeypatch):
         asked.append(steps.shape[1])
         return len(asked) == 3
 
-    monkeypatch.setattr(importances, "_converged", judge)
+    monkeypatch.setattr(importances, "steps_converged", judge)
     found = sampled(past(n=30), draws=10, report=told.append)
     assert asked == [20, 30, 40]
     assert found.steps.shape[1] == 40
     assert told == [40, 60, 70, 80]
     asked.clear()
-    monkeypatch.setattr(importances, "_converged", lambda steps: False)
+    monkeypatch.setattr(importances, "steps_converged", lambda steps: False)
     assert sampled(past(n=30), draws=10).steps.shape[1] == importances.MAX_STEPS * 10
 
 
@@ -231,7 +231,7 @@ def test_chains_have_converged_when_every_quantity_has(stuck):
     steps = np.random.default_rng(0).normal(size=(4, 400, 6))
     if stuck is not None:
         steps[:, :, stuck] += np.arange(4.0)[:, None]
-    assert importances._converged(steps) == diagnose_steps(steps).converged == (stuck is None)
+    assert steps_converged(steps) == diagnose_steps(steps).converged == (stuck is None)
 
 
 def test_no_step_size_is_tuned_after_the_warm_up(monkeypatch):

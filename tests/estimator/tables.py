@@ -1,6 +1,7 @@
 """Small tables to fit, and short fits."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ import pandas as pd
 from bayespatch import PatchworkClassifier
 from bayespatch.datasets import load_heart
 
-SHORT = dict(chains=2, draws=30, warmup=30)
+SHORT = dict(chains=2, draws=10, warmup=10, error=0.1)
+LONGER = dict(draws=30, warmup=30, error=0.01)  # where probabilities are judged
 TINY = dict(chains=1, draws=5, warmup=5, random_state=0)
 
 X = pd.DataFrame({"pain": ["yes", "yes", "no", "no"] * 6, "age": [61, 58, 40, 44] * 6, "smokes": [True, False] * 12})
@@ -29,3 +31,9 @@ def quietly(task):
 
 def fit(table=X, y=Y, **settings):
     return quietly(lambda: PatchworkClassifier(**{**SHORT, "random_state": 0, **settings}).fit(table, y))
+
+
+@cache
+def fitted():
+    """The classifier of this table, for tests that only ask it: it is fitted once, and left as it is."""
+    return fit()

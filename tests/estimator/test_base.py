@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics
 
 X = pd.DataFrame({"pain": ["yes", "yes", "no", "no"] * 6, "age": [61, 58, 40, 44] * 6})
 Y = np.array(["sick", "sick", "well", "well"] * 6)
-SHORT = dict(chains=2, draws=20, warmup=20, random_state=0)
+SHORT = dict(chains=2, draws=10, warmup=10, error=0.1, random_state=0)
 
 
 def fit(**settings):
@@ -81,16 +81,17 @@ def learn(folder, estimator=PatchworkClassifier, y=Y, **settings):
     ],
 )
 def test_a_fit_that_broke_off_goes_on_to_the_very_same_model(tmp_path, monkeypatch, estimator, y, hyper):
-    plain = learn(None, estimator, y, hyper=hyper)
+    given = dict(hyper=hyper, draws=20, warmup=20)
+    plain = learn(None, estimator, y, **given)
     monkeypatch.setattr("bayespatch.sampling.chains._BLOCK_SECONDS", 0.0)  # the chains meet after every sweep
     monkeypatch.setattr(Checkpoint, "meet", Checkpoint.end)  # and are written down
     for n_saves, n_kept in ((7, 0), (13 + 9, 9)):
         with monkeypatch.context() as patch:
             stop_after(n_saves, patch)
             with pytest.raises(Stop):
-                learn(tmp_path / "run", estimator, y, hyper=hyper)
+                learn(tmp_path / "run", estimator, y, **given)
         assert read(tmp_path / "run" / "state.bpatch").manifest["kept"] == n_kept
-    continued = learn(str(tmp_path / "run"), estimator, y, hyper=hyper, n_jobs=1)
+    continued = learn(str(tmp_path / "run"), estimator, y, **given, n_jobs=1)
     assert_same(arrays_of(continued.posterior_), arrays_of(plain.posterior_))
     assert continued.hyper_ == plain.hyper_
     assert continued.tuning_ == plain.tuning_

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.datasets import load_breast, load_heart
 from bayespatch.predict import PrecisionWarning, UnseenValueWarning
-from tests.estimator.tables import TINY, X, Y, fit, heart, quietly
+from tests.estimator.tables import LONGER, TINY, X, Y, fit, fitted, heart, quietly
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics.MixingWarning"),
@@ -33,7 +33,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def on_heart():
     table, y = heart()
-    return fit(table[:200], y[:200], draws=60, warmup=60), table[200:260], y[200:260]
+    return fit(table[:150], y[:150], **{**LONGER, "error": 0.03}), table[200:260], y[200:260]
 
 
 # scikit-learn's rules
@@ -41,8 +41,8 @@ def on_heart():
 
 @parametrize_with_checks(
     [
-        PatchworkClassifier(chains=1, draws=10, warmup=10, error=0.05),
-        PatchworkClassifier.paper("II", n_parents=0.1, chains=1, draws=5, warmup=5, error=0.05),
+        PatchworkClassifier(chains=1, draws=5, warmup=5, error=0.1),
+        PatchworkClassifier.paper("II", n_parents=0.1, chains=1, draws=5, warmup=5, error=0.1),
     ]
 )
 def test_every_check_of_scikit_learn(estimator, check):
@@ -59,7 +59,7 @@ def test_it_learns_what_is_there_to_learn(on_heart):
 
 
 def test_names_and_tags():
-    clf = fit()
+    clf = fitted()
     assert list(clf.feature_names_in_) == ["pain", "age", "smokes"]
     assert clf.n_features_in_ == 3
     tags = clf.__sklearn_tags__()
@@ -74,7 +74,7 @@ def test_names_and_tags():
 
 
 def test_the_columns_must_be_those_of_the_fit():
-    clf = fit()
+    clf = fitted()
     with pytest.raises(ValueError, match="must be in the same order"):
         clf.predict(X[["age", "pain", "smokes"]])
     with pytest.raises(ValueError, match="Feature names unseen at fit time"):
@@ -90,7 +90,7 @@ def test_the_columns_must_be_those_of_the_fit():
 
 
 def test_frames_of_any_make_give_the_same():
-    expected = fit().predict_proba(X)
+    expected = fitted().predict_proba(X)
     frame = pl.DataFrame({name: X[name].to_list() for name in X})
     clf = fit(frame, pl.Series(Y))
     np.testing.assert_array_equal(clf.predict_proba(frame), expected)
@@ -158,7 +158,7 @@ def test_before_the_fit_there_is_nothing_to_say(method):
 
 
 def test_pickle_clone_and_parameters():
-    clf = fit()
+    clf = fitted()
     again = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
     hyper = Hyperparameters(alpha=0.3)
@@ -255,7 +255,7 @@ def test_the_fit_depends_on_the_seed_and_not_on_the_threads():
 
 
 def test_unseen_values_are_reported_and_match_nobody():
-    clf = fit()
+    clf = fitted()
     new = pd.DataFrame({"pain": ["perhaps", "yes", None], "age": [61, 58, 40], "smokes": [True, True, True]})
     for method in (clf.predict, clf.predict_proba, clf.predict_interval, clf.neighbors):
         with pytest.warns(UnseenValueWarning, match=r"'pain' \(1\)") as caught:
@@ -334,7 +334,7 @@ def test_importances_are_those_of_the_posterior(on_heart):
 # Base rates
 
 
-def rare(n=400, seed=0):
+def rare(n=200, seed=0):
     """A class that is rare, and told by one of four columns."""
     rng = np.random.default_rng(seed)
     table = rng.integers(3, size=(n, 4)).astype(float)
@@ -347,8 +347,8 @@ def rare(n=400, seed=0):
         ({}, (1.0, 1.0)),
         ({"class_weight": {False: 1.0, True: 4.0}}, (1.0, 4.0)),
         ({"class_weight": "balanced"}, None),
-        ({"parents": "balanced", "n_parents": 80}, (1.0, 1.0)),
-        ({"parents": "random", "n_parents": 100}, (1.0, 1.0)),
+        ({"parents": "balanced", "n_parents": 40}, (1.0, 1.0)),
+        ({"parents": "random", "n_parents": 50}, (1.0, 1.0)),
     ],
     ids=str,
 )
@@ -358,7 +358,7 @@ def test_a_case_of_which_nothing_is_known_has_the_base_rates(settings, weights):
     Of the precedents alone and of both opinions pooled: the precedents of a fit are the same with a second opinion.
     """
     table, y = rare()
-    clf = fit(table, y, error=0.003, **settings)
+    clf = fit(table, y, **{**LONGER, "error": 0.003}, **settings)
     counts = np.array([(~y).sum(), y.sum()]) * (1.0 if weights is None else np.array(weights))
     expected = np.full(2, 0.5) if weights is None else counts / counts.sum()
     opinions = quietly(lambda: clf.predict_opinions(np.full((1, 4), np.nan)))
@@ -370,7 +370,7 @@ def test_a_case_of_which_nothing_is_known_has_the_base_rates(settings, weights):
 def test_three_classes_on_real_columns_have_their_base_rates():
     table, y = heart(200)
     groups = np.where(table["age"] > 60, "old", np.where(y == y[0], "a", "b"))
-    clf = fit(table, groups)
+    clf = fit(table, groups, **LONGER)
     nothing = table.iloc[[0]].map(lambda value: None)
     expected = [np.mean(groups == name) for name in clf.classes_]
     np.testing.assert_allclose(quietly(lambda: clf.predict_proba(nothing))[0], expected, atol=0.02)
@@ -379,7 +379,7 @@ def test_three_classes_on_real_columns_have_their_base_rates():
 def test_probabilities_keep_the_frequency_of_a_class_that_has_more_than_its_share_of_parents():
     """Balanced parents take half of a rare class out of the cases: base rates must know about them."""
     table, y = rare()
-    clf = fit(table, y, parents="balanced", n_parents=80, second_opinion=None)
+    clf = fit(table, y, parents="balanced", n_parents=40, second_opinion=None, **LONGER)
     assert y[clf.cases_].mean() < 0.75 * y.mean()
     assert set(clf.parents_) <= set(clf.loo_.rows)
     assert clf.predict_proba(table)[:, 1].mean() == pytest.approx(y.mean(), rel=0.15)
@@ -412,7 +412,7 @@ def test_without_a_second_opinion_there_are_the_precedents_alone():
 
 
 def test_an_opinion_of_the_user_s_own():
-    table, y = rare(200)
+    table, y = rare()
     clf = fit(table, y, second_opinion=LogisticRegression(C=0.5))
     opinions = clf.predict_opinions(table[:20])
     expected = LogisticRegression(C=0.5).fit(table, y).predict_proba(table[:20])
@@ -422,7 +422,7 @@ def test_an_opinion_of_the_user_s_own():
 
 def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
     table, y = heart(150)
-    clf = fit(table[:120], y[:120], second_opinion=None, error=0.02)
+    clf = fit(table[:120], y[:120], second_opinion=None, **{**LONGER, "error": 0.02})
     errors = [clf.calibration_.error(part.votes_by_batch) for part in clf._predictions(table[120:])]
     assert np.concatenate(errors).max() <= 0.02
     with pytest.warns(

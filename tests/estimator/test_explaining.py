@@ -18,6 +18,7 @@ from bayespatch.sampling.sampler import load_engine
 from tests.explain.fitted import BAD, SHORT, explained, fitted, table
 
 NEW, _ = table(20, seed=9)
+SHORTER = {**SHORT, "draws": 10, "warmup": 10}
 
 
 def test_it_must_be_fitted():
@@ -53,7 +54,7 @@ def test_nothing_but_parents_is_ever_shown(tmp_path):
     X.index = [f"patient<{row}>" for row in range(len(X))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clf = PatchworkClassifier(**SHORT, parents=list(range(0, 60, 3))).fit(X, y)
+        clf = PatchworkClassifier(**SHORTER, parents=list(range(0, 60, 3))).fit(X, y)
     others = [row for row in range(60) if row % 3]
     parent = int(clf.parents_[3])
     assert clf.may_be_shown(parent)
@@ -100,7 +101,7 @@ def test_arrays_lists_and_row_numbers():
     X = rng.integers(0, 3, (30, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clf = PatchworkClassifier(**SHORT).fit(X, X[:, 0])
+        clf = PatchworkClassifier(**SHORTER).fit(X, X[:, 0])
     why = clf.explain(X[4])
     assert why.id is None
     assert why.values == dict(zip(["x0", "x1", "x2"], map(str, X[4]), strict=True))
@@ -116,7 +117,7 @@ def test_transductive_models_explain_too():
     X, y = table()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clf = PatchworkClassifier(**{**SHORT, "chains": 1, "draws": 10}, transductive=True).fit(X, y)
+        clf = PatchworkClassifier(**{**SHORTER, "chains": 1}, transductive=True).fit(X, y)
         why = clf.explain(NEW.iloc[0])
     assert sum(why.probabilities.values()) == pytest.approx(1)
 
@@ -140,7 +141,7 @@ def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
     y = pd.Series(X["age"].to_numpy() * 2, name="cost")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        regressor = PatchworkRegressor(**SHORT).fit(X, y)
+        regressor = PatchworkRegressor(**SHORTER).fit(X, y)
         why = regressor.explain(NEW.iloc[0])
         past = regressor.explain_past(3)
     assert why.mean == pytest.approx(regressor.predict(NEW.iloc[[0]])[0])
@@ -163,7 +164,7 @@ def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
 
 def test_the_engine_is_that_of_the_estimator(monkeypatch):
     """All of an explanation, and `neighbors`: the GPU where asked for, the CPU for the paper's sampler."""
-    clf, row = pickle.loads(pickle.dumps(fitted())), NEW.iloc[[0]]
+    clf, row = pickle.loads(pickle.dumps(fitted(chains=1, draws=5, warmup=5))), NEW.iloc[[0]]
     asked = [lambda: clf.explain(row), lambda: clf.explain_past(0), lambda: clf.neighbors(row)]
     used = []
     monkeypatch.setattr(predict, "load_engine", lambda name: used.append(name) or load_engine("cpu"))

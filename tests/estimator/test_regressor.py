@@ -18,7 +18,7 @@ from bayespatch.datasets import load_heart
 pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics.MixingWarning")
 
 HYPER = Hyperparameters(alpha=0.03)  # tuning is tested by itself
-SHORT = dict(chains=1, draws=20, warmup=20, hyper=HYPER)
+SHORT = dict(chains=1, draws=10, warmup=10, hyper=HYPER, error=0.1)
 
 
 def problem(n, seed=0):
@@ -36,7 +36,8 @@ def problem(n, seed=0):
     return table.mask(rng.random(table.shape) < 0.02), y.to_numpy()
 
 
-X, Y = problem(250)
+X, Y = problem(80)
+PAST, OUTCOMES = problem(250)  # to learn something from
 NEW, TRUTH = problem(400, seed=1)
 
 
@@ -50,15 +51,18 @@ def fit(table=X, y=Y, **settings):
     return quietly(lambda: PatchworkRegressor(**{**SHORT, "random_state": 0, **settings}).fit(table, y))
 
 
+LONGER = dict(chains=2, draws=30, warmup=30, error=0.05)
+
+
 @pytest.fixture(scope="module")
 def fitted():
-    return fit(chains=2, draws=60, warmup=60)
+    return fit(PAST, OUTCOMES, **LONGER)
 
 
 # scikit-learn's rules
 
 
-@parametrize_with_checks([PatchworkRegressor(chains=1, draws=10, warmup=10, error=0.05, hyper=HYPER)])
+@parametrize_with_checks([PatchworkRegressor(chains=1, draws=5, warmup=5, error=0.1, hyper=HYPER)])
 def test_every_check_of_scikit_learn(estimator, check):
     """The rules are about arguments, shapes and types: short chains show as much as long ones."""
     check(estimator)
@@ -101,7 +105,7 @@ def test_intervals_hold_as_many_outcomes_as_they_say(fitted):
     # The dressing is learned from 250 cases, the share is counted among 400: four standard errors of both.
     quantiles = fitted.predict_quantiles(NEW, [0.25, 0.1, 0.05, 0.75, 0.9, 0.95]).T
     for level, low, high in zip((0.5, 0.8, 0.9), quantiles[:3], quantiles[3:], strict=True):
-        error = np.sqrt(level * (1 - level) * (1 / len(Y) + 1 / len(TRUTH)))
+        error = np.sqrt(level * (1 - level) * (1 / len(OUTCOMES) + 1 / len(TRUTH)))
         assert abs(((low <= TRUTH) & (high >= TRUTH)).mean() - level) < 4 * error
     # And they are worth something: the outcomes themselves spread over 5.1 variances of the noise.
     assert np.mean(high - low) < 0.8 * np.subtract(*np.quantile(TRUTH, [0.95, 0.05]))
@@ -127,13 +131,13 @@ def test_another_unit_gives_the_same_prediction_in_that_unit():
 
 
 def test_hyperparameters_and_coding_are_tuned():
-    model = fit(X[:80], Y[:80], hyper="auto", draws=5)
+    model = fit(hyper="auto", draws=5)
     assert model.tuning_.hyper == model.hyper_
     assert np.isfinite(model.predict(NEW[:5])).all()
 
 
 def test_outcomes_of_all_kinds():
-    constant = fit(y=np.full(250, 3.5))
+    constant = fit(y=np.full(80, 3.5))
     np.testing.assert_allclose(constant.predict(NEW[:5]), 3.5)
     np.testing.assert_allclose(constant.predict_interval(NEW[:5]), 3.5)
     mostly_zero = np.maximum(Y - 6.0, 0.0)
@@ -146,10 +150,10 @@ def test_outcomes_of_all_kinds():
 
 def test_neighbors_with_a_known_outcome_have_outcomes_like_it(fitted):
     def means(near):
-        return (near.probability * Y[near.rows]).sum(axis=1) / near.probability.sum(axis=1)
+        return (near.probability * OUTCOMES[near.rows]).sum(axis=1) / near.probability.sum(axis=1)
 
     hidden = means(fitted.neighbors(NEW[:40], top=250))
-    low, high = (means(fitted.neighbors(NEW[:40], y=np.full(40, y), top=250)) for y in (Y.min(), Y.max()))
+    low, high = (means(fitted.neighbors(NEW[:40], y=np.full(40, y), top=250)) for y in (OUTCOMES.min(), OUTCOMES.max()))
     assert (low < hidden).mean() > 0.85
     assert (high > hidden).mean() > 0.85
     with pytest.raises(ValueError, match="1 outcomes for 2 rows"):
@@ -171,7 +175,7 @@ def test_alone_in_a_batch_in_another_order_with_other_threads(fitted, monkeypatc
     np.testing.assert_array_equal(again.predict(table), whole)
     monkeypatch.setattr("bayespatch.predict.BATCH", 7)
     np.testing.assert_array_equal(fitted.predict(table), whole)
-    again = fit(chains=2, draws=60, warmup=60, n_jobs=1)  # leave-one-out in batches, too
+    again = fit(PAST, OUTCOMES, **LONGER, n_jobs=1)  # leave-one-out in batches, too
     np.testing.assert_array_equal(again.predict(table), whole)
 
 
@@ -219,9 +223,9 @@ def test_wrong_parameters_are_refused_before_the_work(wrong, monkeypatch):
 def test_outcomes_and_levels_that_are_none_are_refused(fitted):
     for value in (np.nan, np.inf):
         with pytest.raises(ValueError, match="y contains"):
-            fit(y=np.where(np.arange(250) == 3, value, Y))
+            fit(y=np.where(np.arange(80) == 3, value, Y))
     with pytest.raises(ValueError, match="could not convert"):
-        fit(y=np.array(["much"] * 250))
+        fit(y=np.array(["much"] * 80))
     for levels in (0.5, [], [0.5, 1.0], [0.0], ["half"], [np.nan], [[0.5]]):
         with pytest.raises(ValueError, match="levels="):
             fitted.predict_quantiles(NEW[:2], levels)
@@ -231,6 +235,6 @@ def test_outcomes_and_levels_that_are_none_are_refused(fitted):
 
 
 def test_a_warm_start_begins_where_the_last_fit_ended():
-    model = fit(X[:200], Y[:200], warm_start=True)
-    assert model._beginning(model.schema_, np.arange(250)).q_tilde.shape[2:] == (250, 4)
-    assert len(quietly(lambda: model.fit(X, Y)).outcomes_) == 250
+    model = fit(X[:60], Y[:60], warm_start=True)
+    assert model._beginning(model.schema_, np.arange(80)).q_tilde.shape[2:] == (80, 4)
+    assert len(quietly(lambda: model.fit(X, Y)).outcomes_) == 80

@@ -114,7 +114,7 @@ def test_reliance_is_the_effect_of_taking_a_case_away(model, row):
 
     What a refit without the case says, for every model: tests/statistical/test_explain.py.
     """
-    why = fitted(model=model).explain(NEW.iloc[row], top=60, error=0.02)
+    why = fitted(model=model).explain(NEW.iloc[row], top=30, error=0.02)
     assert why.reliance_class == "sick <i>"
     seldom = why.neighbors[-10:]
     assert max(neighbor.probability for neighbor in seldom) < 0.2

@@ -379,13 +379,13 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         precedents = self.kernel_density_.quantiles(weights, outcomes, levels)
         if self.pool_ is None:
             return precedents
-        additive = self.opinion_.predict_quantiles(values, levels)
+        additive, means = self.opinion_.predict_quantiles(values, levels), self.opinion_.predict(values)
         low, high = np.minimum(precedents, additive), np.maximum(precedents, additive)
         for k, level in enumerate(levels.tolist()):
             for _ in range(_HALVINGS):
                 middle = 0.5 * (low[:, k] + high[:, k])
                 below = self.pool_.combine(
-                    self.opinion_.below(values, middle), self.kernel_density_.below(weights, outcomes, middle)
+                    self.opinion_.below(means, middle), self.kernel_density_.below(weights, outcomes, middle)
                 )
                 low[:, k] = np.where(below < level, middle, low[:, k])
                 high[:, k] = np.where(below < level, high[:, k], middle)
@@ -444,7 +444,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     def _opinion_of_values(self, values: NDArray[np.float64]) -> OpinionOnCases:
         """The additive mean as probabilities of the ranges, and the pooled number."""
         assert self.pool_ is not None
-        ends = [self.opinion_.below(values, np.full(len(values), edge)) for edge in self.edges_.tolist()]
+        means = self.opinion_.predict(values)
+        ends = [self.opinion_.below(means, np.full(len(means), edge)) for edge in self.edges_.tolist()]
         below = np.column_stack([np.zeros(len(values)), *ends, np.ones(len(values))])
         pool = self.pool_
 

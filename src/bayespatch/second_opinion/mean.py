@@ -118,10 +118,10 @@ class AdditiveMean:
         found = np.interp(np.asarray(levels, dtype=np.float64), steps, self.residuals)
         return self.predict(values)[:, None] + found
 
-    def below(self, values: Array, at: Array) -> Array:
-        """The probability, (n,), of an outcome below `at`, (n,)."""
+    def below(self, means: Array, at: Array) -> Array:
+        """The probability, (n,), of an outcome below `at`, (n,), where `predict` gives these means, (n,)."""
         steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
-        return np.interp(np.asarray(at) - self.predict(values), self.residuals, steps, left=0.0, right=1.0)
+        return np.interp(np.asarray(at) - means, self.residuals, steps, left=0.0, right=1.0)
 
     def density(self, means: Array, outcomes: Array) -> Array:
         """Normal density of outcomes around means, (n,): for `Pool.learn_densities`, with the leave-one-out means."""
