@@ -40,7 +40,7 @@ def run_here(folder, every: float = 30.0, **changes):
     """The posterior of the small problem; short runs never mix, so that warning is expected and dropped."""
     from bayespatch import Hyperparameters, sample
 
-    settings = dict(chains=3, draws=40, warmup=20, thin=2, seed=5, n_threads=2, hyper=Hyperparameters(alpha=0.2))
+    settings = dict(chains=3, draws=20, warmup=10, thin=2, seed=5, n_threads=2, hyper=Hyperparameters(alpha=0.2))
     settings |= dict(keep_w=True, keep_votes=True, engine="paper")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -34,6 +34,17 @@ def _kernels(request, tmp_path_factory):
         )
 
 
+@pytest.fixture
+def few_patients(monkeypatch):
+    """The heart data have 120 patients: enough to see that what is written about them runs."""
+    from bayespatch import datasets
+
+    whole = datasets.load_heart
+    monkeypatch.setattr(
+        datasets, "load_heart", lambda **how: tuple(p.iloc[-120:].reset_index(drop=True) for p in whole(**how))
+    )
+
+
 @pytest.fixture(scope="module")
 def scheduler():
     """The address of two Dask workers in this process."""

@@ -50,7 +50,7 @@ def test_measures_are_what_they_are_called(n_classes):
     assert ours.mean("AUC") == ours.mean("accuracy") == 1.0
     assert ours.mean("log loss") == pytest.approx(-np.log(0.75))
     wrong = 0.25 / (n_classes - 1)
-    assert ours.mean("Brier") == pytest.approx((0.25**2 + (n_classes - 1) * wrong**2) / n_classes)
+    assert ours.mean("Brier") == pytest.approx((0.25**2 + (n_classes - 1) * wrong**2) / 2)
     assert ours.deviation("log loss") == pytest.approx(0.0, abs=1e-12)
     assert found[-1].mean("AUC") == 0.5
     assert set(ours.scores) <= set(MORE_IS_BETTER)

@@ -1,4 +1,4 @@
-"""The examples run, with short chains, and say what they should."""
+"""The examples run, with short chains on few patients, and say what they should."""
 
 import runpy
 import sys
@@ -35,7 +35,7 @@ def test_every_example_is_run():
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
+def test_an_example_runs(name, tmp_path, monkeypatch, capsys, few_patients):
     monkeypatch.chdir(tmp_path)
     arguments, words = RUNS[name]
     said = run(name, [word.format(tmp_path / "out") for word in arguments], monkeypatch, capsys)

@@ -26,8 +26,8 @@ _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)")
 
 
 @pytest.fixture
-def short_chains(monkeypatch, tmp_path):
-    """Estimators whose chains are short unless a page says otherwise, and a folder to write to."""
+def short_chains(monkeypatch, tmp_path, few_patients):
+    """Estimators whose chains are short unless a page says otherwise, few patients, and a folder to write to."""
     monkeypatch.chdir(tmp_path)
     for kind in (PatchworkClassifier, PatchworkRegressor):
         for name, value in SHORT.items():

@@ -24,7 +24,7 @@ def test_a_report(clinic, tmp_path):
     assert "already exists" in complaint(*words)
 
 
-def test_the_demo(tmp_path):
+def test_the_demo(tmp_path, few_patients):
     out = tmp_path / "pages"
     words = ["demo", "--draws", "5", "--warmup", "5", "--hyper", "default", "--patient", "7", "--out", out]
     found = document(*words, "--json")

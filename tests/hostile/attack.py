@@ -60,8 +60,8 @@ OTHERS = (None, True, False, [], {}, [[]], {"type": "pickle", "value": "cos"}, {
 # Honest files
 
 
-def honest() -> dict[str, bytes]:
-    """Whole files of small models, one of each sort."""
+def honest(n_times: int = 200) -> dict[str, bytes]:
+    """Whole files of small models, one of each sort, and of a large one: of a table so many times over."""
     from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor
     from tests.persistence.fitted import NUMBERS as outcomes
     from tests.persistence.fitted import SHORT, X, Y, fit, tiny, tiny_regressor
@@ -82,9 +82,9 @@ def honest() -> dict[str, bytes]:
         for name, model in models.items():
             model.save(Path(folder) / name)
             files[name] = (Path(folder) / name).read_bytes()
-        # The same model with two hundred times the rows: how much memory an honest file takes for its size.
+        # The same model with many times the rows: how much memory an honest file takes for its size.
         large = models["named"].__class__(**models["named"].get_params())
-        large = fit(large.set_params(parents=9), named.loc[named.index.repeat(200)], np.repeat(Y, 200))
+        large = fit(large.set_params(parents=9), named.loc[named.index.repeat(n_times)], np.repeat(Y, n_times))
         large.save(Path(folder) / "large")
         files["large"] = (Path(folder) / "large").read_bytes()
     return files

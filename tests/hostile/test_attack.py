@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="li
 
 @pytest.fixture(scope="module")
 def files():
-    return attack.honest()
+    return attack.honest(60)
 
 
 @pytest.fixture(scope="module")

@@ -73,8 +73,8 @@ def test_a_finished_run_is_returned_without_a_sweep(tmp_path, monkeypatch, undis
 def test_more_draws_continue_a_finished_run(tmp_path, undisturbed):
     run_here(tmp_path / "run", draws=7)
     assert_same(arrays_of(run_here(tmp_path / "run")), undisturbed())
-    with pytest.raises(StorageError, match=r"has 40 draws .* more than draws=39; pass draws=40 or more"):
-        run_here(tmp_path / "run", draws=39)
+    with pytest.raises(StorageError, match=r"has 20 draws .* more than draws=19; pass draws=20 or more"):
+        run_here(tmp_path / "run", draws=19)
 
 
 def test_the_last_draws_of_another_run_to_begin_with(tmp_path, monkeypatch, often, undisturbed):
@@ -94,7 +94,7 @@ def test_neighbor_lists_that_have_grown(tmp_path, monkeypatch, often):
     rows = dict(x=np.zeros((5, 150)), y=[0] * 5, x_parents=np.zeros((60, 150)), y_parents=[0] * 60)
     hyper = Hyperparameters(alpha=0.02, lam0=1.0, lam=1.0)
     sample = importlib.import_module("bayespatch.sampling.sampler").sample
-    given = dict(**rows, n_values=[10_000] * 150, n_classes=2, hyper=hyper, draws=20, warmup=5, n_threads=1)
+    given = dict(**rows, n_values=[10_000] * 150, n_classes=2, hyper=hyper, chains=1, draws=10, warmup=5, n_threads=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = sample(**given)
@@ -451,4 +451,4 @@ def test_draws_are_written_once(tmp_path, often):
     assert len(pairs) > 2
     assert [first for first, _ in pairs] == [0, *(last for _, last in pairs[:-1])]
     sizes = [len(read(tmp_path / "run" / f"draws-{a:08d}-{b:08d}.bpatch").parts["q_tilde"]) for a, b in pairs]
-    assert sum(sizes) == 3 * 40 * S * P * 4
+    assert sum(sizes) == 3 * 20 * S * P * 4

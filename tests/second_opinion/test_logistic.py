@@ -76,7 +76,7 @@ def test_evidence_is_the_marginal_likelihood():
     """Intercept and one coefficient, integrated over a grid. Laplace's error is of order 1/n."""
     x, y, weights, _ = problem(60, 1)
     no_curve = np.zeros(1, dtype=bool)
-    found = log_evidence(x, y, weights, no_curve)
+    found, _ = log_evidence(x, y, weights, no_curve)
     assert np.isnan(found[1:]).all()
     at = np.linspace(-5, 5, 251)
     step = at[1] - at[0]

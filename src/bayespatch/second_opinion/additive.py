@@ -122,9 +122,15 @@ class AdditiveScore:
         if n_classes == 1 or np.count_nonzero(base) < 2 or not terms.x.shape[1]:
             return cls._of_base_rates(design, base, len(y))
         choosing = _rows_by_content(values, y, MOST_CHOOSING)
-        evidence = log_evidence(terms.x[choosing], y[choosing], weights[choosing], design.is_curve)
+        evidence, tried = log_evidence(terms.x[choosing], y[choosing], weights[choosing], design.is_curve)
+        if len(choosing) < len(y):
+            tried = {}  # from some of the rows
         fits = [
-            (share, fit_logistic(terms.x, y, weights, design.is_curve, strength, curvature))
+            (
+                share,
+                tried.get((strength, curvature))
+                or fit_logistic(terms.x, y, weights, design.is_curve, strength, curvature),
+            )
             for share, strength, curvature in kept_priors(evidence)
         ]
         intercept = np.sum([share * fit.intercept for share, fit in fits], axis=0)

@@ -40,13 +40,15 @@ class Fit(NamedTuple):
     precision: Array
 
 
-def log_evidence(x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray[np.bool_]) -> Array:
-    """Log marginal likelihoods, (curvatures, strengths): Laplace's approximation."""
-    found = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
+def log_evidence(
+    x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray[np.bool_]
+) -> tuple[Array, dict[tuple[float, float], Fit]]:
+    """Log marginal likelihoods, (curvatures, strengths): Laplace's approximation; and the fits, by both."""
+    found, fits = np.full((len(CURVATURES), len(STRENGTHS)), np.nan), {}
     for a, curvature in enumerate(CURVATURES if is_curve.any() else CURVATURES[:1]):
         fit = None
         for b, strength in enumerate(STRENGTHS):
-            fit = fit_logistic(x, y, weights, is_curve, strength, curvature, fit)
+            fit = fits[strength, curvature] = fit_logistic(x, y, weights, is_curve, strength, curvature, fit)
             _, log_det = covariance_given_prior(x, fit, weights)
             used = np.isfinite(fit.precision[1:])
             coef, precision = fit.coef[used], fit.precision[1:][used, None]
@@ -56,7 +58,7 @@ def log_evidence(x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArr
             )
             if b > 1 and max(found[a, b - 1 : b + 1]) < np.max(found[a, : b - 1]):
                 break  # still weaker priors are not tried where two in a row were worse
-    return found
+    return found, fits
 
 
 def kept_priors(evidence: Array) -> list[tuple[float, float, float]]:

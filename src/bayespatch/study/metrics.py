@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import f1_score, precision_score, recall_score
+from sklearn.metrics import precision_recall_fscore_support
 
 from bayespatch import metrics
 
@@ -56,15 +56,16 @@ def measures(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
     called = p > 0.5
     inside = np.clip(p, FLOOR, 1.0 - FLOOR)
     auc = metrics.auc(np.column_stack([1.0 - p, p]), truth.astype(np.int64))
-    counted = {"y_true": truth, "y_pred": called, "zero_division": np.nan}
-    sensitivity = float(recall_score(**counted))
+    precision, recall, f_measure, _ = precision_recall_fscore_support(
+        truth, called, labels=[False, True], zero_division=np.nan
+    )
     return {
         "accuracy": float((called == truth).mean()),
-        "sensitivity": sensitivity,
-        "specificity": float(recall_score(**counted, pos_label=False)),
-        "precision": float(precision_score(**counted)),
-        "recall": sensitivity,
-        "f_measure": float(f1_score(**counted)),
+        "sensitivity": float(recall[1]),
+        "specificity": float(recall[0]),
+        "precision": float(precision[1]),
+        "recall": float(recall[1]),
+        "f_measure": float(f_measure[1]),
         "auc": float("nan") if auc is None else auc,
         "log_loss": metrics.log_loss(np.column_stack([1.0 - inside, inside]), truth.astype(np.int64)),
         "calibration_error": metrics.expected_calibration_error(p, truth),
