@@ -6,8 +6,7 @@ pools the folds of a repeat: the cases are put into 10 bins of equal size by pre
 mean probability and frequency of the class is averaged over bins (and, beyond two classes, over classes). In so few
 cases even perfect probabilities leave gaps: "debiased" is the root mean square gap less what chance adds to it (Kumar,
 Liang and Ma, 2019). The log loss counts a probability below 1e-7 as 1e-7. AUC beyond two classes is the mean over the
-classes, each against the rest; the Brier score is half the squared distance of the probabilities from the outcome. All
-but the debiased error and the balanced accuracy are those of `bayespatch.metrics`.
+classes, each against the rest; the Brier score is half the squared distance of the probabilities from the outcome.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Result = dict[str, Any]  # of one fold: table, repeat, fold, model, y, p, second
 
 
 def fold_scores(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
-    """What one fold says."""
+    """What one fold says: the scores of `bayespatch.metrics`, and one more."""
     area = metrics.auc(p, y)
     return {
         "accuracy": metrics.accuracy(p, y),

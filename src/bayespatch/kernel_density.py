@@ -15,6 +15,7 @@ the past outcomes are most probable.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -109,7 +110,7 @@ class KernelDensity:
         return np.asarray((shares * kernel).sum(axis=1))
 
     def quantiles(self, weights: ArrayLike, outcomes: ArrayLike, levels: ArrayLike) -> NDArray[np.float64]:
-        """Quantiles, (n, L), at L levels between 0 and 1: by halving, to within rounding."""
+        """Quantiles, (n, L), at L levels between 0 and 1."""
         values = np.asarray(outcomes, dtype=np.float64)
         plain = (np.asarray(weights) * values).sum(axis=1)
         location, margin = self.mean(weights, values), _FARTHEST * self.bandwidth
@@ -117,12 +118,30 @@ class KernelDensity:
         for k, level in enumerate(np.ravel(levels)):
             low = location + self.spread * (values.min() - plain) - margin
             high = location + self.spread * (values.max() - plain) + margin
-            for _ in range(_HALVINGS):
-                middle = 0.5 * (low + high)
-                is_low = self.below(weights, values, middle) < level
-                low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
-            found[:, k] = 0.5 * (low + high)
+            found[:, k] = quantile_between(low, high, level, lambda at: self.below(weights, values, at))
         return found
+
+
+def quantile_between(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    level: float,
+    below: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """Where distribution functions reach a level, each between its own ends: by halving, to within rounding.
+
+    By hand, because scipy.optimize.elementwise came with SciPy 1.15, and 1.14 will do for all else.
+
+    Examples
+    --------
+    >>> quantile_between(np.array([-9.0, 0.0]), np.array([9.0, 9.0]), 0.975, ndtr).round(2)
+    array([1.96, 1.96])
+    """
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        is_low = below(middle) < level
+        low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
+    return np.asarray(0.5 * (low + high))
 
 
 def vote_weights(share: NDArray[np.float32], own_parent: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
+from bayespatch.kernel_density import quantile_between
+
 Array = NDArray[np.float64]
 
 PRIOR = 3.0  # a ~ Beta(3, 3): mean 1/2, standard deviation .19
 _GRID = (np.arange(400) + 0.5) / 400.0  # weights over which the posterior is summed
 _LEAST = 1e-12  # of a probability
-_HALVINGS = 50  # of the interval of log odds in which a quantile is looked for
 
 
 @dataclass(frozen=True)
@@ -129,17 +130,14 @@ class Pool:
             first = replace(second, median=logit(np.clip(additive, _LEAST, 1.0 - _LEAST)))
         else:
             first = _Half.of(additive, additive_interval, level)
-        parts = [first, second]
-        shares = (self.weight, 1.0 - self.weight)
+
+        def below(at: Array) -> Array:
+            return self.weight * first.below(at) + (1.0 - self.weight) * second.below(at)
+
         found = []
         for tail in ((1.0 - level) / 2.0, (1.0 + level) / 2.0):
-            ends = [part.quantile(tail) for part in parts]
-            low, high = np.minimum(*ends), np.maximum(*ends)
-            for _ in range(_HALVINGS):
-                middle = (low + high) / 2.0
-                below = sum(share * part.below(middle) for share, part in zip(shares, parts, strict=True)) < tail
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            found.append(expit((low + high) / 2.0))
+            ends = first.quantile(tail), second.quantile(tail)
+            found.append(expit(quantile_between(np.minimum(*ends), np.maximum(*ends), tail, below)))
         p = self.combine(additive, precedents)
         return np.stack([np.minimum(found[0], p), np.maximum(found[1], p)], axis=-1).reshape(*shape, 2)
 

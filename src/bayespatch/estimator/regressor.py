@@ -24,6 +24,7 @@ from bayespatch.kernel_density import (
     OutcomeGroups,
     calibrated_weights,
     class_weights,
+    quantile_between,
     vote_weights,
 )
 from bayespatch.leave_one_out import LeaveOneOutVotes, cases_left_out
@@ -35,7 +36,6 @@ from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveMean
 from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
 
-_HALVINGS = 50  # of the range of a quantile
 _RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is asked for
 
 
@@ -374,22 +374,19 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         values: NDArray[np.float64],
         levels: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Quantiles of the pooled distribution, (n, L): the mixture of the two opinions', found by halving."""
+        """Quantiles of the pooled distribution, (n, L): the mixture of the two opinions'."""
         outcomes = self.outcomes_[parents]
-        precedents = self.kernel_density_.quantiles(weights, outcomes, levels)
-        if self.pool_ is None:
+        precedents, pool = self.kernel_density_.quantiles(weights, outcomes, levels), self.pool_
+        if pool is None:
             return precedents
         additive, means = self.opinion_.predict_quantiles(values, levels), self.opinion_.predict(values)
         low, high = np.minimum(precedents, additive), np.maximum(precedents, additive)
-        for k, level in enumerate(levels.tolist()):
-            for _ in range(_HALVINGS):
-                middle = 0.5 * (low[:, k] + high[:, k])
-                below = self.pool_.combine(
-                    self.opinion_.below(means, middle), self.kernel_density_.below(weights, outcomes, middle)
-                )
-                low[:, k] = np.where(below < level, middle, low[:, k])
-                high[:, k] = np.where(below < level, high[:, k], middle)
-        return 0.5 * (low + high)
+
+        def below(at: NDArray[np.float64]) -> NDArray[np.float64]:
+            return pool.combine(self.opinion_.below(means, at), self.kernel_density_.below(weights, outcomes, at))
+
+        found = [quantile_between(low[:, k], high[:, k], level, below) for k, level in enumerate(levels.tolist())]
+        return np.column_stack(found)
 
     def _weights(self, share: NDArray[np.float32], parents: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weights of the parents' outcomes, (n, S)."""

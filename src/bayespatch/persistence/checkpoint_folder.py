@@ -146,7 +146,10 @@ def _is_ours(name: str) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Nobody else writes there. The system gives the lock back when a process ends, however it ends."""
+    """Nobody else writes there. The system gives the lock back when a process ends, however it ends.
+
+    With the lock of `atomic` and not with filelock, on which the core does not depend.
+    """
     with ExitStack() as stack:
         try:
             descriptor = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
