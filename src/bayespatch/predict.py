@@ -115,8 +115,10 @@ class NeighborStatistics(NamedTuple):
         Probability of being a neighbor to whom the feature matters.
     explained : array of shape (n, P), float32
         Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
+    votes_with : array of shape (n, S, M), float32
+        Mean share of the votes for each class, counting only the draws where the parent is a neighbor.
 
-    Where only shares were asked for, the last two have no features.
+    Where only shares were asked for, the last three have no features and no classes.
     """
 
     probability: NDArray[np.float32]
@@ -125,6 +127,7 @@ class NeighborStatistics(NamedTuple):
     share_by_chain: NDArray[np.float32]
     features: NDArray[np.float32]
     explained: NDArray[np.float32]
+    votes_with: NDArray[np.float32]
 
 
 class Prediction(NamedTuple):
@@ -264,7 +267,7 @@ def predict_batches(
     if detail:
         per_case += n_parents * (2 + 2 * posterior.n_chains)
     if detail and detail != "shares":
-        per_case += n_parents * n_features * (1 + posterior.n_chains)
+        per_case += n_parents * (n_features + data.n_classes) * (1 + posterior.n_chains)
     size = max(1, min(BATCH_ON_GPU if name == "cuda" else BATCH, BATCH_NUMBERS // per_case))
     reading = calibration or Calibration.none(data.n_classes)
     for first in range(0, len(data.x), size):
@@ -454,6 +457,7 @@ class _VotesByPlace(_Counted):
             np.zeros((n, n_chains, n_parents * shares)),
             np.zeros((n, n_chains, n_features * features, n_parents * features)),
             np.zeros((n, n_chains, n_features * features)),
+            np.zeros((n, n_chains, data.n_classes * features, n_parents * features)),
         )
 
     def _prepare(self, posterior: Importances, data: Data) -> tuple[NDArray[np.int64], Any, Any]:
@@ -520,13 +524,15 @@ class _VotesByPlace(_Counted):
                 for sums in (self.sums.probability, self.sums.share)
             ]
             probability, share = (values[:, :, back] for values in by_chain)
-            features = (self.sums.features.sum(axis=1) / (n_chains * each)[:, None, None]).transpose(0, 2, 1)
-            if features.shape[1]:
-                features = features[:, back]
+            by_parent = []
+            for sums in (self.sums.features, self.sums.votes_with):
+                mean = (sums.sum(axis=1) / (n_chains * each)[:, None, None]).astype(np.float32).transpose(0, 2, 1)
+                by_parent.append(mean[:, back] if mean.shape[1] else mean)
+            features, votes_with = by_parent
             explained = self.sums.explained.sum(axis=1) / (n_chains * each)[:, None]
             mean = probability.mean(axis=1)
             statistics = NeighborStatistics(
-                mean, mean, share.mean(axis=1), share, features.astype(np.float32), explained.astype(np.float32)
+                mean, mean, share.mean(axis=1), share, features, explained.astype(np.float32), votes_with
             )
         familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
         everyone = np.arange(len(each))
@@ -549,6 +555,7 @@ class _VotesBySweep(_Counted):
             shapes: dict[str, tuple[int, ...]] = dict.fromkeys(NeighborStatistics._fields, (n, n_parents))
             shapes |= {"features": (n, n_parents, n_shown), "explained": (n, n_shown)}
             shapes |= {"share_by_chain": (n, n_chains, n_parents)}
+            shapes |= {"votes_with": (n, n_parents, data.n_classes * (detail != "shares"))}
             self.statistics = NeighborStatistics(
                 **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
             )
@@ -576,7 +583,13 @@ class _VotesBySweep(_Counted):
                 self.familiarity[todo, chain] += log_likelihood
                 if sums is not None:
                     engine.add_statistics(
-                        state, sums.probability, sums.features, sums.influence, sums.share, sums.explained
+                        state,
+                        sums.probability,
+                        sums.features,
+                        sums.influence,
+                        sums.share,
+                        sums.explained,
+                        sums.votes_with,
                     )
             if sums is not None:
                 sums.share_by_chain[:, chain] = sums.share - sums.share_by_chain[:, :chain].sum(axis=1)

@@ -32,7 +32,7 @@ def test_the_papers_engine_refuses_given_importances():
         "update_cases": (np.uint64(1),),
         "summarise": (),
         "neighbors": (),
-        "add_statistics": (np.zeros(1),) * 5,
+        "add_statistics": (np.zeros(1),) * 6,
     }
     for name, arguments in calls.items():
         with pytest.raises(ValueError, match="cannot take them as given; pass engine='cpu'"):

@@ -128,9 +128,11 @@ class Engine(ABC):
         kappa_sum: NDArray[np.float32],
         share_sum: NDArray[np.float32],
         explained_sum: NDArray[np.float32],
+        votes_sum: NDArray[np.float32],
     ) -> None:
-        """Add what this draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), and the
-        probability of each value given the neighbors (N, P). Where w_sum or explained_sum has no features, not these.
+        """Add what this draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), the
+        probability of each value given the neighbors (N, P), and the shares of the votes for the classes, to each of
+        the neighbors (N, S, M). Where the last three have no features or classes, not these.
         """
         raise self.no_given_importances()
 
@@ -247,6 +249,7 @@ class VoteSums(NamedTuple):
     share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
     features: NDArray[np.float64]  # (n, C, P, S) of being a neighbor to whom the feature matters
     explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
+    votes_with: NDArray[np.float64]  # (n, C, M, S) shares of the votes for each class where the parent is a neighbor
 
 
 class Pairs(NamedTuple):

@@ -34,6 +34,8 @@ class Ballot:
         Probability of being a neighbor to whom the feature matters.
     explained : array of shape (n, P)
         Mean probability of the case's own value given its neighbors.
+    votes_with : array of shape (n, S, M)
+        Mean share of the votes for each class, counting only the draws where the parent is a neighbor.
     """
 
     votes: NDArray[np.float64]
@@ -46,6 +48,14 @@ class Ballot:
     share_by_chain: NDArray[np.float64]
     features: NDArray[np.float32]
     explained: NDArray[np.float64]
+    votes_with: NDArray[np.float64]
+
+    def votes_without(self, i: int, b: int) -> NDArray[np.float64]:
+        """The votes on case i, (M,), in the draws where parent b is not among its neighbors: as if it were not there,
+        as neighbors are independent a priori.
+        """
+        left = np.maximum(self.votes[i] - self.votes_with[i, b], 0.0)
+        return np.asarray(left / left.sum())
 
 
 def ballot_of(seen: Prediction, n_chains: int) -> Ballot:
@@ -64,6 +74,7 @@ def ballot_of(seen: Prediction, n_chains: int) -> Ballot:
         share_by_chain=neighbors.share_by_chain.astype(np.float64),
         features=neighbors.features,
         explained=neighbors.explained.astype(np.float64),
+        votes_with=neighbors.votes_with.astype(np.float64),
     )
 
 

@@ -47,6 +47,7 @@ from bayespatch.predict import predict_batches, predict_cases
 from bayespatch.sampling.posterior import Posterior
 
 INTERVAL = (0.05, 0.95)  # of the importances' draws
+OFTEN = 0.5  # a neighbor in more of the draws than this is taken out in draws of its own: too few are without it
 
 
 class _Reading(NamedTuple):
@@ -193,11 +194,14 @@ def _without(
 ) -> list[dict[int | str, NDArray[np.float64]]]:
     """Votes on each case without each of its neighbors (by parent) and without each crowd (by "crowd k")."""
     wanted: list[tuple[int, int | str, NDArray[np.int64]]] = []
-    for i, one in enumerate(parts):
-        singles = dict.fromkeys([*one.neighbors, *one.contradicting])
-        wanted += [(i, b, np.array([b])) for b in singles]
-        wanted += [(i, f"crowd {k}", members) for k, members in enumerate(one.crowds.members)]
     found: list[dict[int | str, NDArray[np.float64]]] = [{} for _ in parts]
+    for i, one in enumerate(parts):
+        for b in dict.fromkeys([*one.neighbors, *one.contradicting]):
+            if one.plain.probability[i, b] > OFTEN:
+                wanted.append((i, b, np.array([b])))
+            else:
+                found[i][b] = one.plain.votes_without(i, b)
+        wanted += [(i, f"crowd {k}", members) for k, members in enumerate(one.crowds.members)]
     if not wanted:
         return found
     of = np.array([i for i, _, _ in wanted])

@@ -111,18 +111,29 @@ def add_w(neighbors, w_sum):
 
 
 @compiled
-def add_kappa(c, y_parents, mu, neighbors, kappa_sum, share_sum):
-    """kappa, and the share of each neighbor in all that is voted for the classes; the rest of it is the base rates'."""
+def add_kappa(c, y_parents, mu, neighbors, kappa_sum, share_sum, votes_sum):
+    """kappa, and the share of each neighbor in all that is voted for the classes; the rest of it is the base rates'.
+
+    Each neighbor is also given the shares of all classes (`votes_sum`).
+    """
+    shares = np.zeros(votes_sum.shape[2])
     for i in range(neighbors.n.shape[0]):
         cast = c.label_c2 - c.one
+        for m in range(len(shares)):
+            shares[m] = mu[MU0, m]
         for s in range(neighbors.n[i]):
             k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
-            cast += mu[MU, y_parents[neighbors.parent[i, s]]] * k
+            m = y_parents[neighbors.parent[i, s]]
+            cast += mu[MU, m] * k
+            if m < len(shares):
+                shares[m] += mu[MU, m] * k
         for s in range(neighbors.n[i]):
             b = neighbors.parent[i, s]
             k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
             kappa_sum[i, b] += k
             share_sum[i, b] += mu[MU, y_parents[b]] * k / cast
+            for m in range(len(shares)):
+                votes_sum[i, b, m] += shares[m] / cast
 
 
 class Tally:
@@ -133,11 +144,20 @@ class Tally:
         self.tables = layout.tables_of(data, model)
         self.work = layout.blank_work(self.constants, self.tables)
 
-    def add(self, neighbors: Neighbors, z_sum: Any, w_sum: Any, kappa_sum: Any, share_sum: Any, explained: Any) -> None:
+    def add(
+        self,
+        neighbors: Neighbors,
+        z_sum: Any,
+        w_sum: Any,
+        kappa_sum: Any,
+        share_sum: Any,
+        explained: Any,
+        votes_sum: Any,
+    ) -> None:
         """`Engine.add_statistics`"""
         t = self.tables
         add_z(neighbors, z_sum)
         add_w(neighbors, w_sum)
-        add_kappa(self.constants, t.y_parents, t.mu, neighbors, kappa_sum, share_sum)
+        add_kappa(self.constants, t.y_parents, t.mu, neighbors, kappa_sum, share_sum, votes_sum)
         if explained.shape[1] > 0:
             add_explained(self.constants, t, neighbors, self.work, explained)

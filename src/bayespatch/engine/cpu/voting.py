@@ -313,6 +313,10 @@ def count_replacement(voters, case, detail, i, chain, batch, n):
             odds = case.odds[first:last]
             add_scaled(odds, 1.0 / total, detail.probability[i, chain, first:last])
             add_scaled(odds, voters.mu[MU, m] / (every * total), detail.share[i, chain, first:last])
+            for other in range(detail.votes_with.shape[2]):
+                vote = voters.mu[MU, other] * (case.class_votes[other] + (1.0 if other == m else 0.0))
+                share = (voters.mu[MU0, other] + vote) / every
+                add_scaled(odds, share / total, detail.votes_with[i, chain, other, first:last])
     if detail.features.shape[2] > 0:
         count_features(case.signed, case.gain, case.odds, total, detail.features[i, chain])
     return base
