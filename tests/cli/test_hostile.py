@@ -89,7 +89,8 @@ def test_a_terminal_of_one_column(monkeypatch, clinic):
 
 
 def test_a_terminal_that_knows_no_such_letter(clinic):
-    result = run("info", clinic / "model.bpatch", env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    words = ["describe", clinic / "patients.csv", "--target", "outcome"]
+    result = run(*words, env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
     assert (result.returncode, r"\xe2ge" in result.stdout) == (0, True)
 
 
@@ -184,15 +185,16 @@ def test_a_closed_stdout(clinic):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_a_full_or_a_broken_stdout(clinic):
-    words = [*PROGRAM, "info", str(clinic / "model.bpatch"), "--json"]
+    words = [*PROGRAM, "describe", str(clinic / "patients.csv"), "--target", "outcome", "--json"]
+    before = f"Reading {clinic / 'patients.csv'} ...\n"
     with open("/dev/full", "wb") as full:
         found = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert (found.returncode, found.stderr.decode()) == (1, "bayespatch: [Errno 28] No space left on device\n")
+    assert (found.returncode, found.stderr.decode()) == (1, f"{before}bayespatch: [Errno 28] No space left on device\n")
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as broken:
         found = subprocess.run(words, stdout=broken, stderr=subprocess.PIPE, check=False)
-    assert (found.returncode, found.stderr) == (1, b"")
+    assert (found.returncode, found.stderr.decode()) == (1, before)
 
 
 def test_out_of_memory_is_said(clinic, monkeypatch):

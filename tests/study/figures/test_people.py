@@ -19,8 +19,8 @@ def test_every_test_case_is_a_point():
 
 
 def test_patients_are_shown_with_four_parents_in_codes():
-    for cohort, n_features in (("heart", 13), ("breast", 9)):
-        figure = people.patients_of(cohort)(tables_of("patients"))
+    figures = {cohort: people.patients_of(cohort)(tables_of("patients")) for cohort in ("heart", "breast")}
+    for figure, n_features in ((figures["heart"], 13), (figures["breast"], 9)):
         assert len(figure.axes) == 4
         for ax in figure.axes:
             assert [label.get_text() for label in ax.get_yticklabels()] == [
@@ -28,7 +28,7 @@ def test_patients_are_shown_with_four_parents_in_codes():
                 *(f"parent {k}" for k in range(1, 5)),
             ]
             assert len(texts(ax)) == 5 * (2 * n_features + 1)  # codes, names, and the outcome
-    outcomes = [texts(ax)[26] for ax in people.patients_of("heart")(tables_of("patients")).axes]
+    outcomes = [texts(ax)[26] for ax in figures["heart"].axes]
     assert outcomes == ["ill", "ill", "well", "well"]
 
 
