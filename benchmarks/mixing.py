@@ -53,9 +53,10 @@ GOOD_LENGTHS: dict[ModelKind, Length] = {
 }
 # As the paper has it, many neighbors: each sweep costs more, and q is all but unidentified.
 PAPER_LENGTHS: dict[float, dict[ModelKind, Length]] = {
-    0.1: {"I": Length(500, 2000, 1), "II": Length(200, 500, 1), "III": Length(200, 500, 1)},
-    0.5: {"I": Length(200, 500, 1), "II": Length(50, 100, 1), "III": Length(50, 100, 1)},
+    0.1: {"I": Length(500, 2000, 1), "II": Length(500, 2000, 1), "III": Length(500, 2000, 1)},
+    0.5: {"I": Length(500, 1500, 2), "II": Length(500, 1500, 2), "III": Length(500, 1500, 2)},
 }
+PAPER_RHAT: dict[ModelKind, float] = {"I": 1.01, "II": 1.05, "III": 1.05}
 
 
 def fit(problem: dict[str, Any], hyper: Hyperparameters, length: Length, **options: Any) -> Posterior:
@@ -167,6 +168,11 @@ def paper_settings(quick: bool, section: Section, tell: Say) -> None:
             posterior = fit(problem, hyper, length, model=kind)
             rows.append({"model": kind, "alpha": alpha, **judged(posterior)})
             tell("    " + shown(rows[-1]))
+            if alpha == Hyperparameters.paper().alpha:
+                where = f"Model {kind}, heart, the paper's settings: largest R-hat of any q_j"
+                section.findings.append(
+                    Finding(where, float(rows[-1]["max R-hat of q"]), PAPER_RHAT[kind], at_most=True)
+                )
     section.tables["mixing_paper_settings"] = rows
 
 

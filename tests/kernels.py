@@ -40,7 +40,7 @@ def comparisons_and_votes() -> None:
     engine.draw_importance(state, KEY)
     engine.observe(state)
     engine.prepare_comparison(state)
-    engine.carry_along(state, state.logit_q[:1], engine.count_cases(state), 0, 1)
+    engine.carry_along(state, np.uint64(1), state.logit_q[:1], engine.count_cases(state), 0, 1)
     engine.compare_importance(state, KEY, state.logit_q[:1], 0, 1)
     LeaveOneOut(data, Model(), np.full(data.n_classes, 1 / data.n_classes)).shape()
     sizes = {"n_values": data.n_values, "n_classes": data.n_classes, "missing": "ignore"}

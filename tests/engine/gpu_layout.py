@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bayespatch.engine.cpu import layout
 from bayespatch.engine.cuda.layout import DeviceData, DeviceNeighbors, chance_at, words_of
-from bayespatch.engine.cuda.sums import MAX_SUMMED, N_SETTINGS, SummedSettings
 from bayespatch.engine.cuda.update import Case, Change, Own, begin_case, refresh_labels, take_gains
+from bayespatch.engine.quadrature import Nodes, make_nodes, make_rates
 from bayespatch.engine.votes import ON, VOTE_ON, Constants
 from bayespatch.model import (
     Data,
@@ -40,13 +40,13 @@ class Hand(NamedTuple):
     new: NDArray[np.float64]
 
 
-def hand(kind: ModelKind, seed: int, n_neighbors: int = 3, n_features: int = 3, max_summed: int = 4) -> Hand:
+def hand(kind: ModelKind, seed: int, n_neighbors: int = 3, n_features: int = 3) -> Hand:
     """Case 0 has the first parents as neighbors, with w, kappa and q-tilde at random."""
     rng = np.random.default_rng(seed)
     data = random_data(seed, 2, 5, n_features, hidden=0.0)
     hyper = Hyperparameters(alpha=0.3, lam0=0.3, lam=1.7, mu0=0.4, mu=(1.0, 2.5), sigma2=2.0)
     model = Model(kind, "exact", hyper)
-    c = layout.constants_of(data, model)._replace(max_summed=max_summed)
+    c = layout.constants_of(data, model)
     _, c2 = feature_constants(data, model)
     same = agreement(data)
     table = DeviceData(
@@ -96,17 +96,23 @@ def latent_of(at: Hand, w: NDArray[np.bool_]) -> Latent:
 
 
 def log_settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int]) -> dict[tuple[bool, ...], float]:
-    """Every setting of w_0:j of the summed entries -> log of its probability times the likelihood of case 0."""
+    """Every setting of w_0:j of the summed entries -> log of its probability times the likelihood of x_0j."""
     w = w_of(at.entries, 0, at.data.x.shape[1])
     weights = {}
     for setting in itertools.product([False, True], repeat=len(summed)):
         w[summed, j] = setting
         latent = latent_of(at, w)
-        log = log_likelihood_features(at.data, at.model, latent)[0].sum()
-        log += log_likelihood_labels(at.data, at.model, latent)[0]
+        log = log_likelihood_features(at.data, at.model, latent)[0, j]
         on = importance[ON, : len(w), j]
         weights[setting] = log + np.log(np.where(w[:, j], on, 1 - on)).sum()
     return weights
+
+
+def log_of_others(at: Hand, w: NDArray[np.bool_], j: int) -> float:
+    """Log likelihood of all that is known of case 0 beside x_0j."""
+    latent = latent_of(at, w)
+    log = np.delete(log_likelihood_features(at.data, at.model, latent)[0], j).sum()
+    return float(log + log_likelihood_labels(at.data, at.model, latent)[0])
 
 
 def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int]) -> dict[tuple[bool, ...], float]:
@@ -114,20 +120,14 @@ def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int
     return {setting: math.exp(log) for setting, log in log_settings(at, importance, j, summed).items()}
 
 
-def blank_settings(c: Constants) -> SummedSettings:
-    """What a thread keeps of the settings in Models II and III."""
-    exact = np.float32 if c.kind == 2 else np.float64
-    return SummedSettings(
-        np.zeros(N_SETTINGS),
-        np.zeros(N_SETTINGS),
-        np.zeros(MAX_SUMMED, np.uint32),
-        np.zeros(MAX_SUMMED, np.uint32),
-        np.zeros(MAX_SUMMED, exact),
-        np.zeros(MAX_SUMMED),
-        np.zeros((2, MAX_SUMMED), np.uint32),
-        np.zeros((2, MAX_SUMMED)),
-        np.zeros((2, c.n_features if c.kind == 2 else 1), exact),
-    )
+def rules(at: Hand, capacity: int) -> tuple[Nodes, NDArray[np.float64]]:
+    """The rule for sums over w, and in Model II exp(-u lam k) by weight."""
+    c, c2 = at.c, at.table.c2
+    if c.kind == 1:
+        return make_nodes(c2, c.lam, capacity), np.zeros((1, 1))
+    heaviest = c.n_features if c.kind == 2 else 1
+    nodes = make_rates(c2, c.lam, heaviest, capacity)
+    return nodes, np.exp(-c.lam * np.outer(np.arange(heaviest + 1), nodes.place[:, 0]))
 
 
 B, GROUP = 4, 2  # the parent that may become a neighbor of case 0; threads that look at parents together

@@ -2,11 +2,11 @@ import copy
 
 import numpy as np
 import pytest
-from scipy.special import digamma, expit, polygamma
 
 from bayespatch import model as bp
 from bayespatch.engine.base import Neighbors
 from bayespatch.engine.cpu import CpuEngine
+from bayespatch.engine.votes import ON
 from bayespatch.model import HIDDEN, KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.problems import make_data, random_data
 
@@ -191,7 +191,7 @@ def test_the_move_draws_w_from_the_new_importance(kind):
     nothing = np.full((n_cases, n_features), np.nan)
     data = make_data(nothing, [HIDDEN] * n_cases, np.zeros((n_parents, n_features)), [0] * n_parents, [2] * n_features)
     hyper = Hyperparameters(alpha=0.7, gamma=1, sigma1=1, sigma2=8)
-    sigma2, on, expected, variance = 8.0, 0.0, 0.0, 0.0
+    on, expected, variance = 0.0, 0.0, 0.0
     for seed in range(4):
         engine = CpuEngine(data, Model(kind, "exact", hyper))
         state = engine.start(seed, 0)
@@ -200,14 +200,13 @@ def test_the_move_draws_w_from_the_new_importance(kind):
         state.logit_q_tilde[:] = -3.0
         state.step[:] = 5.0
         engine.move_importance(state, np.uint64(100 + seed), adapt=False)
-        shape = sigma2 * np.exp([np.full(n_features, -3.0), state.logit_q])
-        center = digamma(shape) - digamma(sigma2)
-        spread = np.sqrt(polygamma(1, shape) + polygamma(1, sigma2))
-        q_tilde = expit(center[1] + (-3.0 - center[0]) * spread[1] / spread[0])
         moved = state.logit_q > -1.0  # accepted, and far enough from where they were to tell
+        q_tilde = engine.proposed[ON, :, :n_features]
+        assert (q_tilde[:, moved] > 0.06).all()  # they were .047
         latent = engine.latent(state)
-        on += latent.w[latent.z][:, moved].sum()
-        expected += latent.z.sum() * q_tilde[moved].sum()
-        variance += latent.z.sum() * (q_tilde * (1 - q_tilde))[moved].sum()
+        n_neighbors = latent.z.sum(axis=0)
+        on += (latent.w & latent.z[:, :, None]).sum(axis=(0, 1))[moved].sum()
+        expected += (n_neighbors @ q_tilde)[moved].sum()
+        variance += (n_neighbors @ (q_tilde * (1 - q_tilde)))[moved].sum()
     assert variance > 100
     assert abs(on - expected) < 4.5 * np.sqrt(variance)

@@ -9,20 +9,20 @@ import pytest
 from bayespatch.engine.compiling import compiled
 from bayespatch.engine.cuda.layout import words_of
 from bayespatch.engine.cuda.sums import begin_redraw, compare_nodes, draw_w, sum_over_nodes
-from bayespatch.engine.quadrature import HANDFUL, make_nodes
+from bayespatch.engine.quadrature import HANDFUL, make_nodes, make_rates
 from bayespatch.engine.votes import VOTE_OFF, VOTE_ON
 from tests.engine.gpu_layout import hand, settings
 
 SEEDS = range(6)
 N_DRAWS = 20_000
+DECAY = np.zeros((1, 1))  # Model II alone has some
 BETAS = np.array([1e-3, 0.05, 0.9, 1.0, 7.0, 300.0, 1e4])
 
 
 def mixture(nodes, n, j):
     """Nodes and weights for a case with n neighbors."""
-    k = nodes.rule[n]
-    rows = slice(k * (k + 1) // 2, k * (k + 3) // 2 + 1)
-    return nodes.place[rows, :, j].ravel(), nodes.weight[rows, :, j].ravel()
+    rows = slice(*nodes.span[:, n])
+    return nodes.place[rows, j], nodes.weight[rows, j]
 
 
 def long_list(n, seed):
@@ -60,10 +60,12 @@ def count_settings(c, table, nodes, importance, entries, j, n_draws, counts):
     """How often each setting of w_0:j is drawn."""
     rng = np.zeros(2, np.uint64)
     for draw in range(n_draws):
-        s, source = begin_redraw(c, table, nodes, importance, entries, rng, np.uint64(draw), 0, j)
+        node, source = begin_redraw(1, c, table, nodes, DECAY, importance, entries, rng, np.uint64(draw), 0, j)
         setting = 0
         for r in range(entries.n[0]):
-            setting = 2 * setting + int(draw_w(table, importance, entries, rng, s, source, r, 0, j))
+            setting = 2 * setting + int(
+                draw_w(1, c, table, nodes, DECAY, importance, entries, rng, node, source, r, 0, j)
+            )
         counts[setting] += 1
 
 
@@ -79,16 +81,36 @@ def test_the_mixture_is_what_it_stands_for(capacity):
             assert place.max() <= 1
             t = np.arange(n + 1)
             np.testing.assert_allclose(weight @ place[:, None] ** t, 1 / (lam * (beta + t)), rtol=1e-12)
-    assert HANDFUL * (nodes.rule[capacity] + 1) < max(2 * HANDFUL, 0.5 * capacity + 1 + HANDFUL)
+    n_nodes = nodes.span[1, capacity] - nodes.span[0, capacity]
+    assert n_nodes < max(2 * HANDFUL, 0.5 * capacity + 1 + HANDFUL)
+    assert n_nodes % HANDFUL == 0
     if capacity == 1000:
-        assert HANDFUL * (nodes.rule[capacity] + 1) < 120
+        assert n_nodes < 120
+
+
+@pytest.mark.parametrize("capacity", [1, 7, 40, 300])
+@pytest.mark.parametrize("heaviest", [1, 20])
+def test_rates_are_what_they_stand_for(capacity, heaviest):
+    """Whatever the weights, whole numbers or not."""
+    c2, lam = np.array([0.003, 0.05, 1.0, 4.0]), 1.7
+    rates = make_rates(c2, lam, heaviest, capacity)
+    for n in {0, 1, capacity // 2, capacity}:
+        rows = slice(*rates.span[:, n])
+        assert (rows.stop - rows.start) % HANDFUL == 0
+        for j in range(len(c2)):
+            votes = np.append(np.geomspace(1e-6, heaviest * max(n, 1), 300), 0.0)
+            found = np.exp(-np.outer(votes * lam, rates.place[rows, 0])) @ rates.weight[rows, j]
+            np.testing.assert_allclose(found, 1 / (c2[j] + lam * votes), rtol=1e-10)
+    longer = make_rates(c2, lam, heaviest, 2 * capacity)
+    np.testing.assert_array_equal(longer.span[:, : capacity + 1], rates.span)
+    np.testing.assert_array_equal(longer.place[: len(rates.place)], rates.place)
 
 
 def test_rules_do_not_depend_on_the_capacity_nor_on_the_order_of_features():
     short, long = make_nodes(BETAS, 2.0, 20), make_nodes(np.append(BETAS, BETAS)[::-1], 2.0, 64)
-    np.testing.assert_array_equal(short.rule, long.rule[:21])
-    np.testing.assert_array_equal(short.place, long.place[: len(short.place), :, ::-1][:, :, : len(BETAS)])
-    np.testing.assert_array_equal(short.weight, long.weight[: len(short.weight), :, ::-1][:, :, : len(BETAS)])
+    np.testing.assert_array_equal(short.span, long.span[:, :21])
+    np.testing.assert_array_equal(short.place, long.place[: len(short.place), ::-1][:, : len(BETAS)])
+    np.testing.assert_array_equal(short.weight, long.weight[: len(short.weight), ::-1][:, : len(BETAS)])
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 15, 16, 23, 40])
@@ -97,9 +119,9 @@ def test_sums_are_those_of_polynomials(n):
     nodes = make_nodes(BETAS * c.lam, c.lam, 2 * n)
     for j, beta in enumerate(BETAS):
         exact = [sum_over_counts(c, beta * c.lam, q, entries, j) for q in importance]
-        sums = [sum_over_nodes(c, nodes, q, entries, 0, j, n) for q in importance]
+        sums = [sum_over_nodes(1, c, nodes, DECAY, q, entries, 0, j, n) for q in importance]
         np.testing.assert_allclose(sums, exact, rtol=1e-11)
-        log = compare_nodes(c, table, nodes, *importance, entries, 0, j)
+        log = compare_nodes(1, c, table, nodes, DECAY, *importance, entries, 0, j)
         assert log == pytest.approx(math.log(exact[1] / exact[0]), abs=1e-10)
 
 
@@ -109,7 +131,7 @@ def test_log_ratio_is_that_of_the_enumerated_sums(seed):
     nodes = make_nodes(at.table.c2, at.c.lam, 3)
     for j in range(3):
         before, after = (sum(settings(at, q, j, [0, 1, 2]).values()) for q in (at.old, at.new))
-        log = compare_nodes(at.c, at.table, nodes, at.old, at.new, at.entries, 0, j)
+        log = compare_nodes(1, at.c, at.table, nodes, DECAY, at.old, at.new, at.entries, 0, j)
         assert log == pytest.approx(math.log(after / before), rel=1e-9, abs=1e-12)
 
 

@@ -140,7 +140,7 @@ class ShardChain:
     ) -> NDArray[np.float64]:
         """The log ratios of features first..last-1, summed over each block."""
         # Only parents that are neighbors here are needed here; the others' prior ratio is the caller's business.
-        self.engine.carry_along(self.state, logit_q_new, self.used, first, last)
+        self.engine.carry_along(self.state, key, logit_q_new, self.used, first, last)
         return self.engine.compare_importance(self.state, key, logit_q_new, first, last)
 
     def accept_importance(self, key: np.uint64, features: NDArray[np.int64]) -> None:

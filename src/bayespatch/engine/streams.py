@@ -24,7 +24,7 @@ TO_UNIT = 2.0**-53
 # a joint update of q.
 PRIOR = 0
 CASES, JOINT = 0, 1
-PROPOSE, SUM, GLOBAL, PARENTS = range(4)
+PROPOSE, CARRY, SUM, GLOBAL, PARENTS = range(5)
 
 
 @inlined

@@ -44,6 +44,9 @@ ON, OFF, VOTE_ON, VOTE_OFF = 0, 1, 2, 3  # rows of `importance` (4, S, F)
 N_CANDIDATES = 4  # values of kappa among which Model III chooses
 
 
+LOGS = 16  # factors close to 1 that are multiplied before a logarithm is taken
+
+
 class Constants(NamedTuple):
     """The numbers of the model. F, the width of the arrays, is P padded with features that never vote."""
 
@@ -57,7 +60,6 @@ class Constants(NamedTuple):
     tau: float
     sigma3: float
     chunk: int  # how many factors may be multiplied before a double could overflow
-    max_summed: int  # how many neighbors' w may be summed out at once in Models II and III
 
 
 @inlined
@@ -154,6 +156,27 @@ def label_ratio(c, mu, class_votes, y, m, k):
         every += mu[MU, other] * class_votes[other]
     vote = mu[MU, m] * k
     return (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
+
+
+@inlined
+def feature_change(c, c2, votes, f):
+    """The factor by which the likelihood of feature f changes from votes[0] to votes[1]."""
+    above = (c.c1 + c.lam * votes[1, AGREE, f]) * (c2 + c.lam * votes[0, TOTAL, f])
+    return above / ((c.c1 + c.lam * votes[0, AGREE, f]) * (c2 + c.lam * votes[1, TOTAL, f]))
+
+
+@inlined
+def label_change(c, mu, class_votes, y):
+    """The factor by which the likelihood of label y changes from class_votes[0] to class_votes[1]."""
+    if y < 0:
+        return 1.0
+    before, after = c.label_c2, c.label_c2
+    for m in range(mu.shape[1]):
+        before += mu[MU, m] * class_votes[0, m]
+        after += mu[MU, m] * class_votes[1, m]
+    own = c.one + mu[MU0, y]
+    above = (own + mu[MU, y] * class_votes[1, y]) * before
+    return above / ((own + mu[MU, y] * class_votes[0, y]) * after)
 
 
 @compiled

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, digamma, expit, polygamma
+from scipy.special import betaln, expit
 
 from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
 from bayespatch.engine.blocks import block_edges, sum_blocks, sum_of_blocks
 from bayespatch.engine.cpu import importance, layout, screen, summary, sums, update
 from bayespatch.engine.cpu.summary import Tally
 from bayespatch.engine.importance import N_TURNS, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
-from bayespatch.engine.streams import CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
+from bayespatch.engine.streams import CARRY, CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.model import Data, Latent, Model
 
 
@@ -157,19 +157,18 @@ class CpuEngine(Engine):
         """The move for features first..last-1, each accepted or not by itself."""
         normals, uniforms = importance.draw_for_proposals(subkey(key, PROPOSE), first, last)
         logit_q_new = state.logit_q[first:last] + state.step[first:last] * normals
-        log_accept = self.carry_along(state, logit_q_new, used, first, last)
-        sum_key = subkey(key, SUM)
-        log_accept += sum_of_blocks(self.compare_importance(state, sum_key, logit_q_new, first, last))
+        log_accept = self.carry_along(state, key, logit_q_new, used, first, last)
+        log_accept += sum_of_blocks(self.compare_importance(state, key, logit_q_new, first, last))
         accepted = np.log1p(-uniforms) < log_accept
         if adapt:
             chance = np.exp(np.minimum(np.nan_to_num(log_accept, nan=-np.inf), 0.0))
             rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6
-            state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE))
+            state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE[self.model.kind]))
         chosen = first + np.flatnonzero(accepted)
         if chosen.size == 0:
             return
         state.logit_q[chosen] = logit_q_new[accepted]
-        self.accept_importance(state, sum_key, chosen)
+        self.accept_importance(state, key, chosen)
 
     def compare_importance(
         self, state: CpuState, key: np.uint64, logit_q_new: NDArray[np.float64], first: int, last: int
@@ -178,53 +177,52 @@ class CpuEngine(Engine):
 
         They have been carried along with `logit_q_new` already, into `self.proposed`.
         """
-        n_cases = self.data.x.shape[0]
+        n_cases, sum_key = self.data.x.shape[0], subkey(key, SUM)
         log_ratio = np.empty((n_cases, last - first))
         self.over(
             n_cases,
             lambda thread, lo, hi: sums.compare_importance(
                 self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.sums[thread],
-                self.numbers, key, log_ratio, first, lo, hi,
+                self.numbers, sum_key, log_ratio, first, lo, hi,
             ),
         )  # fmt: skip
         return np.asarray(sum_blocks(log_ratio, self.edges))
 
     def accept_importance(self, state: CpuState, key: np.uint64, features: NDArray[np.int64]) -> None:
         """The proposed importances of these features take the place of the present ones, and their w is redrawn."""
+        sum_key = subkey(key, SUM)
         self.importance[:, :, features] = self.proposed[:, :, features]
         self.over(
             self.data.x.shape[0],
             lambda thread, lo, hi: sums.redraw_features(
                 self.constants, self.tables, self.importance, state.neighbors, self.sums[thread],
-                self.numbers, key, features, lo, hi,
+                self.numbers, sum_key, features, lo, hi,
             ),
         )  # fmt: skip
 
     def carry_along(
-        self, state: CpuState, logit_q_new: NDArray[np.float64], used: NDArray[np.int64], first: int, last: int
+        self,
+        state: CpuState,
+        key: np.uint64,
+        logit_q_new: NDArray[np.float64],
+        used: NDArray[np.int64],
+        first: int,
+        last: int,
     ) -> NDArray[np.float64]:
         """q-tilde that goes with the new q, into `self.proposed`; returns log (prior ratio x Jacobian) per feature."""
-        hyper = self.model.hyper
-        sigma2 = float(hyper.sigma2)
-        logit_q = np.stack([state.logit_q[first:last], logit_q_new])
-        shape = sigma2 * np.exp(np.clip(logit_q, -600.0, 600.0))
-        center = digamma(shape) - digamma(sigma2)
-        spread = np.sqrt(polygamma(1, shape) + polygamma(1, sigma2))
+        hyper, carry_key = self.model.hyper, subkey(key, CARRY)
+        logit_q = state.logit_q[first:last]
         log_each = np.empty((len(used), last - first))
         self.over(
             len(used),
             lambda _, lo, hi: importance.carry_along(
-                state.logit_q_tilde, used, sigma2, shape, center, spread, first, self.tables.x_parents, self.proposed,
-                log_each, lo, hi,
+                state.logit_q_tilde, used, float(hyper.sigma2), logit_q, logit_q_new, carry_key, first,
+                self.tables.x_parents, self.proposed, log_each, lo, hi,
             ),
         )  # fmt: skip
-        n_used = np.count_nonzero(used)
-        with np.errstate(invalid="ignore"):  # a proposal beyond all floats comes to nan, and is refused
-            log = log_each.sum(axis=0) + n_used * np.log(spread[1] / spread[0])
         gamma, sigma1 = (each[first:last] for each in hyper.q_prior(self.data.x.shape[1]))
-        log_prior_q = -gamma * np.logaddexp(0.0, -logit_q) - sigma1 * np.logaddexp(0.0, logit_q)
-        log -= n_used * (betaln(shape[1], sigma2) - betaln(shape[0], sigma2))
-        return log + log_prior_q[1] - log_prior_q[0]
+        before, after = (-gamma * np.logaddexp(0.0, -q) - sigma1 * np.logaddexp(0.0, q) for q in (logit_q, logit_q_new))
+        return np.asarray(log_each.sum(axis=0) + after - before)
 
     def draw_importance(self, state: CpuState, key: np.uint64) -> None:
         """q given w with q-tilde integrated out, then q-tilde given both."""

@@ -11,7 +11,9 @@ from bayespatch.engine.importance import (
     MOST_STEPS,
     above,
     beta_shape,
+    carried,
     draw_for_proposal,
+    log_rest,
     set_importance,
     softplus,
     steps_to_the_left,
@@ -28,23 +30,25 @@ def fill_importance(logits, x_parents, importance):
 
 
 @compiled
-def carry_along(logits, used, sigma2, shape, center, spread, feature_0, x_parents, proposed, log, first, last):
-    """Move logit q~_:j of the used parents with q_j, for features feature_0, feature_0 + 1, ...; fills `proposed`.
+def carry_along(logits, used, sigma2, logit_q, logit_q_new, key, feature_0, x_parents, proposed, log, first, last):
+    """Move q~_:j of the used parents with q_j (`carried`), for features feature_0, feature_0 + 1, ..., into `proposed`.
 
-    Row 0 of `shape`, `center` and `spread` is of the old q_j, row 1 of the new. `log` (S, features) gets the logarithm
-    of each prior ratio without the Beta functions. Parents that are nobody's neighbor now are integrated out: they do
-    not count here and are redrawn given the new q before they are used again. Parents first..last-1.
+    `log` (S, features) gets the logarithm of each prior ratio. Parents that are nobody's neighbor now are integrated
+    out: they do not count here and are redrawn given the new q before they are used again. Parents first..last-1.
     """
-    for b in range(first, last):
-        if used[b] == 0:
-            log[b] = 0.0
-            continue
-        for r in range(shape.shape[1]):
-            v = logits[b, feature_0 + r]
-            v_new = center[1, r] + (v - center[0, r]) * (spread[1, r] / spread[0, r])
-            log[b, r] = shape[1, r] * v_new - (shape[1, r] + sigma2) * softplus(v_new)
-            log[b, r] -= shape[0, r] * v - (shape[0, r] + sigma2) * softplus(v)
-            set_importance(proposed, x_parents, b, feature_0 + r, v_new)
+    rng = np.zeros(2, np.uint64)
+    for r in range(log.shape[1]):
+        j = feature_0 + r
+        shape, shape_new = beta_shape(logit_q[r], sigma2), beta_shape(logit_q_new[r], sigma2)
+        rest = log_rest(shape_new) - log_rest(shape)
+        for b in range(first, last):
+            if used[b] == 0:
+                log[b, r] = 0.0
+                continue
+            open_stream(rng, key_of(key_of(key, b), j))
+            logit_new, change = carried(rng, logits[b, j], shape, shape_new, sigma2)
+            log[b, r] = change + rest
+            set_importance(proposed, x_parents, b, j, logit_new)
 
 
 @compiled

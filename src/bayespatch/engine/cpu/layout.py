@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.base import Neighbors
-from bayespatch.engine.cpu.sums import size_of_table
-from bayespatch.engine.quadrature import HANDFUL, make_nodes
+from bayespatch.engine.quadrature import make_nodes, make_rates
 from bayespatch.engine.votes import CASE_MISSING, N_CANDIDATES, PARENT_MISSING, Constants
 from bayespatch.model import KINDS, Data, Model
 
-MAX_SUMMED = 10  # 2^10 settings; with 5 neighbors expected, few cases have more
 LANES = 8  # features are padded to a multiple of this, so that vector instructions have no rest to deal with
 
 
@@ -52,28 +50,30 @@ class Sums(NamedTuple):
     """Scratch memory of one thread for summing w out; C is the capacity of the neighbor lists."""
 
     rng: NDArray[np.uint64]  # (2,)
-    place: NDArray[np.float64]  # (nodes, 2F) Model I: s of every rule (``quadrature.py``), of all features, twice
-    weight: NDArray[np.float64]  # (nodes, 2F) Model I: W
-    by_feature: NDArray[np.float64]  # (2, F, nodes) Model I: s and W, the nodes of a feature side by side
-    begin: NDArray[np.int64]  # (C+1,) Model I: where the rule for so many neighbors begins
+    span: NDArray[np.int32]  # (2, C+1) where the rule for so many neighbors begins and ends (``quadrature.py``)
+    rate: NDArray[np.float64]  # (nodes,) Model III: u
+    weight: NDArray[np.float64]  # (F, nodes) W; in Models II and III W exp(-u c2)
+    decay: NDArray[np.float64]  # s (F, nodes); exp(-u lam k), by weight in II (P+1, nodes), by entry in III (C, nodes)
+    k: NDArray[np.float64]  # (C,) how strongly an entry votes if it does
+    row: NDArray[np.int64]  # (C,) its row of `decay`
+    fresh: NDArray[np.bool_]  # (C,) w of one feature, drawn anew
+    chosen: NDArray[np.float64]  # (3, 2 nodes + C) G and C of the nodes of a feature, and weights
+    place: NDArray[np.float64]  # (nodes, 2F) Model I: s of all features, twice
+    node_weight: NDArray[np.float64]  # (nodes, 2F) Model I: W
     on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, old and new
     agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
     nodes: NDArray[np.float64]  # (3, 2F) Model I: G and C of a node, and the sum over nodes
-    chosen: NDArray[np.float64]  # (3, 2 nodes + C) Model I: G and C of the nodes of a feature, and weights
-    steps: NDArray[np.float64]  # (2, max_summed+2, F+1) Models II and III: what each entry adds to each factor
-    columns: NDArray[np.float64]  # (2, L) the settings as a table of K x L = 2^max_summed
-    rows: NDArray[np.float64]  # (2, K)
-    products: NDArray[np.float64]  # (2, K, L)
-    likelihood: NDArray[np.float64]  # (K, L)
+    votes: NDArray[np.float64]  # (2, 5, F) Model II: all votes, before and after
+    class_votes: NDArray[np.float64]  # (2, M)
 
 
 def constants_of(data: Data, model: Model) -> Constants:
     hyper = model.hyper
     one = 1.0 if model.likelihood == "paper" else 0.0  # errata, item 1
     n_features = data.x.shape[1]
-    # The largest factor by which the votes of the neighbors that are summed at once can change one feature.
+    # The largest factor by which the votes of one neighbor can change one feature.
     smallest = min(hyper.lam0 + one, float(data.n_values.min()) * hyper.lam0 + one)
-    largest = 1.0 + hyper.lam * (n_features + 1) * MAX_SUMMED / smallest
+    largest = 1.0 + hyper.lam * (n_features + 1) / smallest
     return Constants(
         kind=KINDS.index(model.kind) + 1,
         n_features=n_features,
@@ -85,7 +85,6 @@ def constants_of(data: Data, model: Model) -> Constants:
         tau=float(hyper.tau),
         sigma3=float(hyper.sigma3),
         chunk=max(1, int(280.0 / math.log10(largest))),
-        max_summed=MAX_SUMMED,
     )
 
 
@@ -176,26 +175,29 @@ def blank_work(c: Constants, t: Tables) -> Work:
 
 
 def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
-    width = t.x.shape[1]
-    n_rows, n_columns = size_of_table(c.max_summed if c.kind != 1 else 0)
-    rules = make_nodes(t.feature[1], c.lam, capacity if c.kind == 1 else 0)
-    place, weight = (np.tile(each.reshape(-1, width), 2) for each in (rules.place, rules.weight))
-    rule = rules.rule.astype(np.int64)
+    width, c2 = t.x.shape[1], t.feature[1]
+    heaviest = c.n_features if c.kind == 2 else 1
+    rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, heaviest, capacity)
+    by_weight = np.outer(np.arange(c.n_features + 1 if c.kind == 2 else capacity), rules.place[:, 0])
+    of_features = rules if c.kind == 1 else rules._replace(place=np.zeros((0, width)), weight=np.zeros((0, width)))
+    n_entries = capacity if c.kind == 1 else 0
     return Sums(
         rng=np.zeros(2, np.uint64),
-        place=place,
-        weight=weight,
-        by_feature=np.stack([place[:, :width].T, weight[:, :width].T]),
-        begin=HANDFUL * (rule * (rule + 1) // 2),
-        on=np.zeros((len(rule) - 1, 2 * width)),
-        agreeing=np.zeros((len(rule) - 1, 2 * width)),
+        span=rules.span,
+        rate=rules.place[:, 0].copy(),
+        weight=np.ascontiguousarray(rules.weight.T),
+        decay=np.ascontiguousarray(rules.place.T) if c.kind == 1 else np.exp(-c.lam * by_weight),
+        k=np.zeros(capacity),
+        row=np.zeros(capacity, np.int64),
+        fresh=np.zeros(capacity, np.bool_),
+        chosen=np.zeros((3, 2 * len(rules.place) + capacity)),
+        place=np.tile(of_features.place, 2),
+        node_weight=np.tile(of_features.weight, 2),
+        on=np.zeros((n_entries, 2 * width)),
+        agreeing=np.zeros((n_entries, 2 * width)),
         nodes=np.zeros((3, 2 * width)),
-        chosen=np.zeros((3, 2 * len(place) + capacity)),
-        steps=np.zeros((2, c.max_summed + 2, width + 1)),
-        columns=np.zeros((2, n_columns)),
-        rows=np.zeros((2, n_rows)),
-        products=np.zeros((2, n_rows, n_columns)),
-        likelihood=np.zeros((n_rows, n_columns)),
+        votes=np.zeros((2, 5, width)),
+        class_votes=np.zeros((2, t.mu.shape[1])),
     )
 
 

@@ -32,11 +32,10 @@ from bayespatch.engine.cuda.layout import (
     Importance,
     UpdateArguments,
 )
-from bayespatch.engine.cuda.sums import MAX_SUMMED
 from bayespatch.engine.cuda.update import Shape
-from bayespatch.engine.importance import N_TURNS, draw_prior, log_prior, logit_inside
-from bayespatch.engine.quadrature import Nodes, make_nodes
-from bayespatch.engine.streams import CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
+from bayespatch.engine.importance import N_TURNS, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
+from bayespatch.engine.quadrature import Nodes, make_nodes, make_rates
+from bayespatch.engine.streams import CARRY, CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants, log_beta_density
 
@@ -73,7 +72,7 @@ class CudaEngine(Engine):
         n_parents = len(data.x_parents)
         self.n_words = -(-n_features // 32)
         layout.check_fits(n_cases, n_parents, n_features)
-        self.constants = cpu_layout.constants_of(data, model)._replace(max_summed=MAX_SUMMED)
+        self.constants = cpu_layout.constants_of(data, model)
         kind = self.constants.kind
         group = layout.group_size(n_parents, n_features)
         self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group)
@@ -82,7 +81,7 @@ class CudaEngine(Engine):
         self.table = self.table_of(data)
         self.parents = ParentCodes(layout.to_device(cpu_layout.padded(data.x_parents, n_features, PARENT_MISSING)))
         self.numbers = layout.to_device(np.arange(n_cases, dtype=np.int64))
-        self.nodes: dict[int, Nodes] = {}  # by the capacity of the lists
+        self.nodes: dict[int, tuple[Nodes, Any]] = {}  # by the capacity of the lists
 
     @classmethod
     def for_chains(
@@ -133,8 +132,7 @@ class CudaEngine(Engine):
         group = self.shape.group
         looked_at = -(-n_parents // group) * group  # parents, in whole groups
         values = Importance(layout.blank(pairs, np.float64), layout.blank((looked_at * n_features,), np.float32), group)
-        blocks, _ = self.over_pairs()
-        n_sums = blocks if self.constants.kind == 1 else blocks[0]
+        n_sums, _ = self.over_pairs()
         state = CudaState(
             seed,
             chain,
@@ -242,41 +240,39 @@ class CudaEngine(Engine):
         self.launch(summary.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
         self.launch(summary.count_neighbors, grid_over(len(self.data.x)), state, state.entries, state.weights)
 
-    def nodes_for(self, capacity: int) -> Nodes:
-        """What Model I needs to sum over w, for lists of this length."""
+    def nodes_for(self, capacity: int) -> tuple[Nodes, Any]:
+        """What it takes to sum over w, for lists of this length: a rule, and in Model II exp(-u lam k) by weight."""
         if capacity not in self.nodes:
-            c2 = feature_constants(self.data, self.model)[1]
-            self.nodes[capacity] = Nodes(*map(layout.to_device, make_nodes(c2, self.constants.lam, capacity)))
+            c, c2 = self.constants, feature_constants(self.data, self.model)[1]
+            heaviest = c.n_features if c.kind == 2 else 1
+            rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, heaviest, capacity)
+            decay = np.exp(-c.lam * np.outer(np.arange(heaviest + 1), rules.place[:, 0] if c.kind == 2 else [0.0]))
+            self.nodes[capacity] = Nodes(*map(layout.to_device, rules)), layout.to_device(decay)
         return self.nodes[capacity]
 
     def over_pairs(self) -> Any:
         """Blocks and threads for cases and the features that move at once: given z independent, except in Model II."""
         n_cases, n_features = self.data.x.shape
-        if self.constants.kind == 1:
-            return grid_of_pairs(n_cases, n_features)
-        return sums.grid_of_settings(n_cases, 1 if self.constants.kind == 2 else n_features)
+        return grid_of_pairs(n_cases, 1 if self.constants.kind == 2 else n_features)
 
     def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
         """Propose (q_j, q~_:j) with w_:j summed out."""
         n_features = self.data.x.shape[1]
         c, table, entries, weights, move = self.constants, self.table, state.entries, state.weights, state.move
-        propose_key, sum_key = subkey(key, PROPOSE), subkey(key, SUM)
+        propose_key, carry_key, sum_key = subkey(key, PROPOSE), subkey(key, CARRY), subkey(key, SUM)
         over_parents = power_of_two(len(self.data.x_parents), importance.BLOCK)
         over_sums = power_of_two(move.log_ratio.shape[1], importance.BLOCK)
         step = 1 if c.kind == 2 else n_features
         over_pairs = self.over_pairs()
-        if c.kind == 1:
-            compare, redraw = sums.compare_by_nodes, sums.redraw_by_nodes(n_features)
-            given: Any = c, table, self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
-        else:
-            compare = sums.compare_by_settings(c.kind, n_features)
-            redraw = sums.redraw_by_settings(c.kind, n_features)
-            given = c, table, entries, weights, move, sum_key
+        compare = sums.compare_kernel(c.kind, n_features, self.data.n_classes)
+        redraw = sums.redraw_kernel(c.kind, n_features)
+        given = c, table, *self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
         for first in range(0, n_features, step):
-            propose = self.parents, weights, move, self.prior, propose_key, first
+            propose = self.parents, weights, move, self.prior, propose_key, carry_key, first
             self.launch(importance.propose, (step, over_parents), state, *propose)
-            self.launch(compare, over_pairs, state, *given, first)
-            self.launch(importance.decide, (step, over_sums), state, weights, move, propose_key, first, rate)
+            self.launch(compare, over_pairs, state, *given, first, first + step)
+            decide = weights, move, propose_key, first, rate, TARGET_ACCEPTANCE[self.model.kind]
+            self.launch(importance.decide, (step, over_sums), state, *decide)
             self.launch(redraw, over_pairs, state, *given, first, first + step)
 
     def draw_importance(self, state: CudaState, key: np.uint64) -> None:
@@ -314,7 +310,7 @@ class CudaEngine(Engine):
         return Observation(expit(logit_q), q_tilde, n, votes, float(log_likelihood.sum()) + log)
 
     def summarise(self, state: CudaState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Vote shares (N, M) and log likelihood (N,) of the add_"""
+        """Vote shares (N, M) and log likelihood (N,) of the cases."""
         n_cases = self.data.x.shape[0]
         out = layout.blank((n_cases, self.data.n_classes), np.float64), layout.blank((n_cases,), np.float64)
         kernel = summary.summary_kernel(self.shape)

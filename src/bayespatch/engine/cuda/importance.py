@@ -17,13 +17,14 @@ from bayespatch.engine.importance import (
     MOST_STEPS,
     adapted,
     beta_shape,
+    carried,
     draw_for_proposal,
     is_accepted,
+    log_rest,
     set_importance,
     softplus,
     steps_to_the_left,
 )
-from bayespatch.engine.special import digamma, log_beta, trigamma
 from bayespatch.engine.streams import key_of, logit_beta, open_stream, uniform, uniform_positive
 from bayespatch.engine.votes import VOTE_ON
 
@@ -62,7 +63,7 @@ class Move(NamedTuple):
     new: Any  # (4, S, P)
     logit_new: Any  # (P,)
     log_prior: Any  # (P,) log of prior ratio and Jacobian
-    log_ratio: Any  # (P, N), or (P, blocks) in Model I
+    log_ratio: Any  # (P, blocks)
     accepted: Any  # (P,) int32
 
 
@@ -116,26 +117,18 @@ def sum_behind(buffer, value):
 
 
 @compiled
-def carry_along(parents, chain, move, sigma2, logit, logit_new, j, first, step):
-    """Move logit q~_bj of every step-th used parent along with logit q_j, into `move.new` (``importance.carry_along``).
-
-    Returns the log of prior ratio and Jacobian without the Beta functions, and the number of used parents.
-    """
+def carry_along(parents, chain, move, sigma2, logit, logit_new, rng, key, j, first, step):
+    """Move q~_bj of every step-th used parent along with q_j, into `move.new`; returns the log of the prior ratio."""
     shape, shape_new = beta_shape(logit, sigma2), beta_shape(logit_new, sigma2)
-    center, center_new = digamma(shape) - digamma(sigma2), digamma(shape_new) - digamma(sigma2)
-    stretch = math.sqrt((trigamma(shape_new) + trigamma(sigma2)) / (trigamma(shape) + trigamma(sigma2)))
+    rest = log_rest(shape_new) - log_rest(shape)
     log = 0.0
-    n_used = 0.0
     for b in range(first, chain.logits.shape[0], step):
         if chain.n_neighbors[b] > 0:
-            v = chain.logits[b, j]
-            v_new = center_new + (v - center) * stretch
-            log += shape_new * v_new - (shape_new + sigma2) * softplus(v_new)
-            log -= shape * v - (shape + sigma2) * softplus(v)
-            log += math.log(stretch)
-            n_used += 1.0
+            open_stream(rng, key_of(key_of(key, b), j))
+            v_new, change = carried(rng, chain.logits[b, j], shape, shape_new, sigma2)
+            log += change + rest
             set_importance(move.new, parents.x, b, j, v_new)
-    return log, n_used
+    return log
 
 
 @compiled
@@ -144,18 +137,8 @@ def log_prior_q(prior, logit, j):
     return -prior.gamma[j] * softplus(-logit) - prior.sigma1[j] * softplus(logit)
 
 
-@compiled
-def log_prior_ratio(prior, logit, logit_new, j, n_used):
-    """Of logit q_j, and of the Beta functions of the used q~."""
-    log = -n_used * (
-        log_beta(beta_shape(logit_new, prior.sigma2), prior.sigma2)
-        - log_beta(beta_shape(logit, prior.sigma2), prior.sigma2)
-    )
-    return log + log_prior_q(prior, logit_new, j) - log_prior_q(prior, logit, j)
-
-
 @cuda.jit
-def propose(parents, chain, move, prior, key, first):
+def propose(parents, chain, move, prior, key, carry_key, first):
     """A new q_j, and q~_:j that goes with it, for features from `first` on: one block each."""
     buffer = cuda.shared.array(BLOCK, float64)
     rng = cuda.local.array(2, uint64)
@@ -163,14 +146,13 @@ def propose(parents, chain, move, prior, key, first):
     drawn, _ = draw_for_proposal(rng, key, j)
     logit = chain.logit_q[j]
     logit_new = logit + chain.step[j] * drawn
-    log, n_used = carry_along(
-        parents, chain, move, prior.sigma2, logit, logit_new, j, cuda.threadIdx.x, cuda.blockDim.x
+    log = carry_along(
+        parents, chain, move, prior.sigma2, logit, logit_new, rng, carry_key, j, cuda.threadIdx.x, cuda.blockDim.x
     )
     log = block_sum(buffer, log)
-    n_used = block_sum(buffer, n_used)
     if cuda.threadIdx.x == 0:
         move.logit_new[j] = logit_new
-        move.log_prior[j] = log + log_prior_ratio(prior, logit, logit_new, j, n_used)
+        move.log_prior[j] = log + log_prior_q(prior, logit_new, j) - log_prior_q(prior, logit, j)
 
 
 @compiled
@@ -183,8 +165,8 @@ def part_of_sum(values, first, step):
 
 
 @cuda.jit
-def decide(chain, move, key, first, rate):
-    """Take the proposals or leave them; steps are adapted at this rate (0 after the warm-up)."""
+def decide(chain, move, key, first, rate, target):
+    """Take the proposals or leave them; steps are adapted to this target at this rate (0 after the warm-up)."""
     buffer = cuda.shared.array(BLOCK, float64)
     rng = cuda.local.array(2, uint64)
     t = cuda.threadIdx.x
@@ -194,7 +176,7 @@ def decide(chain, move, key, first, rate):
     accepted = is_accepted(u, log)
     if t == 0:
         move.accepted[j] = accepted
-        chain.step[j] = adapted(chain.step[j], log, rate)
+        chain.step[j] = adapted(chain.step[j], log, rate, target)
         if accepted:
             chain.logit_q[j] = move.logit_new[j]
     if accepted:
