@@ -30,15 +30,15 @@ def updates() -> None:
     engine.update_cases(state, KEY)
     engine.prepare_comparison(state)
     engine.accept_importance(state, KEY, FEATURE)
+    engine.draw_importance(state, KEY)
+    engine.observe(state)
 
 
 def comparisons_and_votes() -> None:
-    """Importances drawn, proposed ones against present ones, what is observed, votes, and leave-one-out."""
+    """Proposed importances against present ones, votes on new cases, and leave-one-out."""
     data = random_data(0, 6, 5, 2)
     engine = CpuEngine(data, Model())
     state = engine.start(0, 0)
-    engine.draw_importance(state, KEY)
-    engine.observe(state)
     engine.prepare_comparison(state)
     engine.carry_along(state, np.uint64(1), state.logit_q[:1], engine.count_cases(state), 0, 1)
     engine.compare_importance(state, KEY, state.logit_q[:1], 0, 1)
