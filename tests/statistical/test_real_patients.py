@@ -11,7 +11,7 @@ from tests.estimator.tables import fit, heart, quietly
 def test_with_the_label_known_the_neighbors_of_its_class_gain(model):
     """Type III: for nearly every patient, told either outcome. 800 draws, so that the noise is less than the gain."""
     table, y = heart(160)
-    clf = fit(table[:120], y[:120], model=model, chains=4, draws=200, warmup=100)
+    clf = fit(table[:120], y[:120], model=model, chains=4, draws=200, warmup=100, error=0.01)
     new = table[120:]
     hidden = clf.neighbors(new, top=120)
     for label in clf.classes_:
@@ -28,7 +28,7 @@ def test_with_the_label_known_the_neighbors_of_its_class_gain(model):
 def test_inductive_and_transductive_agree():
     """No further apart than two fits with other seeds: within the Monte Carlo error."""
     table, y = heart(150)
-    run = dict(chains=2, draws=200, warmup=150)
+    run = dict(chains=2, draws=200, warmup=150, error=0.01)
     clf, other = (fit(table[:120], y[:120], random_state=seed, **run) for seed in (0, 1))
     new = table[120:]
     inductive = clf.predict_proba(new)[:, 1]
