@@ -68,6 +68,7 @@ def hand(kind: ModelKind, seed: int, n_neighbors: int = 3, n_features: int = 3) 
         np.repeat(bits.T[None], 2, axis=0),
         np.moveaxis(table.same, 0, 2).copy(),
         np.repeat(rng.random((1, 5)), 2, axis=0),
+        rng.uniform(0.5, 2.0, (2, 5)),
     )
     importances = []
     for _ in range(2):
@@ -96,7 +97,9 @@ def latent_of(at: Hand, w: NDArray[np.bool_]) -> Latent:
 
 
 def log_settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int]) -> dict[tuple[bool, ...], float]:
-    """Every setting of w_0:j of the summed entries -> log of its probability times the likelihood of x_0j."""
+    """Every setting of w_0:j of the summed entries -> log of its probability times the likelihood of x_0j, and in Model
+    II times the tilt of those that are on.
+    """
     w = w_of(at.entries, 0, at.data.x.shape[1])
     weights = {}
     for setting in itertools.product([False, True], repeat=len(summed)):
@@ -104,15 +107,19 @@ def log_settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list
         latent = latent_of(at, w)
         log = log_likelihood_features(at.data, at.model, latent)[0, j]
         on = importance[ON, : len(w), j]
-        weights[setting] = log + np.log(np.where(w[:, j], on, 1 - on)).sum()
+        tilt = at.entries.tilt[0, : len(w)] if at.c.kind == 2 else 1.0
+        weights[setting] = log + np.log(np.where(w[:, j], on * tilt, 1 - on)).sum()
     return weights
 
 
-def log_of_others(at: Hand, w: NDArray[np.bool_], j: int) -> float:
-    """Log likelihood of all that is known of case 0 beside x_0j."""
-    latent = latent_of(at, w)
-    log = np.delete(log_likelihood_features(at.data, at.model, latent)[0], j).sum()
-    return float(log + log_likelihood_labels(at.data, at.model, latent)[0])
+def log_of_others(at: Hand, w: NDArray[np.bool_], j: int, kappa: NDArray[np.float64] | None = None) -> float:
+    """Log likelihood of all that is known of case 0 beside x_0j; votes may have other weights, `kappa`."""
+    latent, model = latent_of(at, w), at.model
+    if kappa is not None:
+        model = Model("III", model.likelihood, model.hyper)
+        latent.kappa[0, : len(kappa)] = kappa
+    log = np.delete(log_likelihood_features(at.data, model, latent)[0], j).sum()
+    return float(log + log_likelihood_labels(at.data, model, latent)[0])
 
 
 def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int]) -> dict[tuple[bool, ...], float]:

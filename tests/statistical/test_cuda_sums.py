@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from bayespatch.engine.compiling import compiled
 from bayespatch.engine.cuda.summary import summarise_case
-from bayespatch.engine.cuda.sums import begin_redraw, compare_nodes, draw_w, log_others
+from bayespatch.engine.cuda.sums import begin_redraw, compare_nodes, draw_w, find_tilt, log_of_silent, log_others
 from bayespatch.model import KINDS, class_votes, log_likelihood_features, log_likelihood_labels
 from tests.engine.gpu_layout import hand, latent_of, log_of_others, log_settings, rules, settings, w_of
 
@@ -17,7 +17,10 @@ N_DRAWS = 20_000
 
 
 def compare(at, j):
-    return compare_nodes(at.c.kind, at.c, at.table, *rules(at, 5), at.old, at.new, at.entries, 0, j)
+    log = compare_nodes(at.c.kind, at.c, at.table, *rules(at, 5), at.old, at.new, at.entries, 0, j)
+    if at.c.kind == 2:
+        log += log_of_silent(at.table, at.new, at.entries, 0, j) - log_of_silent(at.table, at.old, at.entries, 0, j)
+    return log
 
 
 @compiled
@@ -70,14 +73,33 @@ def test_what_a_drawn_w_does_to_the_others_is_what_the_model_says(seed):
     found = set()
     for draw in range(30):
         j, key, rng = draw % 20, np.uint64(draw), np.zeros(2, np.uint64)
-        votes, class_votes = np.zeros((2, 2, 20), np.float32), np.zeros((2, 2))
+        votes, class_votes = np.zeros((2, 2, 20)), np.zeros((2, 2))
         log = log_others(at.c, at.table, nodes, decay, at.new, at.entries, votes, class_votes, rng, key, 0, j)
         setting = draw_column(at.c.kind, at.c, at.table, nodes, decay, at.new, at.entries, rng, key, j)
         after = w.copy()
         after[:, j] = [bool(setting >> (2 - r) & 1) for r in range(3)]
-        assert log == pytest.approx(log_of_others(at, after, j) - log_of_others(at, w, j), abs=1e-9)
-        found.add(log != 0.0)
+        linear = (after[:, j].astype(int) - w[:, j]) @ np.log(at.entries.tilt[0, :3])
+        expected = log_of_others(at, after, j) - log_of_others(at, w, j)
+        assert log == pytest.approx(expected - linear, abs=1e-9)
+        found.add(expected != 0.0)
     assert True in found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_tilt_is_how_the_others_change_to_first_order(seed):
+    """With a step so small that the second order does not show, from where w is half on."""
+    at = hand("II", seed, n_features=20)
+    j = 2 * seed
+    find_tilt(at.c, at.table, at.entries, np.zeros((2, 2, 20)), np.zeros((2, 2)), 0, j)
+    w = w_of(at.entries, 0, 20)
+    half = np.delete(w, j, axis=1).sum(axis=1) + 0.5
+    for r in range(3):
+        ends = []
+        for step in (-1e-5, 1e-5):
+            kappa = half.copy()
+            kappa[r] += step
+            ends.append(log_of_others(at, w, j, kappa))
+        assert math.log(at.entries.tilt[0, r]) == pytest.approx((ends[1] - ends[0]) / 2e-5, rel=1e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize("n_neighbors", [4, 5])

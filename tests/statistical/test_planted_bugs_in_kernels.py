@@ -196,15 +196,29 @@ BUGS = {
         "< on or s == source", "< on", "tests/statistical/test_sums_over_w.py::test_w_is_redrawn_from_its_conditional"
     ),
     "Model II: the drawn w forgets the label": Bug(
-        "math.log(ratio * label_change(c, mu, class_votes, y[i]))", "math.log(ratio)", Check("binary", "II")
+        "math.log(ratio * label_change(c, mu, class_votes, y[i]))",
+        "math.log(ratio)",
+        "tests/statistical/test_sums_over_w.py::test_log_ratio_is_that_of_sums_over_w",
     ),
     "Model II: the drawn w forgets the other features": Bug(
-        "ratio *= feature_change(c, feature[C2, f], votes, f)", "ratio *= 1.0", Check("many_values", "II")
+        "ratio *= feature_change(c, feature[C2, f], votes, f)",
+        "ratio *= 1.0",
+        "tests/statistical/test_sums_over_w.py::test_log_ratio_is_that_of_sums_over_w",
     ),
     "Model II: w that is on counts twice": Bug(
         "k[s] = float(n_on(bits, s) - is_on(bits, s, j) + 1)",
         "k[s] = float(n_on(bits, s))",
         "tests/statistical/test_sums_over_w.py::test_log_ratio_is_that_of_sums_over_w",
+    ),
+    "Model II: the tilt counts in the sum alone": Bug(
+        "label_change(c, mu, class_votes, y[i])) - linear",
+        "label_change(c, mu, class_votes, y[i]))",
+        Check("binary", "II"),
+    ),
+    "Model II: entries that do not vote are not summed": Bug(
+        "log_ratio[i, r] += log_of_silent(x, x_parents, new, parent[i], tilt, i, j, n)",
+        "log_ratio[i, r] += 0.0",
+        Check("missing", "II"),
     ),
     "Model II: another w is kept than was weighed": Bug(
         "open_stream(rng, key_of(key_of(key, j), numbers[i]))\n            draw_w(",

@@ -4,8 +4,8 @@ from scipy import stats
 from scipy.special import expit
 
 from bayespatch.engine import votes
+from bayespatch.engine.cpu import CpuEngine, layout
 from bayespatch.engine.cpu import importance as cpu_importance
-from bayespatch.engine.cpu import layout
 from bayespatch.engine.cpu import sums as summing
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.engine.cases_at_hand import cases_at_hand, settings_of_w
@@ -16,8 +16,22 @@ P_VALUE = 1e-5  # of a chi-square test with a fixed seed: chance would fail one 
 P = 3
 
 
-def weights_of_w(at_hand, j, q_tilde):
-    """For all settings of w_i:j: likelihood of x_ij x prior; and the log likelihood of all else that is known."""
+def tilt_of(at_hand, sums, j):
+    """Of the entries of the case, in Model II."""
+    c, t, _ = at_hand.parts
+    i, n, neighbors = at_hand.i, at_hand.n, at_hand.state.neighbors
+    if c.kind == 2:
+        summing.find_tilt(
+            c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, neighbors.parent[i], neighbors.bits[i], sums.votes,
+            sums.class_votes, sums.tilt, i, j, n,
+        )  # fmt: skip
+    return sums.tilt[:n].copy()
+
+
+def weights_of_w(at_hand, j, q_tilde, tilt):
+    """For all settings of w_i:j: likelihood of x_ij x prior x tilt of what is on; and the log likelihood of all else less
+    what the tilt has of it.
+    """
     i, n = at_hand.i, at_hand.n
     parents = at_hand.state.neighbors.parent[i, :n]
     settings = settings_of_w(n)
@@ -25,10 +39,10 @@ def weights_of_w(at_hand, j, q_tilde):
     for number, setting in enumerate(settings):
         latent = at_hand.latent._replace(w=at_hand.latent.w.copy())
         latent.w[i, parents, j] = setting
-        prior = np.where(setting, q_tilde[parents, j], 1 - q_tilde[parents, j]).prod()
+        prior = np.where(setting, q_tilde[parents, j] * tilt, 1 - q_tilde[parents, j]).prod()
         log = at_hand.log_likelihood(latent)
         weights[number] = prior * np.exp(log[j])
-        others[number] = log.sum() - log[j]
+        others[number] = log.sum() - log[j] - setting @ np.log(tilt)
     return settings, weights, others
 
 
@@ -76,8 +90,9 @@ def test_log_ratio_is_that_of_sums_over_w(kind, likelihood):
         q_tilde_new, new, sums = prepare(at_hand)
         for j in range(P):
             key = np.uint64(77 + j)
-            settings, before, others = weights_of_w(at_hand, j, at_hand.q_tilde)
-            _, after, _ = weights_of_w(at_hand, j, q_tilde_new)
+            tilt = tilt_of(at_hand, sums, j)
+            settings, before, others = weights_of_w(at_hand, j, at_hand.q_tilde, tilt)
+            _, after, _ = weights_of_w(at_hand, j, q_tilde_new, tilt)
             expected = np.log(after.sum() / before.sum())
             if kind == "II":
                 parents = at_hand.state.neighbors.parent[at_hand.i, : at_hand.n]
@@ -94,7 +109,7 @@ def test_log_ratio_is_that_of_sums_over_w(kind, likelihood):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_w_is_redrawn_from_its_conditional(kind):
-    """Chi-square over the settings of w; in Model II of that in which it changes nothing but x_ij."""
+    """Chi-square over the settings of w; in Model II with all else that it changes to first order."""
     n_draws = 3000
     data = random_data(2, 6, 5, P, missing=0.2)
     n_compared = 0
@@ -103,7 +118,7 @@ def test_w_is_redrawn_from_its_conditional(kind):
             continue
         _, _, sums = prepare(at_hand)
         j = n_compared % P
-        settings, expected, _ = weights_of_w(at_hand, j, at_hand.q_tilde)
+        settings, expected, _ = weights_of_w(at_hand, j, at_hand.q_tilde, tilt_of(at_hand, sums, j))
         drawn = np.zeros(len(settings))
         for key in np.arange(n_draws, dtype=np.uint64):
             w = redraw(at_hand, at_hand.engine.importance, sums, j, key)
@@ -117,3 +132,47 @@ def test_w_is_redrawn_from_its_conditional(kind):
         if n_compared == 2:
             break
     assert n_compared == 2
+
+
+def test_the_tilt_is_how_the_others_change_to_first_order():
+    """With a step so small that the second order does not show, from where w is half on; as in Model III."""
+    data = random_data(5, 6, 6, P)
+    n_compared = 0
+    for at_hand in cases_at_hand(data, Model("II", "exact", HYPER), seed=5, n_cases=6):
+        i, n = at_hand.i, at_hand.n
+        parents = at_hand.state.neighbors.parent[i, :n]
+        _, _, sums = prepare(at_hand)
+        at_hand.engine.model = Model("III", "exact", HYPER)
+        for j in range(P):
+            found = np.log(tilt_of(at_hand, sums, j))
+            half = np.delete(at_hand.latent.w[i, parents], j, axis=1).sum(axis=1) + 0.5
+            for s in range(n):
+                ends = []
+                for step in (-1e-5, 1e-5):
+                    kappa = at_hand.latent.kappa.copy()
+                    kappa[i, parents] = half
+                    kappa[i, parents[s]] += step
+                    log = at_hand.log_likelihood(at_hand.latent._replace(kappa=kappa))
+                    ends.append(log.sum() - log[j])
+                assert found[s] == pytest.approx((ends[1] - ends[0]) / 2e-5, rel=1e-5, abs=1e-7)
+                n_compared += 1
+        at_hand.engine.model = Model("II", "exact", HYPER)
+    assert n_compared > 20
+
+
+def test_little_is_left_to_chance_in_model_ii():
+    """What is not linear in w: of 150 cases with ten neighbors of twelve features together less than half a unit."""
+    data = random_data(6, 150, 40, 12)
+    engine = CpuEngine(data, Model("II", "exact", Hyperparameters(alpha=0.25, lam0=0.5)))
+    state = engine.start(1, 0)
+    for _ in range(10):
+        engine.sweep(state, adapt=True)
+    assert 5 < state.neighbors.n.mean() < 15
+    engine.prepare_comparison(state)
+    used, left = engine.count_cases(state), []
+    for j in range(12):
+        same = state.logit_q[j : j + 1]
+        engine.carry_along(state, np.uint64(j), same, used, j, j + 1)
+        left.append(engine.compare_importance(state, np.uint64(j), same, j, j + 1).sum())
+    assert np.std(left) > 0  # other w were drawn
+    assert np.abs(left).max() < 0.5

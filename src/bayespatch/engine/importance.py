@@ -28,11 +28,10 @@ from bayespatch.model import Data, Model
 MOST_STEPS = 512  # of a slice, out and in; an interval of an ordinary posterior is a dozen wide
 
 
-N_TURNS = {"I": 3, "II": 1, "III": 2}  # of moves for q in a sweep: what gave most effective draws a second on heart
+N_TURNS = {"I": 2, "II": 1, "III": 2}  # of moves for q in a sweep: what gave most effective draws a second on heart
 
 
-# Of the moves for q. In Model II chance decides with them, of what the drawn w does to the other features.
-TARGET_ACCEPTANCE = {"I": 0.35, "II": 0.2, "III": 0.35}
+TARGET_ACCEPTANCE = 0.35
 
 
 RISE = 3  # by how much the shape of a Gamma number is raised before it is taken for the cube of a normal one
@@ -147,14 +146,14 @@ def is_accepted(u, log):
 
 
 @compiled
-def adapted(step, log, rate, target):
+def adapted(step, log, rate):
     """The step after a proposal that was accepted with probability min(1, e^log)."""
     chance = 0.0
     if log >= 0.0:
         chance = 1.0
     elif log < 0.0:
         chance = math.exp(log)
-    return step * math.exp(rate * (chance - target))
+    return step * math.exp(rate * (chance - TARGET_ACCEPTANCE))
 
 
 @compiled

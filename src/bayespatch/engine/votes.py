@@ -179,6 +179,18 @@ def label_change(c, mu, class_votes, y):
     return above / ((own + mu[MU, y] * class_votes[0, y]) * after)
 
 
+@inlined
+def label_slope(c, mu, class_votes, y, m):
+    """How the log likelihood of label y changes with a vote for class m, at class_votes[0]."""
+    if y < 0:
+        return 0.0
+    every = c.label_c2
+    for other in range(mu.shape[1]):
+        every += mu[MU, other] * class_votes[0, other]
+    own = c.one + mu[MU0, y] + mu[MU, y] * class_votes[0, y]
+    return (mu[MU, m] / own if m == y else 0.0) - mu[MU, m] / every
+
+
 @compiled
 def refresh_labels(c, mu, class_votes, label_factor, y):
     """Recompute H(1) for every class, and in Model II H(k) for every k. Model III asks for H as it needs it."""

@@ -163,7 +163,7 @@ class CpuEngine(Engine):
         if adapt:
             chance = np.exp(np.minimum(np.nan_to_num(log_accept, nan=-np.inf), 0.0))
             rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6
-            state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE[self.model.kind]))
+            state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE))
         chosen = first + np.flatnonzero(accepted)
         if chosen.size == 0:
             return

@@ -56,6 +56,7 @@ class Sums(NamedTuple):
     decay: NDArray[np.float64]  # s (F, nodes); exp(-u lam k), by weight in II (P+1, nodes), by entry in III (C, nodes)
     k: NDArray[np.float64]  # (C,) how strongly an entry votes if it does
     row: NDArray[np.int64]  # (C,) its row of `decay`
+    tilt: NDArray[np.float64]  # (C,) Model II: what one more vote of the entry does to all else, a factor
     fresh: NDArray[np.bool_]  # (C,) w of one feature, drawn anew
     chosen: NDArray[np.float64]  # (3, 2 nodes + C) G and C of the nodes of a feature, and weights
     place: NDArray[np.float64]  # (nodes, 2F) Model I: s of all features, twice
@@ -189,6 +190,7 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
         decay=np.ascontiguousarray(rules.place.T) if c.kind == 1 else np.exp(-c.lam * by_weight),
         k=np.zeros(capacity),
         row=np.zeros(capacity, np.int64),
+        tilt=np.ones(capacity),
         fresh=np.zeros(capacity, np.bool_),
         chosen=np.zeros((3, 2 * len(rules.place) + capacity)),
         place=np.tile(of_features.place, 2),

@@ -2,8 +2,9 @@
 
 In Model I all neighbors vote with weight 1, in Models II and III with weights k_b of their own; the sum over w_i:j is
 one over the nodes or the rates of ``quadrature.py``. In Model II, k_b is one more than the number of the *other* w_ib
-that are on; but a w_ibj also changes how strongly b votes on the other features and on the label. There w_i:j is drawn
-together with the proposal, as if it did not, and what it does to the others counts in the acceptance (`log_others`).
+that are on; but a w_ibj also changes how strongly b votes on the other features and on the label. There the sum has the
+likelihood of these with its logarithm made linear in w_i:j, which is a factor for each w that is on (`find_tilt`). From
+that w_i:j is drawn, together with the proposal, and what is not linear counts in the acceptance (`log_others`).
 
 `parent` (C,), `bits` (C, words) and `kappa` (C,) are the entries of one case, of which n are used.
 """
@@ -16,12 +17,14 @@ from bayespatch.engine.compiling import compiled, inlined, vectorised_inline
 from bayespatch.engine.quadrature import with_entry, with_weighted_entry
 from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import (
+    AGREE,
     C2,
     CASE_MISSING,
     LOGS,
     OFF,
     ON,
     PARENT_MISSING,
+    TOTAL,
     VOTE_ON,
     WINDOW,
     agrees,
@@ -29,6 +32,7 @@ from bayespatch.engine.votes import (
     feature_change,
     is_on,
     label_change,
+    label_slope,
     n_on,
     pick,
     switch_off,
@@ -110,7 +114,7 @@ def add_entry(on, off, vote, decay, base, copied):
 
 @compiled
 def sum_over_nodes(
-    c, x, x_parents, feature, importance, parent, k, row, decay, weight, base, copied, first, last, i, j, n
+    c, x, x_parents, feature, importance, parent, k, row, tilt, decay, weight, base, copied, first, last, i, j, n
 ):
     """p(x_ij | z_i, q~), over nodes or rates first..last-1, and 1 where x_ij is missing; leaves the weights W c1 G and
     W lam C of the nodes behind.
@@ -126,7 +130,8 @@ def sum_over_nodes(
         if x_parents[b, j] == PARENT_MISSING:
             continue
         vote = c.lam * k[s] if agrees(x, x_parents, feature, i, b, j) else 0.0
-        add_entry(importance[ON, b, j], importance[OFF, b, j], vote, decay[row[s], first:last], base, copied)
+        on = importance[ON, b, j] * tilt[s]
+        add_entry(on, importance[OFF, b, j], vote, decay[row[s], first:last], base, copied)
     total = 0.0
     for r in range(len(base)):
         base[r] *= weight[r] * c.c1
@@ -137,8 +142,8 @@ def sum_over_nodes(
 
 @compiled
 def draw_w(
-    c, x, x_parents, feature, importance, parent, k, row, decay, base, copied, chosen, fresh, rng, first, last, total,
-    i, j, n,
+    c, x, x_parents, feature, importance, parent, k, row, tilt, decay, base, copied, chosen, fresh, rng, first, last,
+    total, i, j, n,
 ):  # fmt: skip
     """w_i:j given z, the weights k and q~, into `fresh`, after `sum_over_nodes` has found `total`.
 
@@ -156,7 +161,7 @@ def draw_w(
             total = 0.0
             for s in range(n):
                 b = parent[s]
-                on = importance[ON, b, j] * decay[row[s], r]
+                on = importance[ON, b, j] * tilt[s] * decay[row[s], r]
                 chosen[s] = 0.0
                 if agrees(x, x_parents, feature, i, b, j):
                     chosen[s] = k[s] * on / (importance[OFF, b, j] + on)
@@ -165,23 +170,61 @@ def draw_w(
     for s in range(n):
         b = parent[s]
         silent = r < 0 or x_parents[b, j] == PARENT_MISSING
-        on = importance[ON, b, j] * (1.0 if silent else decay[row[s], r])
+        on = importance[ON, b, j] * tilt[s] * (1.0 if silent else decay[row[s], r])
         fresh[s] = uniform(rng) * (importance[OFF, b, j] + on) < on or s == source
 
 
 @compiled
-def log_others(c, x, y, x_parents, y_parents, feature, mu, parent, bits, fresh, votes, class_votes, i, j, n):
-    """Model II: log p(x_i, y_i | fresh w_i:j) - log p(x_i, y_i | w_i:j as it is), x_ij itself left out.
+def find_tilt(c, x, y, x_parents, y_parents, feature, mu, parent, bits, votes, class_votes, tilt, i, j, n):
+    """Model II: tilt[s], the factor by which one more vote of entry s on everything but x_ij changes its likelihood, to
+    first order, where w_i:j is half on: that is, whatever w_i:j is.
+    """
+    votes[:] = 0.0
+    class_votes[:] = 0.0
+    for s in range(n):
+        b, k = parent[s], n_on(bits, s) - int(is_on(bits, s, j)) + 0.5
+        cast_votes(c, x, x_parents, feature, votes[0], bits, i, b, s, k)
+        class_votes[0, y_parents[b]] += k
+    for f in range(c.n_features):
+        if f != j and x[i, f] != CASE_MISSING:
+            votes[1, AGREE, f] = c.lam / (c.c1 + c.lam * votes[0, AGREE, f])
+            votes[1, TOTAL, f] = c.lam / (feature[C2, f] + c.lam * votes[0, TOTAL, f])
+    for s in range(n):
+        b = parent[s]
+        log = label_slope(c, mu, class_votes, y[i], y_parents[b])
+        for f in range(c.n_features):
+            if is_on(bits, s, f) and x_parents[b, f] != PARENT_MISSING:
+                log -= votes[1, TOTAL, f]
+                if agrees(x, x_parents, feature, i, b, f):
+                    log += votes[1, AGREE, f]
+        tilt[s] = math.exp(log)
+
+
+@compiled
+def log_of_silent(x, x_parents, importance, parent, tilt, i, j, n):
+    """Model II: the log of the sum over the w_i:j of entries that do not vote on x_ij."""
+    product = 1.0
+    for s in range(n):
+        b = parent[s]
+        if x[i, j] == CASE_MISSING or x_parents[b, j] == PARENT_MISSING:
+            product *= importance[OFF, b, j] + importance[ON, b, j] * tilt[s]
+    return math.log(product)
+
+
+@compiled
+def log_others(c, x, y, x_parents, y_parents, feature, mu, parent, bits, tilt, fresh, votes, class_votes, i, j, n):
+    """Model II: log p(x_i, y_i | fresh w_i:j) - log p(x_i, y_i | w_i:j), without x_ij and what `tilt` has of it.
 
     An entry whose w_i:j changes votes on everything else with one more or one less.
     """
     votes[:] = 0.0
     class_votes[:] = 0.0
-    changed = False
+    changed, linear = False, 0.0
     for s in range(n):
         b, before = parent[s], n_on(bits, s)
         after = before + int(fresh[s]) - int(is_on(bits, s, j))
         changed |= after != before
+        linear += (after - before) * math.log(tilt[s])
         cast_votes(c, x, x_parents, feature, votes[0], bits, i, b, s, float(before))
         cast_votes(c, x, x_parents, feature, votes[1], bits, i, b, s, float(after))
         class_votes[0, y_parents[b]] += before
@@ -195,7 +238,7 @@ def log_others(c, x, y, x_parents, y_parents, feature, mu, parent, bits, fresh, 
         if f % LOGS == LOGS - 1:
             log += math.log(ratio)
             ratio = 1.0
-    return log + math.log(ratio * label_change(c, mu, class_votes, y[i]))
+    return log + math.log(ratio * label_change(c, mu, class_votes, y[i])) - linear
 
 
 @compiled
@@ -207,8 +250,8 @@ def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, log_r
     """
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, span, rate, weight, decay, k, row, fresh, chosen = sums[:9]
-    place, node_weight, on, agreeing, nodes, votes, class_votes = sums[9:]
+    rng, span, rate, weight, decay, k, row, tilt, fresh, chosen = sums[:10]
+    place, node_weight, on, agreeing, nodes, votes, class_votes = sums[10:]
     base, copied = chosen[0], chosen[1]
     for i in range(first, last):
         n = n_entries[i]
@@ -226,30 +269,38 @@ def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, log_r
             j = feature_0 + r
             if c.kind == 2 or r == 0:
                 load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, j, n)
+            if c.kind == 2:
+                find_tilt(
+                    c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], votes, class_votes, tilt, i, j, n
+                )
             before = sum_over_nodes(
-                c, x, x_parents, feature, old, parent[i], k, row, decay, weight, base, copied, a, b, i, j, n
+                c, x, x_parents, feature, old, parent[i], k, row, tilt, decay, weight, base, copied, a, b, i, j, n
             )
             after = sum_over_nodes(
-                c, x, x_parents, feature, new, parent[i], k, row, decay, weight, base, copied, a, b, i, j, n
+                c, x, x_parents, feature, new, parent[i], k, row, tilt, decay, weight, base, copied, a, b, i, j, n
             )
             log_ratio[i, r] = math.log(after / before)
             if c.kind == 2:
+                log_ratio[i, r] += log_of_silent(x, x_parents, new, parent[i], tilt, i, j, n)
+                log_ratio[i, r] -= log_of_silent(x, x_parents, old, parent[i], tilt, i, j, n)
                 open_stream(rng, key_of(key_of(key, j), numbers[i]))
                 draw_w(
-                    c, x, x_parents, feature, new, parent[i], k, row, decay, base, copied, chosen[2], fresh, rng,
+                    c, x, x_parents, feature, new, parent[i], k, row, tilt, decay, base, copied, chosen[2], fresh, rng,
                     a, b, after, i, j, n,
                 )  # fmt: skip
                 log_ratio[i, r] += log_others(
-                    c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], fresh, votes, class_votes, i, j, n
-                )
+                    c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], tilt, fresh, votes, class_votes,
+                    i, j, n,
+                )  # fmt: skip
 
 
 @compiled
 def redraw_features(c, tables, importance, neighbors, sums, numbers, key, features, first, last):
     """w_i:j of the given features afresh, for cases first..last-1; in Model II those of `compare_importance`."""
-    x, _, _, x_parents, _, feature, _ = tables
+    x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, span, rate, weight, decay, k, row, fresh, chosen = sums[:9]
+    rng, span, rate, weight, decay, k, row, tilt, fresh, chosen = sums[:10]
+    votes, class_votes = sums[15:]
     base, copied = chosen[0], chosen[1]
     for i in range(first, last):
         n = n_entries[i]
@@ -259,13 +310,18 @@ def redraw_features(c, tables, importance, neighbors, sums, numbers, key, featur
         for number, j in enumerate(features):
             if c.kind < 3 or number == 0:
                 load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, j, n)
+            if c.kind == 2:
+                find_tilt(
+                    c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], votes, class_votes, tilt, i, j, n
+                )
             total = sum_over_nodes(
-                c, x, x_parents, feature, importance, parent[i], k, row, decay, weight, base, copied, a, b, i, j, n
-            )
+                c, x, x_parents, feature, importance, parent[i], k, row, tilt, decay, weight, base, copied,
+                a, b, i, j, n,
+            )  # fmt: skip
             open_stream(rng, key_of(key_of(key, j), numbers[i]))
             draw_w(
-                c, x, x_parents, feature, importance, parent[i], k, row, decay, base, copied, chosen[2], fresh, rng,
-                a, b, total, i, j, n,
+                c, x, x_parents, feature, importance, parent[i], k, row, tilt, decay, base, copied, chosen[2], fresh,
+                rng, a, b, total, i, j, n,
             )  # fmt: skip
             for s in range(n):
                 switch_off(bits[i], s, j)

@@ -33,7 +33,7 @@ from bayespatch.engine.cuda.layout import (
     UpdateArguments,
 )
 from bayespatch.engine.cuda.update import Shape
-from bayespatch.engine.importance import N_TURNS, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
+from bayespatch.engine.importance import N_TURNS, draw_prior, log_prior, logit_inside
 from bayespatch.engine.quadrature import Nodes, make_nodes, make_rates
 from bayespatch.engine.streams import CARRY, CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.engine.votes import PARENT_MISSING
@@ -172,6 +172,7 @@ class CudaEngine(Engine):
             layout.blank((n_cases, capacity, self.n_words), np.uint32),
             layout.blank((n_cases, capacity, self.n_words), np.uint32),
             layout.blank((n_cases, capacity) if self.constants.kind == 3 else (1, 1), np.float64),
+            layout.blank((n_cases, capacity) if self.constants.kind == 2 else (1, 1), np.float64),
         )
 
     def launch(self, kernel: Any, grid: Any, state: CudaState, *args: Any) -> None:
@@ -270,9 +271,11 @@ class CudaEngine(Engine):
         for first in range(0, n_features, step):
             propose = self.parents, weights, move, self.prior, propose_key, carry_key, first
             self.launch(importance.propose, (step, over_parents), state, *propose)
+            if c.kind == 2:
+                tilt = sums.tilt_kernel(n_features, self.data.n_classes)
+                self.launch(tilt, grid_over(len(self.data.x)), state, c, table, entries, first)
             self.launch(compare, over_pairs, state, *given, first, first + step)
-            decide = weights, move, propose_key, first, rate, TARGET_ACCEPTANCE[self.model.kind]
-            self.launch(importance.decide, (step, over_sums), state, *decide)
+            self.launch(importance.decide, (step, over_sums), state, weights, move, propose_key, first, rate)
             self.launch(redraw, over_pairs, state, *given, first, first + step)
 
     def draw_importance(self, state: CudaState, key: np.uint64) -> None:
@@ -380,6 +383,7 @@ class CudaEngine(Engine):
             layout.to_device(np.pad(np.stack(halves, axis=2).astype(np.uint32), (*room, (0, 0)))),
             layout.to_device(np.pad(np.stack(same, axis=1), (*room, (0, 0)))),
             layout.to_device(np.pad(kappa, room) if self.constants.kind == 3 else np.zeros((1, 1))),
+            layout.to_device(np.pad(np.ones(parent.shape), room) if self.constants.kind == 2 else np.zeros((1, 1))),
         )
 
     def add_statistics(self, state: CudaState, *sums: NDArray[np.float32]) -> None:

@@ -165,8 +165,8 @@ def part_of_sum(values, first, step):
 
 
 @cuda.jit
-def decide(chain, move, key, first, rate, target):
-    """Take the proposals or leave them; steps are adapted to this target at this rate (0 after the warm-up)."""
+def decide(chain, move, key, first, rate):
+    """Take the proposals or leave them; steps are adapted at this rate (0 after the warm-up)."""
     buffer = cuda.shared.array(BLOCK, float64)
     rng = cuda.local.array(2, uint64)
     t = cuda.threadIdx.x
@@ -176,7 +176,7 @@ def decide(chain, move, key, first, rate, target):
     accepted = is_accepted(u, log)
     if t == 0:
         move.accepted[j] = accepted
-        chain.step[j] = adapted(chain.step[j], log, rate, target)
+        chain.step[j] = adapted(chain.step[j], log, rate)
         if accepted:
             chain.logit_q[j] = move.logit_new[j]
     if accepted:

@@ -41,6 +41,7 @@ class DeviceNeighbors(NamedTuple):
     bits: Any  # (N, C, W) uint32: w
     same: Any  # (N, C, W) uint32: where case and parent agree
     kappa: Any  # (N, C) float64, or (1, 1) where the model derives it
+    tilt: Any  # (N, C) float64 in Model II, else (1, 1): what `sums.find_tilt` leaves of the feature at hand
 
 
 class Importance(NamedTuple):

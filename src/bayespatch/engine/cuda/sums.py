@@ -1,8 +1,7 @@
 """One feature of one case with its w summed out, a thread each, with no memory but registers.
 
 The sums run over the nodes or rates of ``quadrature.py``, a handful at a time. In Model II a w changes how strongly its
-parent votes on the other features and on the label: as in ``cpu/sums.py``, w is drawn with the proposal there, and what
-it does to the others counts.
+parent votes on the other features and on the label: ``cpu/sums.py`` says what is done about it.
 """
 
 from __future__ import annotations
@@ -12,16 +11,26 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import cuda, float32, float64, int32, int64, uint64
+from numba import cuda, float64, int32, int64, uint64
 
 from bayespatch.engine.compiling import inlined
 from bayespatch.engine.cuda.launch import THREADS
 from bayespatch.engine.cuda.layout import BIT, in_word, vote_weight
 from bayespatch.engine.cuda.update import KEPT
-from bayespatch.engine.cuda.weigh import ZERO
 from bayespatch.engine.quadrature import HANDFUL, with_entry, with_weighted_entry
 from bayespatch.engine.streams import key_of, open_stream, uniform
-from bayespatch.engine.votes import AGREE, LOGS, OFF, ON, TOTAL, VOTE_OFF, VOTE_ON, feature_change, label_change
+from bayespatch.engine.votes import (
+    AGREE,
+    LOGS,
+    OFF,
+    ON,
+    TOTAL,
+    VOTE_OFF,
+    VOTE_ON,
+    feature_change,
+    label_change,
+    label_slope,
+)
 
 
 @inlined
@@ -35,6 +44,12 @@ def weight_if_on(kind, entries, r, i, j):
     """k: how strongly entry r of case i votes on feature j if it does."""
     k = vote_weight(kind, entries, r, i)
     return k + 1.0 if kind == 2 and not in_word(entries.bits[i, r, j >> 5], j) else k
+
+
+@inlined
+def tilt_of(kind, entries, i, r):
+    """What one more vote of entry r does to all that is known of case i beside the feature at hand, a factor."""
+    return entries.tilt[i, r] if kind == 2 else 1.0
 
 
 @inlined
@@ -76,7 +91,7 @@ def weigh_handful(kind, c, nodes, decay, importance, entries, first, i, j, n):
     else:
         for r in range(n):
             b = entries.parent[i, r]
-            on, off = importance[VOTE_ON, b, j], importance[VOTE_OFF, b, j]
+            on, off = importance[VOTE_ON, b, j] * tilt_of(kind, entries, i, r), importance[VOTE_OFF, b, j]
             k = weight_if_on(kind, entries, r, i, j)
             vote = c.lam * k if in_word(entries.same[i, r, j >> 5], j) else 0.0
             g0, c0 = with_weighted_entry(g0, c0, decay_of(kind, c, nodes, decay, k, first, j), on, off, vote)
@@ -152,7 +167,7 @@ def choose_source(kind, c, nodes, decay, importance, entries, node, rng, i, j, n
         if in_word(entries.same[i, r, j >> 5], j):
             b = entries.parent[i, r]
             k = weight_if_on(kind, entries, r, i, j)
-            on = importance[ON, b, j] * decay_of(kind, c, nodes, decay, k, node, j)
+            on = importance[ON, b, j] * tilt_of(kind, entries, i, r) * decay_of(kind, c, nodes, decay, k, node, j)
             chance = k * on / (importance[OFF, b, j] + on)
             total += chance
             if uniform(rng) * total < chance:
@@ -164,20 +179,69 @@ def choose_source(kind, c, nodes, decay, importance, entries, node, rng, i, j, n
 def draw_w(kind, c, table, nodes, decay, importance, entries, rng, node, source, r, i, j):
     """w of entry r: on, if x_ij was copied from it; the node counts where the parent has a value to vote for."""
     b = entries.parent[i, r]
-    on = importance[ON, b, j]
+    on = importance[ON, b, j] * tilt_of(kind, entries, i, r)
     if node >= 0 and in_word(table.votes[j >> 5, b], j):
         on *= decay_of(kind, c, nodes, decay, weight_if_on(kind, entries, r, i, j), node, j)
     return uniform(rng) * (importance[OFF, b, j] + on) < on or r == source
 
 
 @inlined
+def add_votes(table, entries, votes, r, i, k):
+    """Add the votes of entry r on all features, with weight k, to `votes` (2, P)."""
+    b = entries.parent[i, r]
+    for f in range(votes.shape[1]):
+        on = entries.bits[i, r, f >> 5]
+        if in_word(on & table.votes[f >> 5, b], f):
+            votes[TOTAL, f] += k
+        if in_word(on & entries.same[i, r, f >> 5], f):
+            votes[AGREE, f] += k
+
+
+@inlined
+def find_tilt(c, table, entries, votes, class_votes, i, j):
+    """Model II: `entries.tilt` of case i for feature j (``cpu/sums.py``), with scratch memory as in `log_others`."""
+    votes[:] = 0.0
+    class_votes[:] = 0.0
+    for r in range(entries.n[i]):
+        k = weight_if_on(2, entries, r, i, j) - 0.5
+        add_votes(table, entries, votes[0], r, i, k)
+        class_votes[0, table.y_parents[entries.parent[i, r]]] += k
+    for f in range(votes.shape[2]):
+        if f != j and in_word(table.observed[f >> 5, i], f):
+            votes[1, AGREE, f] = c.lam / (c.c1 + c.lam * votes[0, AGREE, f])
+            votes[1, TOTAL, f] = c.lam / (table.c2[f] + c.lam * votes[0, TOTAL, f])
+    for r in range(entries.n[i]):
+        b = entries.parent[i, r]
+        log = label_slope(c, table.mu, class_votes, table.y[i], table.y_parents[b])
+        for f in range(votes.shape[2]):
+            on = entries.bits[i, r, f >> 5]
+            if in_word(on & table.votes[f >> 5, b], f):
+                log -= votes[1, TOTAL, f]
+            if in_word(on & entries.same[i, r, f >> 5], f):
+                log += votes[1, AGREE, f]
+        entries.tilt[i, r] = math.exp(log)
+
+
+@inlined
+def log_of_silent(table, importance, entries, i, j):
+    """Model II: the log of the sum over the w_i:j of entries that do not vote on x_ij."""
+    product = 1.0
+    for r in range(entries.n[i]):
+        b = entries.parent[i, r]
+        if not in_word(table.observed[j >> 5, i] & table.votes[j >> 5, b], j):
+            product *= importance[OFF, b, j] + importance[ON, b, j] * entries.tilt[i, r]
+    return math.log(product)
+
+
+@inlined
 def log_others(c, table, nodes, decay, importance, entries, votes, class_votes, rng, key, i, j):
-    """Model II: w_i:j drawn, log p(x_i, y_i | it) - log p(x_i, y_i | w_i:j as it is), x_ij itself left out.
+    """Model II: w_i:j drawn, log p(x_i, y_i | it) - log p(x_i, y_i | w_i:j), without x_ij and what the tilt has of it.
 
     `votes` (2, 2, P) and `class_votes` (2, M): scratch memory for the votes before and after.
     """
-    votes[:] = ZERO
+    votes[:] = 0.0
     class_votes[:] = 0.0
+    linear = 0.0
     node, source = begin_redraw(2, c, table, nodes, decay, importance, entries, rng, key, i, j)
     for r in range(entries.n[i]):
         b = entries.parent[i, r]
@@ -187,14 +251,9 @@ def log_others(c, table, nodes, decay, importance, entries, votes, class_votes, 
             after += 1.0
         class_votes[0, table.y_parents[b]] += before
         class_votes[1, table.y_parents[b]] += after
-        for f in range(votes.shape[2]):
-            on = entries.bits[i, r, f >> 5]
-            if in_word(on & table.votes[f >> 5, b], f):
-                votes[0, TOTAL, f] += np.float32(before)
-                votes[1, TOTAL, f] += np.float32(after)
-            if in_word(on & entries.same[i, r, f >> 5], f):
-                votes[0, AGREE, f] += np.float32(before)
-                votes[1, AGREE, f] += np.float32(after)
+        add_votes(table, entries, votes[0], r, i, before)
+        add_votes(table, entries, votes[1], r, i, after)
+        linear += (after - before) * math.log(entries.tilt[i, r])
     log, ratio = 0.0, 1.0
     for f in range(votes.shape[2]):
         if f != j and in_word(table.observed[f >> 5, i], f):
@@ -202,7 +261,22 @@ def log_others(c, table, nodes, decay, importance, entries, votes, class_votes, 
         if f % LOGS == LOGS - 1:
             log += math.log(ratio)
             ratio = 1.0
-    return log + math.log(ratio * label_change(c, table.mu, class_votes, table.y[i]))
+    return log + math.log(ratio * label_change(c, table.mu, class_votes, table.y[i])) - linear
+
+
+@lru_cache(KEPT)
+def tilt_kernel(n_features: int, n_classes: int) -> Any:
+    """Model II: `entries.tilt` of all cases for feature j."""
+
+    @cuda.jit
+    def kernel(c, table, entries, j):
+        i = cuda.grid(1)
+        if i < entries.n.shape[0]:
+            votes = cuda.local.array((2, 2, n_features), float64)
+            class_votes = cuda.local.array((2, n_classes), float64)
+            find_tilt(c, table, entries, votes, class_votes, i, j)
+
+    return kernel
 
 
 @lru_cache(KEPT)
@@ -221,7 +295,7 @@ def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
         width = min(last - first, cuda.blockDim.x)
         together = cuda.blockDim.x // width
         logs = cuda.shared.array(THREADS, float64)
-        votes = cuda.local.array((2, 2, n_votes), float32)
+        votes = cuda.local.array((2, 2, n_votes), float64)
         class_votes = cuda.local.array((2, n_classes), float64)
         rng = cuda.local.array(2, uint64)
         for base in range(first, last, width):
@@ -230,7 +304,9 @@ def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
             if j < last and t < width * together:
                 for i in range(cuda.blockIdx.x * together + t // width, entries.n.shape[0], cuda.gridDim.x * together):
                     log += compare_nodes(kind, c, table, nodes, decay, move.old, move.new, entries, i, j)
-                    if kind == 2 and entries.n[i] > 0:
+                    if kind == 2:
+                        log += log_of_silent(table, move.new, entries, i, j)
+                        log -= log_of_silent(table, move.old, entries, i, j)
                         log += log_others(c, table, nodes, decay, move.new, entries, votes, class_votes, rng, key, i, j)
             logs[t] = log
             cuda.syncthreads()
