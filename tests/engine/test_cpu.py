@@ -2,6 +2,8 @@ import copy
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import expit
 
 from bayespatch import model as bp
 from bayespatch.engine.base import Neighbors
@@ -182,6 +184,15 @@ def test_log_joint_is_finite_where_an_influence_rounds_to_0_or_1():
     seen = engine.observe(state)
     assert np.isfinite(seen.log_joint)
     np.testing.assert_allclose(seen.log_joint, bp.log_joint(data, model, engine.latent(state)), rtol=1e-9)
+
+
+def test_a_move_is_weighed_by_the_prior_of_q():
+    """Where no parent is anybody's neighbor nothing else counts."""
+    engine, state = run(random_data(0, 4, 5, 3), Model(hyper=Hyperparameters(gamma=1.3, sigma1=0.6)), 1)
+    new = state.logit_q[1:] + np.array([0.7, -1.9])
+    found = engine.carry_along(state, np.uint64(1), new, np.zeros(5, np.int64), 1, 3)
+    logs = [stats.beta(1.3, 0.6).logpdf(q) + np.log(q * (1 - q)) for q in (expit(state.logit_q[1:]), expit(new))]
+    np.testing.assert_allclose(found, logs[1] - logs[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -29,7 +29,7 @@ def tilt_of(at_hand, sums, j):
 
 
 def weights_of_w(at_hand, j, q_tilde, tilt):
-    """For all settings of w_i:j: likelihood of x_ij x prior x tilt of what is on; and the log likelihood of all else less
+    """For all settings of w_i:j: likelihood of x_ij x prior x tilt of what is on; and log likelihood of all else, less
     what the tilt has of it.
     """
     i, n = at_hand.i, at_hand.n

@@ -168,7 +168,7 @@ def feature_change(c, c2, votes, f):
 @inlined
 def label_change(c, mu, class_votes, y):
     """The factor by which the likelihood of label y changes from class_votes[0] to class_votes[1]."""
-    if y < 0:
+    if y < 0:  # hidden
         return 1.0
     before, after = c.label_c2, c.label_c2
     for m in range(mu.shape[1]):
