@@ -196,12 +196,13 @@ def _without(
     wanted: list[tuple[int, int | str, NDArray[np.int64]]] = []
     found: list[dict[int | str, NDArray[np.float64]]] = [{} for _ in parts]
     for i, one in enumerate(parts):
-        for b in dict.fromkeys([*one.neighbors, *one.contradicting]):
-            if one.plain.probability[i, b] > OFTEN:
-                wanted.append((i, b, np.array([b])))
+        groups: dict[int | str, NDArray[np.int64]] = {b: np.array([b]) for b in [*one.neighbors, *one.contradicting]}
+        groups |= {f"crowd {k}": members for k, members in enumerate(one.crowds.members)}
+        for who, members in groups.items():
+            if len(members) == 1 and one.plain.probability[i, members[0]] <= OFTEN:
+                found[i][who] = one.plain.votes_without(i, int(members[0]))
             else:
-                found[i][b] = one.plain.votes_without(i, b)
-        wanted += [(i, f"crowd {k}", members) for k, members in enumerate(one.crowds.members)]
+                wanted.append((i, who, members))
     if not wanted:
         return found
     of = np.array([i for i, _, _ in wanted])
