@@ -87,35 +87,37 @@ def carried(rng, logit, shape, shape_new, sigma2):
     numbers of small shape are below every float.
     """
     total = log_gamma(rng, shape + sigma2)
-    first = total - softplus(-logit)
     second = total - softplus(logit)
+    first = logit + second
     raised, lowered = math.exp(first), 0.0
     for k in range(RISE):
         added = max(-math.log(uniform_positive(rng)), 1e-300)
-        above = math.log(raised + added)
-        # Both ways to take the difference are exact where they are used: for large numbers, and for tiny ones.
-        below = -math.log1p(added / raised) if added < raised else first - above
+        below = -math.log1p(added / raised) if raised > 1e-300 else first - math.log(added)
         lowered += below * ((shape + k) / (shape_new + k))
-        raised, first = raised + added, above
+        raised += added
     a, a_new = shape + RISE, shape_new + RISE
     if a < FLAT:
-        e = math.expm1((first - math.log(a)) / 3.0)
+        y = math.log(raised / a) / 3.0
+        e = math.expm1(y)
         x = 3.0 * math.sqrt(a) * e + 1.0 / (3.0 * math.sqrt(a))
-        log = -log_of_cube(a, e)
+        log = -log_of_cube(a, e, y)
     else:
         x = normal(rng)
         log = 0.5 * x * x
     e_new = x / (3.0 * math.sqrt(a_new)) - 1.0 / (9.0 * a_new)
     if not e_new > -1.0:
         return math.nan, math.nan
-    log += log_of_cube(a_new, e_new) if a_new < FLAT else -0.5 * x * x
-    return math.log(a_new) + 3.0 * math.log1p(e_new) + lowered - second, log
+    y_new = math.log1p(e_new)
+    log += log_of_cube(a_new, e_new, y_new) if a_new < FLAT else -0.5 * x * x
+    return math.log(a_new) + 3.0 * y_new + lowered - second, log
 
 
 @inlined
-def log_of_cube(a, e):
-    """The log density of x, where (1 + e)^3 a is Gamma(a) and e = x / (3 sqrt a) - 1 / 9a, but for `log_rest`."""
-    return (3.0 * a - 1.0) * math.log1p(e) - a * e * (3.0 + e * (3.0 + e))
+def log_of_cube(a, e, y):
+    """The log density of x, where (1 + e)^3 a is Gamma(a), e = x / (3 sqrt a) - 1 / 9a and y = log(1 + e), but for
+    `log_rest`.
+    """
+    return (3.0 * a - 1.0) * y - a * e * (3.0 + e * (3.0 + e))
 
 
 @compiled
