@@ -105,7 +105,9 @@ async def load(server: Server, rate: float, seconds: float, first: int, reliance
     times: list[float] = []
     polite, ids = 0, []
     headers = {**server.headers, "Content-Type": "application/json"}
-    async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=400)) as client:
+    # Each comes from somebody else, on a connection of its own.
+    limits = httpx.Limits(max_connections=400, max_keepalive_connections=0)
+    async with httpx.AsyncClient(timeout=60, limits=limits) as client:
         begin = time.perf_counter()
 
         async def one(i: int) -> None:

@@ -1,6 +1,7 @@
 """How good predicted probabilities are, against what happened: scores, intervals, curves and thresholds.
 
-Scores are scikit-learn's; probabilities are arrays of shape (n, M), classes are codes 0..M-1.
+Scores are scikit-learn's; those of the bootstrap are written once more, for speed, and tested to be the same.
+Probabilities are arrays of shape (n, M), classes are codes 0..M-1.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class NeighborStatistics(NamedTuple):
     explained : array of shape (n, P), float32
         Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
     votes_with : array of shape (n, S, M), float32
-        Mean share of the votes for each class, counting only the draws where the parent is a neighbor.
+        Mean share of the votes for each class, a draw counting as 0 where the parent is no neighbor.
 
     Where only shares were asked for, the last three have no features and no classes.
     """

@@ -104,3 +104,14 @@ def test_scratch_memory_has_room(kind):
     if kind == "II":
         assert work.poly.shape == (13, 13)
         assert work.label_factor.shape == (2, 13)
+
+
+def test_bits_of_features_that_are_not_there_are_refused():
+    c = layout.constants_of(random_data(0, 3, 9, 70), Model("II"))
+    neighbors = layout.blank_neighbors(c, 3, 2)
+    layout.check_neighbors(c, neighbors, 9)
+    neighbors.bits[1, 0, 1] = np.uint64(1) << np.uint64(5)  # feature 69, the last
+    layout.check_neighbors(c, neighbors, 9)
+    neighbors.bits[1, 0, 1] = np.uint64(1) << np.uint64(6)
+    with pytest.raises(ValueError, match="features beyond the 70"):
+        layout.check_neighbors(c, neighbors, 9)

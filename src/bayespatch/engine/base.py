@@ -26,7 +26,7 @@ from bayespatch.model import Data, Latent, Model
 
 MAX_FEATURES_BY_PLACE = 64  # for `vote_on_cases`: w of a neighbor is one word
 DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
-FARTHEST = 1e9  # from 0, of any number in a state: logits of the smallest Beta shapes that are allowed are nearer
+FARTHEST = 1e300  # from 0, of any number in a state; the logit of a Beta number of tiny shape is far away
 
 
 class Observation(NamedTuple):
@@ -249,7 +249,7 @@ class VoteSums(NamedTuple):
     share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
     features: NDArray[np.float64]  # (n, C, P, S) of being a neighbor to whom the feature matters
     explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
-    votes_with: NDArray[np.float64]  # (n, C, M, S) shares of the votes for each class where the parent is a neighbor
+    votes_with: NDArray[np.float64]  # (n, C, M, S) shares of the votes of each class, 0 where the parent is no neighbor
 
 
 class Pairs(NamedTuple):

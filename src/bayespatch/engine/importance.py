@@ -3,9 +3,9 @@
 Given w, q and q-tilde are easy: q_j is one-dimensional (slice sampling), q-tilde is Beta. But with several neighbors
 the likelihood is nearly flat in how many of a feature's w are on, and q_j, all q~_bj and all w_ibj hold each other in
 place. So (q_j, q~_:j) also move *together*, with w_:j summed out: propose logit q_j, carry every q~_bj along by keeping
-its place in its prior (`carried`), accept by the prior ratio of q_j and
+its place in its prior (`carried`, which has a ratio close to 1), accept by the prior ratio of q_j and
 
-    prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``sums.py``),
+    prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``sums.py``; there is more to it in Model II),
 
 then draw w_:j afresh. As the places are kept whatever the size of the step, steps become as large as the data allow:
 where they say little of q_j, from one end of its prior to the other.
@@ -87,8 +87,8 @@ def carried(rng, logit, shape, shape_new, sigma2):
     numbers of small shape are below every float.
     """
     total = log_gamma(rng, shape + sigma2)
-    second = total - softplus(logit)
-    first = logit + second
+    rest = math.log1p(math.exp(-abs(logit)))
+    first, second = total - max(-logit, 0.0) - rest, total - max(logit, 0.0) - rest
     raised, lowered = math.exp(first), 0.0
     for k in range(RISE):
         added = max(-math.log(uniform_positive(rng)), 1e-300)

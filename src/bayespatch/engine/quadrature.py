@@ -1,6 +1,7 @@
-"""Model I, one feature of one case with its w summed out, as a GPU wants it: no memory but registers.
+"""One feature of one case with its w summed out, in a few steps for each neighbor.
 
-The likelihood of x_ij is A/T, where T = c2 + lam t depends on the number t of w that are on. With beta = c2/lam,
+In Model I the likelihood of x_ij is A/T, where T = c2 + lam t depends on the number t of w that are on. With
+beta = c2/lam,
 
     1/T = 1/lam * integral of s^(beta - 1 + t) over s from 0 to 1 = sum_r W_r s_r^t,
 
@@ -58,7 +59,8 @@ def gauss_jacobi(beta: float, n_nodes: int) -> tuple[NDArray[np.float64], NDArra
 def reach(beta: float, place: NDArray[np.float64], weight: NDArray[np.float64], capacity: int) -> int:
     """The largest t <= capacity up to which the mixture is beta / (beta + t), but for rounding."""
     t = np.arange(capacity + 1)
-    error = np.abs((weight @ place[:, None] ** t) * (1.0 + t / beta) - 1.0)
+    sums = (weight[:, None] * place[:, None] ** t).sum(axis=0)  # in an order that does not depend on the capacity
+    error = np.abs(sums * (1.0 + t / beta) - 1.0)
     wrong = np.flatnonzero(error > 1e-13 + 1e-15 * t)
     exact = 2 * len(place) - 1
     return min(capacity, max(exact, int(wrong[0]) - 1)) if len(wrong) else capacity

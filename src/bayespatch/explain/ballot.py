@@ -35,7 +35,7 @@ class Ballot:
     explained : array of shape (n, P)
         Mean probability of the case's own value given its neighbors.
     votes_with : array of shape (n, S, M)
-        Mean share of the votes for each class, counting only the draws where the parent is a neighbor.
+        Mean share of the votes for each class, a draw counting as 0 where the parent is no neighbor.
     """
 
     votes: NDArray[np.float64]
@@ -51,10 +51,13 @@ class Ballot:
     votes_with: NDArray[np.float64]
 
     def votes_without(self, i: int, b: int) -> NDArray[np.float64]:
-        """The votes on case i, (M,), in the draws where parent b is not among its neighbors: as if it were not there,
-        as neighbors are independent a priori.
+        """The votes on case i, (M,), in the draws where parent b is not among its neighbors.
+
+        Given the importances that is as if b were not there, as neighbors are independent a priori; draws of the
+        importances in which b is seldom a neighbor count a little more than in a prediction without b.
         """
-        left = np.maximum(self.votes[i] - self.votes_with[i, b], 0.0)
+        # By chance the difference may be nothing, which would be read as certainty.
+        left = np.maximum(self.votes[i] - self.votes_with[i, b], 1e-3 * self.votes[i])
         return np.asarray(left / left.sum())
 
 

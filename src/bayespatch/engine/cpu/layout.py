@@ -58,13 +58,13 @@ class Sums(NamedTuple):
     row: NDArray[np.int64]  # (C,) its row of `decay`
     tilt: NDArray[np.float64]  # (C,) Model II: what one more vote of the entry does to all else, a factor
     fresh: NDArray[np.bool_]  # (C,) w of one feature, drawn anew
-    chosen: NDArray[np.float64]  # (3, 2 nodes + C) G and C of the nodes of a feature, and weights
+    chosen: NDArray[np.float64]  # (3, 2 nodes + C) W c1 G and W lam C of the nodes of a feature, and weights of choices
     place: NDArray[np.float64]  # (nodes, 2F) Model I: s of all features, twice
     node_weight: NDArray[np.float64]  # (nodes, 2F) Model I: W
     on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, old and new
     agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
     nodes: NDArray[np.float64]  # (3, 2F) Model I: G and C of a node, and the sum over nodes
-    votes: NDArray[np.float64]  # (2, 5, F) Model II: all votes, before and after
+    votes: NDArray[np.float64]  # (2, 5, F) Model II: all votes, before and after; or votes and slopes
     class_votes: NDArray[np.float64]  # (2, M)
 
 
@@ -176,7 +176,8 @@ def blank_work(c: Constants, t: Tables) -> Work:
 
 
 def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
-    width, c2 = t.x.shape[1], t.feature[1]
+    width = t.x.shape[1]
+    c2 = np.pad(t.feature[1, : c.n_features], (0, width - c.n_features), mode="edge")  # no rule for padding
     heaviest = c.n_features if c.kind == 2 else 1
     rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, heaviest, capacity)
     by_weight = np.outer(np.arange(c.n_features + 1 if c.kind == 2 else capacity), rules.place[:, 0])
@@ -211,3 +212,5 @@ def check_neighbors(c: Constants, neighbors: Neighbors, n_parents: int) -> None:
     inside = (n >= 0).all() and (n <= capacity).all() and (parent >= 0).all() and (parent < n_parents).all()
     if rooms != {capacity} or not inside:
         raise ValueError("the neighbors are not a list of parents for each case")
+    if c.n_features % 64 and (bits[:, :, -1] >> np.uint64(c.n_features % 64)).any():
+        raise ValueError(f"the neighbors have features beyond the {c.n_features} that there are")
