@@ -26,7 +26,7 @@ from bayespatch.model import Data, Latent, Model
 
 MAX_FEATURES_BY_PLACE = 64  # for `vote_on_cases`: w of a neighbor is one word
 DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
-FARTHEST = 1e300  # from 0, of any number in a state; the logit of a Beta number of tiny shape is far away
+FARTHEST = 1e100  # from 0, of any number in a state; the logit of a Beta number of tiny shape is far away
 
 
 class Observation(NamedTuple):
