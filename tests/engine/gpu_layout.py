@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayespatch.engine.cpu import layout
 from bayespatch.engine.cuda.layout import DeviceData, DeviceNeighbors, chance_at, words_of
+from bayespatch.engine.cuda.sums import DeviceNodes
 from bayespatch.engine.cuda.update import Case, Change, Own, begin_case, refresh_labels, take_gains
 from bayespatch.engine.quadrature import Nodes, make_nodes, make_rates
 from bayespatch.engine.votes import ON, VOTE_ON, Constants
@@ -127,14 +128,19 @@ def settings(at: Hand, importance: NDArray[np.float64], j: int, summed: list[int
     return {setting: math.exp(log) for setting, log in log_settings(at, importance, j, summed).items()}
 
 
-def rules(at: Hand, capacity: int) -> tuple[Nodes, NDArray[np.float64]]:
-    """The rule for sums over w, and in Model II exp(-u lam k) by weight."""
+def rules(at: Hand, capacity: int) -> DeviceNodes:
+    """The rules for sums over w."""
     c, c2 = at.c, at.table.c2
     if c.kind == 1:
-        return make_nodes(c2, c.lam, capacity), np.zeros((1, 1))
+        return model_one(make_nodes(c2, c.lam, capacity))
     heaviest = c.n_features if c.kind == 2 else 1
     nodes = make_rates(c2, c.lam, heaviest, capacity)
-    return nodes, np.exp(-c.lam * np.outer(np.arange(heaviest + 1), nodes.place[:, 0]))
+    return DeviceNodes(*nodes, np.exp(-c.lam * np.outer(np.arange(heaviest + 1), nodes.place[:, 0])))
+
+
+def model_one(nodes: Nodes) -> DeviceNodes:
+    """The same of Model I."""
+    return DeviceNodes(*nodes, np.zeros((1, 1)))
 
 
 B, GROUP = 4, 2  # the parent that may become a neighbor of case 0; threads that look at parents together

@@ -8,12 +8,10 @@ from bayespatch.engine.cuda import CudaEngine
 from bayespatch.engine.cuda import importance as cuda_importance
 from bayespatch.engine.cuda import launch as cuda_launch
 from bayespatch.engine.cuda import layout as cuda_layout
-from bayespatch.engine.cuda import sums as cuda_sums
-from bayespatch.engine.cuda.sums import compare_nodes, compare_settings
+from bayespatch.engine.cuda.sums import compare_nodes, find_tilt, log_of_silent, log_others
 from bayespatch.engine.streams import SUM, subkey
 from bayespatch.model import KINDS, Hyperparameters, Model
 from tests.engine.contract import GIVEN, a_thawed_chain_goes_on, statistics_are_those_of_the_model
-from tests.engine.gpu_layout import blank_settings
 from tests.engine.simulated_gpu import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
 
@@ -80,7 +78,7 @@ def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatc
         nodes = engine.nodes_for(state.entries.parent.shape[1])
         for j in range(3):
             logs = [
-                compare_nodes(engine.constants, engine.table, nodes, move.old, move.new, state.entries, i, j)
+                compare_nodes(1, engine.constants, engine.table, nodes, move.old, move.new, state.entries, i, j)
                 for i in range(7)
             ]
             np.testing.assert_allclose(move.log_ratio[j].sum(), sum(logs), atol=1e-12)
@@ -92,25 +90,31 @@ def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatc
 def test_models_two_and_three_sum_over_all_cases_and_count_as_they_go(kind, threads, monkeypatch):
     monkeypatch.setattr(cuda_layout, "GROUP", 1)
     monkeypatch.setattr(cuda_importance, "BLOCK", 2)
-    monkeypatch.setattr(cuda_sums, "THREADS", threads)
+    monkeypatch.setattr(cuda_launch, "THREADS", threads)
+    monkeypatch.setattr(cuda_launch, "MOST_BLOCKS", 2)
     engine = CudaEngine(random_data(2, 5, 5, 3), Model(kind, "exact", Hyperparameters(alpha=0.5)))
     c, key = engine.constants, np.uint64(2)
     state = engine.start(4, 0)
     engine.update_cases(state, np.uint64(1))
     engine.count_neighbors(state)
     old, before = state.move.old.copy(), state.weights.n_on.copy()
-    entries = state.entries._replace(bits=state.entries.bits.copy())
+    entries = state.entries._replace(bits=state.entries.bits.copy(), tilt=state.entries.tilt.copy())
+    capacity = entries.parent.shape[1]
     engine.move_importance(state, key, 0.0)
     after = state.weights.n_on.copy()
     engine.count_neighbors(state)
     np.testing.assert_array_equal(after, state.weights.n_on)
     assert (after != before).any()
     for j in range(1 if kind == "II" else 3):  # in Model II, the w of feature 0 have changed what came after
-        scratch = blank_settings(c), np.zeros(2, np.uint64), subkey(key, SUM)
-        logs = [
-            compare_settings(c.kind, c, engine.table, old, state.move.new, entries, *scratch, i, j) for i in range(5)
-        ]
-        np.testing.assert_allclose(state.move.log_ratio[j].sum(), sum(logs), atol=1e-12)
+        votes, rng, nodes = (np.zeros((2, 2, 3)), np.zeros((2, 2))), np.zeros(2, np.uint64), engine.nodes_for(capacity)
+        new, log = state.move.new, 0.0
+        for i in range(5):
+            if kind == "II":
+                find_tilt(c, engine.table, entries, *votes, i, j)
+                log += log_of_silent(engine.table, new, entries, i, j) - log_of_silent(engine.table, old, entries, i, j)
+                log += log_others(c, engine.table, nodes, new, entries, *votes, rng, subkey(key, SUM), i, j)
+            log += compare_nodes(c.kind, c, engine.table, nodes, old, new, entries, i, j)
+        np.testing.assert_allclose(state.move.log_ratio[j].sum(), log, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)

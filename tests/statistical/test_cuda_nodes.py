@@ -11,11 +11,10 @@ from bayespatch.engine.cuda.layout import words_of
 from bayespatch.engine.cuda.sums import begin_redraw, compare_nodes, draw_w, sum_over_nodes
 from bayespatch.engine.quadrature import HANDFUL, make_nodes, make_rates
 from bayespatch.engine.votes import VOTE_OFF, VOTE_ON
-from tests.engine.gpu_layout import hand, settings
+from tests.engine.gpu_layout import hand, model_one, settings
 
 SEEDS = range(6)
 N_DRAWS = 20_000
-DECAY = np.zeros((1, 1))  # Model II alone has some
 BETAS = np.array([1e-3, 0.05, 0.9, 1.0, 7.0, 300.0, 1e4])
 
 
@@ -60,12 +59,10 @@ def count_settings(c, table, nodes, importance, entries, j, n_draws, counts):
     """How often each setting of w_0:j is drawn."""
     rng = np.zeros(2, np.uint64)
     for draw in range(n_draws):
-        node, source = begin_redraw(1, c, table, nodes, DECAY, importance, entries, rng, np.uint64(draw), 0, j)
+        node, source = begin_redraw(1, c, table, nodes, importance, entries, rng, np.uint64(draw), 0, j)
         setting = 0
         for r in range(entries.n[0]):
-            setting = 2 * setting + int(
-                draw_w(1, c, table, nodes, DECAY, importance, entries, rng, node, source, r, 0, j)
-            )
+            setting = 2 * setting + int(draw_w(1, c, table, nodes, importance, entries, rng, node, source, r, 0, j))
         counts[setting] += 1
 
 
@@ -116,22 +113,22 @@ def test_rules_do_not_depend_on_the_capacity_nor_on_the_order_of_features():
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 15, 16, 23, 40])
 def test_sums_are_those_of_polynomials(n):
     c, table, entries, importance = long_list(n, seed=n)
-    nodes = make_nodes(BETAS * c.lam, c.lam, 2 * n)
+    nodes = model_one(make_nodes(BETAS * c.lam, c.lam, 2 * n))
     for j, beta in enumerate(BETAS):
         exact = [sum_over_counts(c, beta * c.lam, q, entries, j) for q in importance]
-        sums = [sum_over_nodes(1, c, nodes, DECAY, q, entries, 0, j, n) for q in importance]
+        sums = [sum_over_nodes(1, c, nodes, q, entries, 0, j, n) for q in importance]
         np.testing.assert_allclose(sums, exact, rtol=1e-11)
-        log = compare_nodes(1, c, table, nodes, DECAY, *importance, entries, 0, j)
+        log = compare_nodes(1, c, table, nodes, *importance, entries, 0, j)
         assert log == pytest.approx(math.log(exact[1] / exact[0]), abs=1e-10)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_log_ratio_is_that_of_the_enumerated_sums(seed):
     at = hand("I", seed)
-    nodes = make_nodes(at.table.c2, at.c.lam, 3)
+    nodes = model_one(make_nodes(at.table.c2, at.c.lam, 3))
     for j in range(3):
         before, after = (sum(settings(at, q, j, [0, 1, 2]).values()) for q in (at.old, at.new))
-        log = compare_nodes(1, at.c, at.table, nodes, DECAY, at.old, at.new, at.entries, 0, j)
+        log = compare_nodes(1, at.c, at.table, nodes, at.old, at.new, at.entries, 0, j)
         assert log == pytest.approx(math.log(after / before), rel=1e-9, abs=1e-12)
 
 
@@ -140,7 +137,7 @@ def test_w_is_drawn_in_proportion_to_the_enumerated_weights(seed):
     at = hand("I", seed)
     j = seed % 3
     weights = np.array(list(settings(at, at.new, j, [0, 1, 2]).values()))
-    check_draws(weights, at.c, at.table, make_nodes(at.table.c2, at.c.lam, 3), at.new, at.entries, j)
+    check_draws(weights, at.c, at.table, model_one(make_nodes(at.table.c2, at.c.lam, 3)), at.new, at.entries, j)
 
 
 @pytest.mark.parametrize("j", range(len(BETAS)))
@@ -151,7 +148,7 @@ def test_w_of_a_longer_list_is_drawn_in_proportion_to_its_weights(j):
     agrees = entries.same[0, :, 0] >> j & 1
     w = np.array(list(itertools.product([0, 1], repeat=n)))
     weights = np.where(w, on, 1 - on).prod(axis=1) * (c.c1 + c.lam * (w @ agrees)) / (BETAS[j] + w.sum(axis=1))
-    check_draws(weights, c, table, make_nodes(BETAS * c.lam, c.lam, n), importance[0], entries, j)
+    check_draws(weights, c, table, model_one(make_nodes(BETAS * c.lam, c.lam, n)), importance[0], entries, j)
 
 
 def check_draws(weights, c, table, nodes, importance, entries, j):

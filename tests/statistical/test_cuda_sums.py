@@ -17,29 +17,29 @@ N_DRAWS = 20_000
 
 
 def compare(at, j):
-    log = compare_nodes(at.c.kind, at.c, at.table, *rules(at, 5), at.old, at.new, at.entries, 0, j)
+    log = compare_nodes(at.c.kind, at.c, at.table, rules(at, 5), at.old, at.new, at.entries, 0, j)
     if at.c.kind == 2:
         log += log_of_silent(at.table, at.new, at.entries, 0, j) - log_of_silent(at.table, at.old, at.entries, 0, j)
     return log
 
 
 @compiled
-def draw_column(kind, c, table, nodes, decay, importance, entries, rng, key, j):
+def draw_column(kind, c, table, nodes, importance, entries, rng, key, j):
     """A setting of w_0:j, drawn from where `entries` are."""
-    node, source = begin_redraw(kind, c, table, nodes, decay, importance, entries, rng, key, 0, j)
+    node, source = begin_redraw(kind, c, table, nodes, importance, entries, rng, key, 0, j)
     setting = 0
     for r in range(entries.n[0]):
-        on = draw_w(kind, c, table, nodes, decay, importance, entries, rng, node, source, r, 0, j)
+        on = draw_w(kind, c, table, nodes, importance, entries, rng, node, source, r, 0, j)
         setting = 2 * setting + int(on)
     return setting
 
 
 @compiled
-def count_settings(kind, c, table, nodes, decay, importance, entries, j, n_draws, counts):
+def count_settings(kind, c, table, nodes, importance, entries, j, n_draws, counts):
     """How often each setting of w_0:j is drawn."""
     rng = np.zeros(2, np.uint64)
     for draw in range(n_draws):
-        counts[draw_column(kind, c, table, nodes, decay, importance, entries, rng, np.uint64(draw), j)] += 1
+        counts[draw_column(kind, c, table, nodes, importance, entries, rng, np.uint64(draw), j)] += 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -59,7 +59,7 @@ def test_w_is_drawn_in_proportion_to_the_enumerated_weights(kind, seed):
     weights = np.array(list(settings(at, at.new, j, [0, 1, 2]).values()))
     expected = weights / weights.sum()
     counts = np.zeros(8)
-    count_settings(at.c.kind, at.c, at.table, *rules(at, 3), at.new, at.entries, j, N_DRAWS, counts)
+    count_settings(at.c.kind, at.c, at.table, rules(at, 3), at.new, at.entries, j, N_DRAWS, counts)
     error = np.sqrt(expected * (1 - expected) / N_DRAWS)
     # 96 comparisons in all: 4.5 standard errors are exceeded by chance once in a thousand such tests.
     assert np.all(np.abs(counts / N_DRAWS - expected) <= 4.5 * error + 1e-9)
@@ -68,14 +68,14 @@ def test_w_is_drawn_in_proportion_to_the_enumerated_weights(kind, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_a_drawn_w_does_to_the_others_is_what_the_model_says(seed):
     at = hand("II", seed, n_features=20)
-    nodes, decay = rules(at, 5)
+    nodes = rules(at, 5)
     w = w_of(at.entries, 0, 20)
     found = set()
     for draw in range(30):
         j, key, rng = draw % 20, np.uint64(draw), np.zeros(2, np.uint64)
         votes, class_votes = np.zeros((2, 2, 20)), np.zeros((2, 2))
-        log = log_others(at.c, at.table, nodes, decay, at.new, at.entries, votes, class_votes, rng, key, 0, j)
-        setting = draw_column(at.c.kind, at.c, at.table, nodes, decay, at.new, at.entries, rng, key, j)
+        log = log_others(at.c, at.table, nodes, at.new, at.entries, votes, class_votes, rng, key, 0, j)
+        setting = draw_column(at.c.kind, at.c, at.table, nodes, at.new, at.entries, rng, key, j)
         after = w.copy()
         after[:, j] = [bool(setting >> (2 - r) & 1) for r in range(3)]
         linear = (after[:, j].astype(int) - w[:, j]) @ np.log(at.entries.tilt[0, :3])

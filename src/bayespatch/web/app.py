@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import signal
 import threading
-import time
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -119,15 +119,16 @@ def from_environment() -> Starlette:
     """The application, in a process that uvicorn has started."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     warnings.simplefilter("ignore")
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     return create_app(Settings.from_json(os.environ[ENVIRONMENT]))
 
 
-def _end_with(parent: int) -> None:
+def _end_with_parent() -> None:
     """End this process in its usual way once the one that began it is gone: killed, it cannot ask for it."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os.kill(os.getpid(), signal.SIGTERM)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def serve(settings: Settings) -> None:

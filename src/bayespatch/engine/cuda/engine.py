@@ -34,7 +34,7 @@ from bayespatch.engine.cuda.layout import (
 )
 from bayespatch.engine.cuda.update import Shape
 from bayespatch.engine.importance import N_TURNS, draw_prior, log_prior, logit_inside
-from bayespatch.engine.quadrature import Nodes, make_nodes, make_rates
+from bayespatch.engine.quadrature import make_nodes, make_rates
 from bayespatch.engine.streams import CARRY, CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants, log_beta_density
@@ -81,7 +81,7 @@ class CudaEngine(Engine):
         self.table = self.table_of(data)
         self.parents = ParentCodes(layout.to_device(cpu_layout.padded(data.x_parents, n_features, PARENT_MISSING)))
         self.numbers = layout.to_device(np.arange(n_cases, dtype=np.int64))
-        self.nodes: dict[int, tuple[Nodes, Any]] = {}  # by the capacity of the lists
+        self.nodes: dict[int, sums.DeviceNodes] = {}  # by the capacity of the lists
 
     @classmethod
     def for_chains(
@@ -241,14 +241,14 @@ class CudaEngine(Engine):
         self.launch(summary.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
         self.launch(summary.count_neighbors, grid_over(len(self.data.x)), state, state.entries, state.weights)
 
-    def nodes_for(self, capacity: int) -> tuple[Nodes, Any]:
+    def nodes_for(self, capacity: int) -> sums.DeviceNodes:
         """What it takes to sum over w, for lists of this length: a rule, and in Model II exp(-u lam k) by weight."""
         if capacity not in self.nodes:
             c, c2 = self.constants, feature_constants(self.data, self.model)[1]
             heaviest = c.n_features if c.kind == 2 else 1
             rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, heaviest, capacity)
-            decay = np.exp(-c.lam * np.outer(np.arange(heaviest + 1), rules.place[:, 0] if c.kind == 2 else [0.0]))
-            self.nodes[capacity] = Nodes(*map(layout.to_device, rules)), layout.to_device(decay)
+            by_weight = np.outer(np.arange(heaviest + 1), rules.place[:, 0]) if c.kind == 2 else np.zeros((1, 1))
+            self.nodes[capacity] = sums.DeviceNodes(*map(layout.to_device, (*rules, np.exp(-c.lam * by_weight))))
         return self.nodes[capacity]
 
     def over_pairs(self) -> Any:
@@ -267,7 +267,7 @@ class CudaEngine(Engine):
         over_pairs = self.over_pairs()
         compare = sums.compare_kernel(c.kind, n_features, self.data.n_classes)
         redraw = sums.redraw_kernel(c.kind, n_features)
-        given = c, table, *self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
+        given = c, table, self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
         for first in range(0, n_features, step):
             propose = self.parents, weights, move, self.prior, propose_key, carry_key, first
             self.launch(importance.propose, (step, over_parents), state, *propose)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, float64, int32, int64, uint64
@@ -33,6 +33,15 @@ from bayespatch.engine.votes import (
 )
 
 
+class DeviceNodes(NamedTuple):
+    """`quadrature.Nodes` on the GPU, and exp(-u lam k) by weight in Model II."""
+
+    place: Any  # (nodes, P), in Models II and III (nodes, 1)
+    weight: Any  # (nodes, P)
+    span: Any  # (2, C+1)
+    decay: Any  # (P+1, nodes) in Model II, else (1, 1)
+
+
 @inlined
 def open_item(rng, key, j, i):
     """The stream of case i in the move of feature j."""
@@ -53,17 +62,17 @@ def tilt_of(kind, entries, i, r):
 
 
 @inlined
-def decay_of(kind, c, nodes, decay, k, node, j):
+def decay_of(kind, c, nodes, k, node, j):
     """s in Model I; exp(-u lam k) in Models II, where it is in a table, and III."""
     if kind == 1:
         return nodes.place[node, j]
     if kind == 2:
-        return decay[int(k), node]
+        return nodes.decay[int(k), node]
     return math.exp(-c.lam * k * nodes.place[node, 0])
 
 
 @inlined
-def weigh_handful(kind, c, nodes, decay, importance, entries, first, i, j, n):
+def weigh_handful(kind, c, nodes, importance, entries, first, i, j, n):
     """The weights W c1 G and W lam C of nodes first..first+3, side by side in registers."""
     g0, g1, g2, g3 = 1.0, 1.0, 1.0, 1.0
     c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
@@ -94,32 +103,32 @@ def weigh_handful(kind, c, nodes, decay, importance, entries, first, i, j, n):
             on, off = importance[VOTE_ON, b, j] * tilt_of(kind, entries, i, r), importance[VOTE_OFF, b, j]
             k = weight_if_on(kind, entries, r, i, j)
             vote = c.lam * k if in_word(entries.same[i, r, j >> 5], j) else 0.0
-            g0, c0 = with_weighted_entry(g0, c0, decay_of(kind, c, nodes, decay, k, first, j), on, off, vote)
-            g1, c1 = with_weighted_entry(g1, c1, decay_of(kind, c, nodes, decay, k, first + 1, j), on, off, vote)
-            g2, c2 = with_weighted_entry(g2, c2, decay_of(kind, c, nodes, decay, k, first + 2, j), on, off, vote)
-            g3, c3 = with_weighted_entry(g3, c3, decay_of(kind, c, nodes, decay, k, first + 3, j), on, off, vote)
+            g0, c0 = with_weighted_entry(g0, c0, decay_of(kind, c, nodes, k, first, j), on, off, vote)
+            g1, c1 = with_weighted_entry(g1, c1, decay_of(kind, c, nodes, k, first + 1, j), on, off, vote)
+            g2, c2 = with_weighted_entry(g2, c2, decay_of(kind, c, nodes, k, first + 2, j), on, off, vote)
+            g3, c3 = with_weighted_entry(g3, c3, decay_of(kind, c, nodes, k, first + 3, j), on, off, vote)
     base = (w0 * c.c1 * g0, w1 * c.c1 * g1, w2 * c.c1 * g2, w3 * c.c1 * g3)
     return base, (w0 * c0, w1 * c1, w2 * c2, w3 * c3)
 
 
 @inlined
-def sum_over_nodes(kind, c, nodes, decay, importance, entries, i, j, n):
+def sum_over_nodes(kind, c, nodes, importance, entries, i, j, n):
     """p(x_ij | z_i, q~)"""
     total = 0.0
     for first in range(nodes.span[0, n], nodes.span[1, n], HANDFUL):
-        (g0, g1, g2, g3), (c0, c1, c2, c3) = weigh_handful(kind, c, nodes, decay, importance, entries, first, i, j, n)
+        (g0, g1, g2, g3), (c0, c1, c2, c3) = weigh_handful(kind, c, nodes, importance, entries, first, i, j, n)
         total += ((g0 + g1) + (g2 + g3)) + ((c0 + c1) + (c2 + c3))
     return total
 
 
 @inlined
-def compare_nodes(kind, c, table, nodes, decay, old, new, entries, i, j):
+def compare_nodes(kind, c, table, nodes, old, new, entries, i, j):
     """log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~)"""
     n = entries.n[i]
     if n == 0 or not in_word(table.observed[j >> 5, i], j):
         return 0.0
-    before = sum_over_nodes(kind, c, nodes, decay, old, entries, i, j, n)
-    return math.log(sum_over_nodes(kind, c, nodes, decay, new, entries, i, j, n) / before)
+    before = sum_over_nodes(kind, c, nodes, old, entries, i, j, n)
+    return math.log(sum_over_nodes(kind, c, nodes, new, entries, i, j, n) / before)
 
 
 @inlined
@@ -133,7 +142,7 @@ def maybe_node(rng, total, chosen, node, base, copied):
 
 
 @inlined
-def begin_redraw(kind, c, table, nodes, decay, importance, entries, rng, key, i, j):
+def begin_redraw(kind, c, table, nodes, importance, entries, rng, key, i, j):
     """Open the stream of an item, choose its node and where x_ij comes from.
 
     Returns the node, or -1 where x_ij is missing, and the entry that x_ij was copied from, or -1; w_i:j are independent
@@ -146,7 +155,7 @@ def begin_redraw(kind, c, table, nodes, decay, importance, entries, rng, key, i,
     total = 0.0
     chosen = (int(nodes.span[0, n]), 1.0, 0.0)
     for first in range(nodes.span[0, n], nodes.span[1, n], HANDFUL):
-        (g0, g1, g2, g3), (c0, c1, c2, c3) = weigh_handful(kind, c, nodes, decay, importance, entries, first, i, j, n)
+        (g0, g1, g2, g3), (c0, c1, c2, c3) = weigh_handful(kind, c, nodes, importance, entries, first, i, j, n)
         total, chosen = maybe_node(rng, total, chosen, first, g0, c0)
         total, chosen = maybe_node(rng, total, chosen, first + 1, g1, c1)
         total, chosen = maybe_node(rng, total, chosen, first + 2, g2, c2)
@@ -154,12 +163,12 @@ def begin_redraw(kind, c, table, nodes, decay, importance, entries, rng, key, i,
     node, weight, copied = chosen
     source = -1
     if uniform(rng) * weight < copied:
-        source = choose_source(kind, c, nodes, decay, importance, entries, node, rng, i, j, n)
+        source = choose_source(kind, c, nodes, importance, entries, node, rng, i, j, n)
     return node, source
 
 
 @inlined
-def choose_source(kind, c, nodes, decay, importance, entries, node, rng, i, j, n):
+def choose_source(kind, c, nodes, importance, entries, node, rng, i, j, n):
     """Which of the agreeing entries x_ij was copied from: in proportion to its weight and its chance of being on."""
     total = 0.0
     source = -1
@@ -167,7 +176,7 @@ def choose_source(kind, c, nodes, decay, importance, entries, node, rng, i, j, n
         if in_word(entries.same[i, r, j >> 5], j):
             b = entries.parent[i, r]
             k = weight_if_on(kind, entries, r, i, j)
-            on = importance[ON, b, j] * tilt_of(kind, entries, i, r) * decay_of(kind, c, nodes, decay, k, node, j)
+            on = importance[ON, b, j] * tilt_of(kind, entries, i, r) * decay_of(kind, c, nodes, k, node, j)
             chance = k * on / (importance[OFF, b, j] + on)
             total += chance
             if uniform(rng) * total < chance:
@@ -176,12 +185,12 @@ def choose_source(kind, c, nodes, decay, importance, entries, node, rng, i, j, n
 
 
 @inlined
-def draw_w(kind, c, table, nodes, decay, importance, entries, rng, node, source, r, i, j):
+def draw_w(kind, c, table, nodes, importance, entries, rng, node, source, r, i, j):
     """w of entry r: on, if x_ij was copied from it; the node counts where the parent has a value to vote for."""
     b = entries.parent[i, r]
     on = importance[ON, b, j] * tilt_of(kind, entries, i, r)
     if node >= 0 and in_word(table.votes[j >> 5, b], j):
-        on *= decay_of(kind, c, nodes, decay, weight_if_on(kind, entries, r, i, j), node, j)
+        on *= decay_of(kind, c, nodes, weight_if_on(kind, entries, r, i, j), node, j)
     return uniform(rng) * (importance[OFF, b, j] + on) < on or r == source
 
 
@@ -234,7 +243,7 @@ def log_of_silent(table, importance, entries, i, j):
 
 
 @inlined
-def log_others(c, table, nodes, decay, importance, entries, votes, class_votes, rng, key, i, j):
+def log_others(c, table, nodes, importance, entries, votes, class_votes, rng, key, i, j):
     """Model II: w_i:j drawn, log p(x_i, y_i | it) - log p(x_i, y_i | w_i:j), without x_ij and what the tilt has of it.
 
     `votes` (2, 2, P) and `class_votes` (2, M): scratch memory for the votes before and after.
@@ -242,12 +251,12 @@ def log_others(c, table, nodes, decay, importance, entries, votes, class_votes, 
     votes[:] = 0.0
     class_votes[:] = 0.0
     linear = 0.0
-    node, source = begin_redraw(2, c, table, nodes, decay, importance, entries, rng, key, i, j)
+    node, source = begin_redraw(2, c, table, nodes, importance, entries, rng, key, i, j)
     for r in range(entries.n[i]):
         b = entries.parent[i, r]
         before = vote_weight(2, entries, r, i)
         after = before - (1.0 if in_word(entries.bits[i, r, j >> 5], j) else 0.0)
-        if draw_w(2, c, table, nodes, decay, importance, entries, rng, node, source, r, i, j):
+        if draw_w(2, c, table, nodes, importance, entries, rng, node, source, r, i, j):
             after += 1.0
         class_votes[0, table.y_parents[b]] += before
         class_votes[1, table.y_parents[b]] += after
@@ -290,7 +299,7 @@ def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
     n_votes = n_features if kind == 2 else 1
 
     @cuda.jit
-    def kernel(c, table, nodes, decay, entries, chain, move, key, first, last):
+    def kernel(c, table, nodes, entries, chain, move, key, first, last):
         t = cuda.threadIdx.x
         width = min(last - first, cuda.blockDim.x)
         together = cuda.blockDim.x // width
@@ -303,11 +312,11 @@ def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
             log = 0.0
             if j < last and t < width * together:
                 for i in range(cuda.blockIdx.x * together + t // width, entries.n.shape[0], cuda.gridDim.x * together):
-                    log += compare_nodes(kind, c, table, nodes, decay, move.old, move.new, entries, i, j)
+                    log += compare_nodes(kind, c, table, nodes, move.old, move.new, entries, i, j)
                     if kind == 2:
                         log += log_of_silent(table, move.new, entries, i, j)
                         log -= log_of_silent(table, move.old, entries, i, j)
-                        log += log_others(c, table, nodes, decay, move.new, entries, votes, class_votes, rng, key, i, j)
+                        log += log_others(c, table, nodes, move.new, entries, votes, class_votes, rng, key, i, j)
             logs[t] = log
             cuda.syncthreads()
             if t < width and j < last:
@@ -328,7 +337,7 @@ def redraw_kernel(kind: int, n_features: int) -> Any:
     """
 
     @cuda.jit
-    def kernel(c, table, nodes, decay, entries, chain, move, key, first, last):
+    def kernel(c, table, nodes, entries, chain, move, key, first, last):
         t = cuda.threadIdx.x
         features = cuda.shared.array(n_features, int64)
         n_accepted = cuda.shared.array(1, int32)
@@ -347,9 +356,9 @@ def redraw_kernel(kind: int, n_features: int) -> Any:
                 j = features[position]
                 mask = np.uint32(BIT << np.uint32(j & 31))
                 for i in range(cuda.blockIdx.x * together + t // width, entries.n.shape[0], cuda.gridDim.x * together):
-                    node, source = begin_redraw(kind, c, table, nodes, decay, move.old, entries, rng, key, i, j)
+                    node, source = begin_redraw(kind, c, table, nodes, move.old, entries, rng, key, i, j)
                     for r in range(entries.n[i]):
-                        on = draw_w(kind, c, table, nodes, decay, move.old, entries, rng, node, source, r, i, j)
+                        on = draw_w(kind, c, table, nodes, move.old, entries, rng, node, source, r, i, j)
                         if on != (entries.bits[i, r, j >> 5] & mask != 0):
                             cuda.atomic.xor(entries.bits, (i, r, j >> 5), mask)
                             cuda.atomic.add(chain.n_on, (entries.parent[i, r], j), 1 if on else -1)
