@@ -5,7 +5,7 @@
 Every row is one chain of Model I: first engine "cpu" with two threads, then engine "dask" with workers in processes of
 their own on this machine, on the same data. Sweeps are timed without the first, which begins the shards. Processor time
 is that of all processes together. Snapshots are not taken here: what one sends is what a kept draw does, without the
-votes. The machine should be idle. Writes results/dask_scale.csv.
+votes. The machine should be idle. Writes results/dask_scale.csv, where rows of other sizes stay.
 """
 
 from __future__ import annotations
@@ -102,12 +102,15 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=4)
     given = parser.parse_args()
     dask.SNAPSHOT_SECONDS = float("inf")
+    with RESULTS.open(newline="") as file:
+        known = list(csv.DictReader(file))
     rows: list[dict[str, Any]] = []
     for n_cases in given.cases:
         for row in measured(n_cases, given.parents, given.features, given.workers, given.sweeps):
             rows.append(row)
             print({name: round(v, 3) if isinstance(v, float) else v for name, v in row.items()}, flush=True)
-        write(rows)
+        done = {str(row["cases"]) for row in rows}
+        write([row for row in known if row["cases"] not in done] + rows)
 
 
 def write(rows: list[dict[str, Any]]) -> None:

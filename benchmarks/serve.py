@@ -98,7 +98,9 @@ def patient(number: int) -> dict[str, Any]:
     return {name: None if value != value else float(value) for name, value in row.items()}
 
 
-async def load(server: Server, rate: float, seconds: float, first: int, reliance: bool) -> dict[str, Any]:
+async def load(
+    server: Server, rate: float, seconds: float, first: int, reliance: bool, shared: bool = False
+) -> dict[str, Any]:
     """Consultations at a steady rate; how they were answered."""
     n = int(rate * seconds)
     bodies = [json.dumps({"values": patient(first + i), "reliance": reliance}) for i in range(n)]
@@ -106,8 +108,8 @@ async def load(server: Server, rate: float, seconds: float, first: int, reliance
     times: list[float] = []
     polite, ids, slow = 0, [], []
     headers = {**server.headers, "Content-Type": "application/json"}
-    # Each comes from somebody else, on a connection of its own.
-    limits = httpx.Limits(max_connections=400, max_keepalive_connections=0)
+    # Each comes from somebody else, on a connection of its own; or through a proxy that keeps some open.
+    limits = httpx.Limits(max_connections=400, max_keepalive_connections=20 if shared else 0)
     async with httpx.AsyncClient(timeout=60, limits=limits) as client:
         begin = time.perf_counter()
 
@@ -151,6 +153,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--without-reliance", action="store_true", help="leave out what depends on each crowd")
+    parser.add_argument("--shared", action="store_true", help="all requests over a few connections that stay open")
     parser.add_argument("--casebase", help="a case base that an earlier run has made, or where it is to be made")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +169,7 @@ def main() -> None:
         reliance = not wanted.without_reliance
         found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0], **vars(wanted)}
         server = Server(url, token, *options)
-        asyncio.run(load(server, wanted.rate, 5, 0, reliance))
+        asyncio.run(load(server, wanted.rate, 5, 0, reliance, wanted.shared))
         before = server.gauges()
         found["mib_at_start"] = before["mib"]
         for name, rate, seconds in (
@@ -174,7 +177,7 @@ def main() -> None:
             ("flood", 3 * wanted.rate, min(30.0, wanted.seconds)),
             ("afterwards", wanted.rate, min(20.0, wanted.seconds)),
         ):
-            said = asyncio.run(load(server, rate, seconds, 1000 + int(rate), reliance))
+            said = asyncio.run(load(server, rate, seconds, 1000 + int(rate), reliance, wanted.shared))
             n = len(said.pop("ids"))
             after = server.gauges()
             said |= {"mib": after["mib"], "cpu_per_answer": round((after["cpu"] - before["cpu"]) / max(1, n), 4)}

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 from bayespatch.explain import OpinionOnCases, TrainingCases, explain_cases
-from bayespatch.explain.ballot import votes_without
+from bayespatch.explain.ballot import predict_without
 from bayespatch.pool import Pool
 from bayespatch.predict import Neighborhood
 from bayespatch.report import case_page
@@ -131,14 +131,14 @@ def test_votes_without_a_crowd_are_those_of_a_model_without_it():
     posterior, new, _ = clf._cases_of(NEW.iloc[:2])
     nobody = np.zeros((2, 60), dtype=bool)
     run = {"calibration": clf.calibration_, "error": clf.error}
-    np.testing.assert_allclose(votes_without(posterior, new, nobody, run), clf.predict_votes(NEW.iloc[:2]))
+    np.testing.assert_allclose(predict_without(posterior, new, nobody, run), clf.predict_votes(NEW.iloc[:2]))
     some = nobody.copy()
     some[1, clf.y_ == 1] = True
-    votes = votes_without(posterior, new, some, run)
+    votes = predict_without(posterior, new, some, run)
     np.testing.assert_allclose(votes[0], clf.predict_votes(NEW.iloc[:1])[0])
     assert votes[1, 0] > 0.8  # what is left of the other class are the base rates
     some[:] = True
-    np.testing.assert_allclose(votes_without(posterior, new, some, run), 0.5)  # mu0 is the same for both classes
+    np.testing.assert_allclose(predict_without(posterior, new, some, run), 0.5)  # mu0 is the same for both classes
 
 
 def test_a_second_opinion_is_pooled_and_shown():

@@ -150,7 +150,7 @@ def test_votes_without_excluded_parents_are_exact():
 
 def test_votes_of_the_draws_without_a_parent_are_exact():
     """Conditioning on its absence is taking it away. 32,000 draws of a share have an error of .5/sqrt(32000) at most if
-    independent, three times that as they are, twice that where half of them count: .02 is twice what is left.
+    independent, some three times that as they are, and twice that where half of them count: less than .02.
     """
     data, hyper = PROBLEMS["many_values"]()
     data, model = unsupervised(data), Model("I", "exact", hyper)

@@ -81,10 +81,10 @@ def ballot_of(seen: Prediction, n_chains: int) -> Ballot:
     )
 
 
-def votes_without(
+def predict_without(
     posterior: Posterior, cases: Data, excluded: NDArray[np.bool_], run: dict[str, Any]
 ) -> NDArray[np.float64]:
-    """Votes on cases, (n, M), with some of the parents taken out of each, and their own ones as ever.
+    """Votes on cases, (n, M), predicted anew with some of the parents taken out of each, and their own ones as ever.
 
     Parameters
     ----------

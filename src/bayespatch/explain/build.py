@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.explain import guards
-from bayespatch.explain.ballot import Ballot, ballot_of, votes_without
+from bayespatch.explain.ballot import Ballot, ballot_of, predict_without
 from bayespatch.explain.cases import CaseTexts, OpinionOnCases, TrainingCases
 from bayespatch.explain.evidence import (
     agreement,
@@ -210,7 +210,7 @@ def _without(
     for k, (_, _, members) in enumerate(wanted):
         excluded[k, members] = True
     each = batch._replace(x=batch.x[of], y=batch.y[of], own_parent=batch.own_parent[of])
-    for (i, who, _), votes in zip(wanted, votes_without(posterior, each, excluded, run), strict=True):
+    for (i, who, _), votes in zip(wanted, predict_without(posterior, each, excluded, run), strict=True):
         found[i][who] = votes
     return found
 
