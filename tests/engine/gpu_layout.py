@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayespatch.engine.cpu import layout
 from bayespatch.engine.cuda.layout import DeviceData, DeviceNeighbors, chance_at, words_of
 from bayespatch.engine.cuda.sums import DeviceNodes
-from bayespatch.engine.cuda.update import Case, Change, Own, begin_case, refresh_labels, take_gains
+from bayespatch.engine.cuda.update import Case, Change, Own, begin_case, refresh_labels
 from bayespatch.engine.quadrature import Nodes, make_nodes, make_rates
 from bayespatch.engine.votes import ON, VOTE_ON, Constants
 from bayespatch.model import (
@@ -151,16 +151,14 @@ def begun(kind, seed=0, n_features=5, n_lanes=1):
     exact = np.float64 if kind == "III" else np.float32
     shape = (2, n_features)
     case = Case(
-        np.full(shape, 7, exact), np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.full(2, 7, exact),
+        np.full(shape, 7, exact), np.zeros(shape[::-1], np.float32), np.zeros(shape, np.float32), np.full(2, 7, exact),
         np.zeros(2, np.float32), np.zeros((2, 2), np.float32),
     )  # fmt: skip
-    words = [np.zeros(1, np.uint32) for _ in range(2)]
-    own = Own(np.zeros(shape, np.float32), at.table.same[:, 0, B].copy(), *words[:1], *np.zeros((2, 4), np.float32))
+    own = Own(at.table.same[:, 0, B].copy(), np.zeros(1, np.uint32), *np.zeros((2, 4), np.float32))
     for lane in range(n_lanes):
         begin_case(at.c.kind, at.c, at.table, at.entries, case, 0, lane, n_lanes)
     for lane in range(n_lanes):
         refresh_labels(at.c.kind, at.c, at.table, case, 0, lane, n_lanes)
-    take_gains(case, own)
     change = Change(np.array([0b10110], np.uint32), at.table.same[:, 0, B].copy())
     return at, case, own, change
 

@@ -33,7 +33,7 @@ def test_updates_are_those_of_the_definitions(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_are_those_of_the_definitions_with_missing_values_windows_and_itself(kind, monkeypatch):
     monkeypatch.setattr(cuda_layout, "GROUP", 2)  # two groups, the second not full
-    monkeypatch.setattr(cuda_engine, "DIGITS", 1.0)  # products in several parts
+    monkeypatch.setattr(cuda_engine, "MOST_AT_ONCE", 1)  # products in several parts
     data = random_data(3, 3, 5, 2, itself=True)
     check_updates(data, Model(kind, "paper", Hyperparameters(alpha=0.5, lam0=0.2, tau=1.3, sigma3=0.8)), 6)
 

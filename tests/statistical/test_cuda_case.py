@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bayespatch.engine.base import AGREES, DIFFERS
-from bayespatch.engine.cuda.layout import ones
+from bayespatch.engine.cuda.layout import bit, ones
 from bayespatch.engine.cuda.update import cast_votes, refresh_labels
-from bayespatch.engine.cuda.weigh import accepted, largest_odds, turned_down
+from bayespatch.engine.cuda.weigh import CEILING, accepted, largest_odds, turned_down
 from bayespatch.engine.votes import VOTE_OFF, VOTE_ON, pick
 from bayespatch.model import KINDS, Latent, label_votes
 from tests.engine.gpu_layout import GROUP, B, begun, chances, w_of
@@ -45,14 +45,31 @@ def test_votes_for_classes_are_those_of_the_model():
     np.testing.assert_array_equal(case.class_votes, expected)
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 5, 30])
-def test_odds_are_the_product_however_it_is_split(chunk):
-    at, case, own, _ = begun("I")
+@pytest.mark.parametrize("n_features", [5, 40, 64])
+@pytest.mark.parametrize("part", [1, 2, 8])
+def test_odds_are_the_product_however_it_is_split(part, n_features):
+    at, case, own, _ = begun("I", n_features=n_features)
     chance, start = chances(at)
-    same = [(int(own.same[0]) >> j) & 1 for j in range(5)]
-    ratio = 1.0 + np.where(same, case.gain[AGREES], case.gain[DIFFERS]).astype(float)
+    same = [bit(own.same, j) for j in range(n_features)]
+    ratio = 1.0 + np.where(same, case.gain[:, AGREES], case.gain[:, DIFFERS]).astype(float)
     expected = at.c.prior_odds * 1.5 * np.prod(at.new[VOTE_OFF, B] + at.new[VOTE_ON, B] * ratio)
-    assert largest_odds(at.c, chance, own, np.float32(1.5), start, GROUP, chunk) == pytest.approx(expected, rel=1e-5)
+    found = largest_odds(at.c, chance, own, case, np.float32(1.5), start, GROUP, part)
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("n_features", [60, 61])
+@pytest.mark.parametrize(("n_up", "n_down"), [(30, 30), (30, 29), (29, 30), (60, 0), (3, 57), (0, 0)])
+@pytest.mark.parametrize("up_first", [True, False])
+def test_a_product_that_leaves_the_range_of_single_precision_comes_back_as_it_was(n_features, n_up, n_down, up_first):
+    at, case, own, _ = begun("I", n_features=n_features)
+    chance, start = chances(at)
+    chance[:] = 1.0
+    powers = [*[20] * n_up, *[-20] * n_down] if up_first else [*[-20] * n_down, *[20] * n_up]
+    factors = 2.0 ** np.array([*powers, *[0] * (n_features - len(powers))])
+    case.gain[:] = factors[:, None] - 1.0
+    expected = at.c.prior_odds * 1.5 * 2.0 ** min(20 * (n_up - n_down), 1000)
+    found = largest_odds(at.c, chance, own, case, np.float32(1.5), start, GROUP, 2)
+    assert found == pytest.approx(min(expected, float(CEILING)), rel=1e-6, abs=1e-45)
 
 
 def test_indices_are_picked_in_proportion_to_their_weights():

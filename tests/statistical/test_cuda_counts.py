@@ -26,7 +26,7 @@ N_DRAWS = 20_000
 def prepared(seed):
     at = hand("II", seed)
     importance = Importance(at.new, np.zeros(0, np.float32), 1)
-    rows = [np.zeros((2, 3), np.float32) for _ in range(3)]
+    rows = [np.zeros(shape, np.float32) for shape in ((2, 3), (3, 2), (2, 3))]
     case = Case(*rows, np.zeros(2, np.float32), np.zeros(2, np.float32), np.zeros((2, 2), np.float32))
     begin_case(2, at.c, at.table, at.entries, case, 0, 0, 1)
     refresh_labels(2, at.c, at.table, case, 0, 0, 1)

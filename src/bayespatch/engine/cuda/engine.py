@@ -33,13 +33,14 @@ from bayespatch.engine.cuda.layout import (
     UpdateArguments,
 )
 from bayespatch.engine.cuda.update import Shape
+from bayespatch.engine.cuda.weigh import LOG_STEP
 from bayespatch.engine.importance import N_TURNS, draw_prior, log_prior, logit_inside
 from bayespatch.engine.quadrature import make_nodes, make_rates
 from bayespatch.engine.streams import CARRY, CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants, log_beta_density
 
-DIGITS = 30.0  # decimal digits of range that a product in single precision may use of its 38
+MOST_AT_ONCE = 8  # features: more would need more registers, and groups could not run side by side
 
 
 @dataclass
@@ -75,7 +76,7 @@ class CudaEngine(Engine):
         self.constants = cpu_layout.constants_of(data, model)
         kind = self.constants.kind
         group = layout.group_size(n_parents, n_features)
-        self.shape = Shape(kind, n_features, data.n_classes, self.factors_at_once(), group)
+        self.shape = Shape(kind, n_features, data.n_classes, self.features_at_once(), group)
         gamma, sigma1 = model.hyper.q_prior(n_features)
         self.prior = Prior(layout.to_device(gamma), layout.to_device(sigma1), float(model.hyper.sigma2))
         self.table = self.table_of(data)
@@ -90,12 +91,15 @@ class CudaEngine(Engine):
         """One engine for all chains: they read the same tables."""
         return [cls(data, model, n_threads)] * n_chains
 
-    def factors_at_once(self) -> int:
-        """How many factors may be multiplied in single precision: R_j lies between 1/largest and largest."""
+    def features_at_once(self) -> int:
+        """How many factors are multiplied at once (`weigh.largest_odds`): R_j lies between 1/largest and largest.
+
+        A power of two, so that their bits lie in one word.
+        """
         c = self.constants
         strongest = c.lam * (c.n_features if c.kind == 2 else 1)
         largest = 1.0 + strongest / min(c.c1, feature_constants(self.data, self.model)[1].min())
-        return max(1, int(DIGITS / math.log10(largest)))
+        return 1 << (min(MOST_AT_ONCE, int(LOG_STEP / math.log(largest))).bit_length() - 1)
 
     def table_of(self, data: Data) -> DeviceData:
         """The data on the GPU."""

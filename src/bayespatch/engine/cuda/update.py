@@ -47,7 +47,7 @@ class Case(NamedTuple):
     """What a group keeps of its case, for all of its threads to see."""
 
     votes: Any  # (2, P) float32, in Model III float64: AGREE and TOTAL
-    gain: Any  # (2, P) float32: the largest R_j - 1 that a vote which DIFFERS or AGREES could bring
+    gain: Any  # (P, 2) float32: the largest R_j - 1 that a vote which DIFFERS or AGREES could bring
     slope: Any  # (2, P) float32, in Model III: R_j(kappa) - 1 = slope kappa / (1 - slope[DIFFERS] kappa)
     class_votes: Any  # (M,) as `votes`
     label: Any  # (M,) float32: the largest H
@@ -55,9 +55,8 @@ class Case(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a thread has to hand: indexed by constants, in loops that are unrolled, and so in registers."""
+    """What a thread has to hand: in shared memory, or indexed by constants in loops that are unrolled, in registers."""
 
-    gain: Any  # (2, P) float32: `Case.gain`
     same: Any  # (W,) uint32: where the parent that this thread looks at and the case agree
     ahead: Any  # (W,) uint32: the same of the parent that it will look at next, on its way from memory
     candidate: Any  # (R,) float32: Model III: candidates for the parent's kappa
@@ -77,7 +76,7 @@ class Shape(NamedTuple):
     kind: int
     n_features: int
     n_classes: int
-    chunk: int  # how many factors may be multiplied before single precision could overflow
+    part: int  # features whose factors are multiplied at once: a power of two, at most 32
     group: int  # threads that work together
 
 
@@ -163,8 +162,8 @@ def refresh_gain(kind, c, table, case, i, j):
     elif kind == 3:
         case.slope[DIFFERS, j] = ZERO
         case.slope[AGREES, j] = ZERO
-    case.gain[DIFFERS, j] = differs
-    case.gain[AGREES, j] = agrees
+    case.gain[j, DIFFERS] = differs
+    case.gain[j, AGREES] = agrees
 
 
 @inlined
@@ -191,14 +190,6 @@ def refresh_labels(kind, c, table, case, i, lane, n_lanes):
 
 
 @inlined
-def take_gains(case, own):
-    """The gains of the case, to hand."""
-    for j in range(own.gain.shape[1]):
-        own.gain[DIFFERS, j] = case.gain[DIFFERS, j]
-        own.gain[AGREES, j] = case.gain[AGREES, j]
-
-
-@inlined
 def load_agreement(table, words, i, b):
     """Where case i and parent b agree."""
     for word in range(words.shape[0]):
@@ -218,7 +209,7 @@ def store_entry(kind, entries, change, n, i, b, k):
 
 
 @lru_cache(KEPT)
-def looking(kind: int, group: int, chunk: int) -> Any:
+def looking(kind: int, group: int, part: int) -> Any:
     """Whether a parent, of class `label`, may become a neighbor, as one thread can tell; in Model I, whether it does.
 
     `drawn`: whether its candidates for kappa have been drawn (Model III).
@@ -226,7 +217,7 @@ def looking(kind: int, group: int, chunk: int) -> Any:
 
     @cuda.jit(device=True)
     def look(c, chance, own, case, rng, pair_key, label, start, drawn):
-        odds = largest_odds(c, chance, own, case.label[label], start, group, chunk)
+        odds = largest_odds(c, chance, own, case, case.label[label], start, group, part)
         wanted = not turned_down(odds, pair_key)
         if kind == 1 and wanted:
             wanted = accepted(odds, pair_key)
@@ -235,7 +226,7 @@ def looking(kind: int, group: int, chunk: int) -> Any:
                 for r in range(N_CANDIDATES):
                     own.candidate[r] = draw_kappa(c, rng, pair_key, r)
                 drawn = True
-            odds = likely_odds(c, chance, own, case, label, start, group, chunk)
+            odds = likely_odds(c, chance, own, case, label, start, group, odds)
             wanted = not turned_down(odds, pair_key)
         return wanted, drawn
 
@@ -368,11 +359,11 @@ def changing(kind: int, size: int, group: int) -> tuple[Any, Any]:
     return take_out, put_in
 
 
-def limited_registers(size: int) -> dict[str, int]:
-    """Few registers, so that many groups run side by side: room for the gains and what is often needed."""
+def limited_registers(kind: int, size: int) -> dict[str, int]:
+    """Few registers, so that many groups run side by side; in Model II, room for a polynomial (`weight_of_count`)."""
     if config.ENABLE_CUDASIM:  # type: ignore[attr-defined]
         return {}
-    return {"max_registers": min(255, -(-(2 * size + 56) // 8) * 8)}
+    return {"max_registers": {1: 64, 2: min(255, 80 + size), 3: 80}[kind]}
 
 
 @lru_cache(KEPT)
@@ -381,7 +372,7 @@ def update_kernel(shape: Shape) -> Any:
 
     A group of threads a case, a block each; a group is a warp or a part of one. n_b and s_bj of `chain` are added to.
     """
-    kind, size, n_classes, chunk, group = shape
+    kind, size, n_classes, part, group = shape
     n_words = -(-size // 32)
     exact = float64 if kind == 3 else float32
     n_counts = size + 1 if kind == 2 else 1
@@ -389,14 +380,14 @@ def update_kernel(shape: Shape) -> Any:
     n_paired, n_factors = (size if kind == 2 else 1), (size if kind == 3 else 1)
     n_chunks = n_counts // group + 1
     everyone = np.uint32((1 << group) - 1)
-    look = looking(kind, group, chunk)
+    look = looking(kind, group, part)
     weigh, draw = weighing(kind, size, group), drawing(kind, size, group)
     take_out, put_in = changing(kind, size, group)
 
-    @cuda.jit(fastmath=True, **limited_registers(size))
+    @cuda.jit(fastmath=True, **limited_registers(kind, size))
     def kernel(c, table, importance, old, new, chain, run, key):
         votes = cuda.shared.array((2, size), exact)
-        gain = cuda.shared.array((2, size), float32)
+        gain = cuda.shared.array((size, 2), float32)
         class_votes = cuda.shared.array(n_classes, exact)
         label = cuda.shared.array(n_classes, float32)
         off = cuda.shared.array(n_paired, float32)
@@ -413,13 +404,13 @@ def update_kernel(shape: Shape) -> Any:
         weight_of = cuda.shared.array(n_candidates, float64)
         slope = cuda.shared.array((2, n_factors), float32)
         label_slope = cuda.shared.array((2, n_classes), float32)
+        same = cuda.shared.array((n_words, group), uint32)
         rng = cuda.local.array(2, uint64)
         case = Case(votes, gain, slope, class_votes, label, label_slope)
         counting = Counting(Pair(off, on, total, agreeing, counted, scale), weight, row, decided)
         choosing = Choosing(candidate, factor, weight_of)
         own = Own(
-            cuda.local.array((2, size), float32),
-            cuda.local.array(n_words, uint32),
+            same[:, cuda.threadIdx.x],
             cuda.local.array(n_words, uint32),
             cuda.local.array(n_candidates, float32),
             cuda.local.array(n_candidates, float32),
@@ -437,7 +428,6 @@ def update_kernel(shape: Shape) -> Any:
         cuda.syncwarp()
         refresh_labels(kind, c, table, case, i, lane, group)
         cuda.syncwarp()
-        take_gains(case, own)
         if lane < n_parents:
             load_agreement(table, own.ahead, i, lane)
         n = 0
@@ -486,7 +476,6 @@ def update_kernel(shape: Shape) -> Any:
                 cuda.syncwarp()
                 refresh_labels(kind, c, table, case, i, lane, group)
                 cuda.syncwarp()
-                take_gains(case, own)
         if lane == 0:
             new.n[i] = n
             if n > new.parent.shape[1]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.layout import bit, in_word
+from bayespatch.engine.cuda.layout import BIT, bit, in_word
 from bayespatch.engine.streams import beta, key_of, open_stream, to_unit
 from bayespatch.engine.votes import (
     AGREE,
@@ -38,39 +38,51 @@ from bayespatch.engine.votes import (
 
 ZERO, UNIT = np.float32(0.0), np.float32(1.0)
 TO_UNIT_24 = np.float32(2.0**-24)
+TINY = np.float32(1e-37)  # more than what is lost of a number too small for single precision
 CEILING = np.float32(1e30)  # odds above this are as good as certain
+STEP, LOG_STEP = np.float32(2.0**50), 50.0 * math.log(2.0)  # single precision reaches from 2^-126 to 2^128
 MARGIN = np.float32(1.0 + 1e-5)  # more than what single precision could have lost of a bound
 
 
 @inlined
-def factors(chance, own, start, first, last, group):
-    """prod_j (1 + q~ (R_j - 1)) over features first..last-1: the inner loop of the whole program."""
+def factors(chance, own, case, start, first, count, group):
+    """prod_j (1 + q~ (R_j - 1)) over `count` features of a word, from `first` on: the inner loop of the whole program.
+
+    `count` is a constant, for the loop to be unrolled: then all that it loads is under way at once.
+    """
+    same = own.same[first >> 5] >> np.uint32(first & 31)
     product = UNIT
-    for j in range(first, last):
-        gain = own.gain[AGREES, j] if bit(own.same, j) else own.gain[DIFFERS, j]
-        product *= UNIT + chance[start + np.uint64(j * group)] * gain
+    for j in range(count):
+        gain = case.gain[np.uint64(first + j), (same >> np.uint32(j)) & BIT]
+        product *= UNIT + chance[start + np.uint64((first + j) * group)] * gain
     return product
 
 
 @inlined
-def largest_odds(c, chance, own, label, start, group, chunk):
+def largest_odds(c, chance, own, case, label, start, group, part):
     """Odds of a parent at the largest R and H: the odds themselves in Model I, and a bound of them in II and III.
 
-    `start`: where its `chance` begins. `chunk` factors may be multiplied before single precision could overflow.
+    `start`: where its `chance` begins. The product of `part` factors lies between 1/STEP and STEP; powers of STEP are
+    taken out after each part, so that the product never leaves the range of single precision.
     """
-    size = own.gain.shape[1]
-    if size <= chunk:
-        return min(np.float32(c.prior_odds) * label * factors(chance, own, start, 0, size, group), CEILING)
-    product = 1.0
-    log = 0.0
-    for first in range(0, size, chunk):
-        product *= factors(chance, own, start, first, min(first + chunk, size), group)
-        if product > 1e200 or product < 1e-200:
-            log += math.log(product)
-            product = 1.0
-    if log != 0.0:
-        product = math.exp(min(log + math.log(product), 600.0))
-    return np.float32(min(c.prior_odds * label * product, float(CEILING)))
+    size = case.gain.shape[0]
+    rest = size % part
+    product, power, first = UNIT, 0, 0
+    while first < size - rest:  # a range would not be unrolled
+        product *= factors(chance, own, case, start, first, part, group)
+        if product > STEP:
+            product *= UNIT / STEP
+            power += 1
+        elif product < UNIT / STEP:
+            product *= STEP
+            power -= 1
+        first += part
+    if rest > 0:
+        product *= factors(chance, own, case, start, size - rest, rest, group)
+    if power == 0:
+        return min(np.float32(c.prior_odds) * label * product, CEILING)
+    taken_out = math.exp(max(-600.0, min(power * LOG_STEP, 600.0)))
+    return np.float32(min(c.prior_odds * label * product * taken_out, float(CEILING)))
 
 
 @inlined
@@ -107,7 +119,7 @@ def is_on(kind, c, table, importance, case, change, i, b, j, k, u):
     on = importance.double[ON, b, j]
     if in_word(table.votes[j >> 5, b], j):
         if kind == 1:
-            on *= 1.0 + case.gain[AGREES if bit(change.same, j) else DIFFERS, j]
+            on *= 1.0 + case.gain[j, AGREES if bit(change.same, j) else DIFFERS]
         elif in_word(table.observed[j >> 5, i], j):
             off *= 1.0 + c.lam * k / (table.c2[j] + c.lam * case.votes[TOTAL, j])
             if bit(change.same, j):
@@ -218,27 +230,28 @@ def draw_kappa(c, rng, pair_key, r):
 
 
 @inlined
-def likely_odds(c, chance, own, case, label, start, group, chunk):
+def likely_odds(c, chance, own, case, label, start, group, bound):
     """Model III: the odds of a parent with its candidates for kappa, in single precision, and a little too large.
 
-    `label`: its class. A product of more than `chunk` factors, which could overflow, is left to `choose_kappa`.
+    `label`: its class. Each factor is divided by its largest value, whose product is in `bound` (`largest_odds`), so
+    that nothing overflows.
     """
-    size = own.gain.shape[1]
-    if size > chunk:
-        return CEILING
     for r in range(N_CANDIDATES):
         below = UNIT / (UNIT - case.label_slope[DIFFERS, label] * own.candidate[r])
-        own.product[r] = UNIT + case.label_slope[AGREES, label] * own.candidate[r] * below
-    for j in range(size):
-        differs = case.slope[DIFFERS, j]
-        slope = chance[start + np.uint64(j * group)] * (case.slope[AGREES, j] if bit(own.same, j) else differs)
+        h = UNIT + case.label_slope[AGREES, label] * own.candidate[r] * below
+        own.product[r] = h / case.label[label]
+    for j in range(case.gain.shape[0]):
+        same = AGREES if bit(own.same, j) else DIFFERS
+        on = chance[start + np.uint64(j * group)]
+        differs, slope = case.slope[DIFFERS, j], on * case.slope[same, j]
+        share = UNIT / (UNIT + on * case.gain[j, same])
         for r in range(N_CANDIDATES):
             kappa = own.candidate[r]
-            own.product[r] *= UNIT + slope * kappa * (UNIT / (UNIT - differs * kappa))
-    total = ZERO
+            own.product[r] *= share + share * slope * kappa * (UNIT / (UNIT - differs * kappa))
+    total = TINY
     for r in range(N_CANDIDATES):
         total += own.product[r]
-    return min(np.float32(c.prior_odds * (1.0001 / N_CANDIDATES)) * total, CEILING)
+    return bound * total * np.float32(1.001 / N_CANDIDATES) if bound < CEILING else CEILING
 
 
 @inlined
