@@ -112,7 +112,7 @@ PLANTED = {
     "cast_votes": ("I", votes_of_the_class_stay),
     "load_agreement": ("I", agreement_of_another),
     "is_on": ("I", features_without_agreement),
-    "strength": ("II", all_equally_strong),
+    "vote_weight": ("II", all_equally_strong),
     "choose_count": ("II", unscaled),
     "draw_kappa": ("III", one_candidate),
     "factor_given_kappa": ("III", missing_values_count),

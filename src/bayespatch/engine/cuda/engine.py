@@ -92,10 +92,7 @@ class CudaEngine(Engine):
         return [cls(data, model, n_threads)] * n_chains
 
     def features_at_once(self) -> int:
-        """How many factors are multiplied at once (`weigh.largest_odds`): R_j lies between 1/largest and largest.
-
-        A power of two, so that their bits lie in one word.
-        """
+        """How many factors `weigh.largest_odds` multiplies at once, a power of two: all lie in 1/largest..largest."""
         c = self.constants
         strongest = c.lam * (c.n_features if c.kind == 2 else 1)
         largest = 1.0 + strongest / min(c.c1, feature_constants(self.data, self.model)[1].min())

@@ -38,7 +38,7 @@ from bayespatch.engine.votes import (
 
 ZERO, UNIT = np.float32(0.0), np.float32(1.0)
 TO_UNIT_24 = np.float32(2.0**-24)
-TINY = np.float32(1e-37)  # more than what is lost of a number too small for single precision
+TINY = np.float32(1e-37)  # more than single precision loses of four numbers that are too small for it
 CEILING = np.float32(1e30)  # odds above this are as good as certain
 STEP, LOG_STEP = np.float32(2.0**50), 50.0 * math.log(2.0)  # single precision reaches from 2^-126 to 2^128
 MARGIN = np.float32(1.0 + 1e-5)  # more than what single precision could have lost of a bound
@@ -233,13 +233,11 @@ def draw_kappa(c, rng, pair_key, r):
 def likely_odds(c, chance, own, case, label, start, group, bound):
     """Model III: the odds of a parent with its candidates for kappa, in single precision, and a little too large.
 
-    `label`: its class. Each factor is divided by its largest value, whose product is in `bound` (`largest_odds`), so
-    that nothing overflows.
+    `label`: its class. Nothing overflows: each factor is divided by its largest value, `bound` being the largest odds.
     """
     for r in range(N_CANDIDATES):
         below = UNIT / (UNIT - case.label_slope[DIFFERS, label] * own.candidate[r])
-        h = UNIT + case.label_slope[AGREES, label] * own.candidate[r] * below
-        own.product[r] = h / case.label[label]
+        own.product[r] = (UNIT + case.label_slope[AGREES, label] * own.candidate[r] * below) / case.label[label]
     for j in range(case.gain.shape[0]):
         same = AGREES if bit(own.same, j) else DIFFERS
         on = chance[start + np.uint64(j * group)]
