@@ -29,7 +29,7 @@ def updates() -> None:
     state = engine.start(0, 0)
     engine.update_cases(state, KEY)
     engine.prepare_comparison(state)
-    engine.accept_importance(state, KEY, FEATURE)
+    engine.redraw_features(state, KEY, FEATURE)
     engine.draw_importance(state, KEY)
     engine.observe(state)
 
@@ -40,8 +40,10 @@ def comparisons_and_votes() -> None:
     engine = CpuEngine(data, Model())
     state = engine.start(0, 0)
     engine.prepare_comparison(state)
-    engine.carry_along(state, np.uint64(1), state.logit_q[:1], engine.count_cases(state), 0, 1)
-    engine.compare_importance(state, KEY, state.logit_q[:1], 0, 1)
+    used = engine.count_cases(state)
+    engine.carry_along(state, KEY, state.logit_q, used, 0, 2)
+    engine.compare_importance(state, KEY, KEY, state.logit_q, 0, 2)
+    engine.accept_importance(state, used, FEATURE)
     LeaveOneOut(data, Model(), np.full(data.n_classes, 1 / data.n_classes)).shape()
     sizes = {"n_values": data.n_values, "n_classes": data.n_classes, "missing": "ignore"}
     with warnings.catch_warnings():

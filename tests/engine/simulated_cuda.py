@@ -9,6 +9,7 @@ from bayespatch.engine.cuda import importance as cuda_importance
 from bayespatch.engine.cuda import launch as cuda_launch
 from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.engine.cuda.sums import compare_nodes, find_tilt, log_of_silent, log_others
+from bayespatch.engine.importance import N_MOVES
 from bayespatch.engine.streams import SUM, subkey
 from bayespatch.model import KINDS, Hyperparameters, Model
 from tests.engine.contract import GIVEN, a_thawed_chain_goes_on, statistics_are_those_of_the_model
@@ -63,6 +64,7 @@ def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatc
     monkeypatch.setattr(cuda_launch, "THREADS", threads)
     monkeypatch.setattr(cuda_launch, "MOST_BLOCKS", 2)
     data = random_data(4, 7, 5, 3)
+    monkeypatch.setitem(N_MOVES, "I", 1)  # what is compared with what is gone after a second one
     engine = CudaEngine(data, Model("I", "exact", Hyperparameters(alpha=0.5, sigma2=1.0)))
     state = engine.start(5, 0)
     n_accepted = 0
@@ -74,7 +76,7 @@ def test_model_one_sums_over_all_cases_and_counts_as_it_goes(threads, monkeypatc
         np.testing.assert_array_equal(counted[1], state.weights.n_on)
         move = state.move._replace(old=state.move.old.copy())
         engine.move_importance(state, np.uint64(turn), 0.0)
-        n_accepted += move.accepted.sum()
+        n_accepted += move.moved.sum()
         nodes = engine.nodes_for(state.entries.parent.shape[1])
         for j in range(3):
             logs = [
@@ -92,6 +94,7 @@ def test_models_two_and_three_sum_over_all_cases_and_count_as_they_go(kind, thre
     monkeypatch.setattr(cuda_importance, "BLOCK", 2)
     monkeypatch.setattr(cuda_launch, "THREADS", threads)
     monkeypatch.setattr(cuda_launch, "MOST_BLOCKS", 2)
+    monkeypatch.setitem(N_MOVES, kind, 1)
     engine = CudaEngine(random_data(2, 5, 5, 3), Model(kind, "exact", Hyperparameters(alpha=0.5)))
     c, key = engine.constants, np.uint64(2)
     state = engine.start(4, 0)

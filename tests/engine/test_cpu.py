@@ -212,7 +212,7 @@ def test_the_move_draws_w_from_the_new_importance(kind):
         state.step[:] = 5.0
         engine.move_importance(state, np.uint64(100 + seed), adapt=False)
         moved = state.logit_q > -1.0  # accepted, and far enough from where they were to tell
-        q_tilde = engine.proposed[ON, :, :n_features]
+        q_tilde = engine.importance[ON, :, :n_features]
         assert (q_tilde[:, moved] > 0.06).all()  # they were .047
         latent = engine.latent(state)
         n_neighbors = latent.z.sum(axis=0)

@@ -217,7 +217,7 @@ def test_parents_from_the_prior_are_carried_at_no_cost():
     log = np.empty((n, 1))
     cpu_importance.carry_along(
         logits[:, None], np.ones(n, np.int64), SIGMA2, logit_q, logit_q_new, np.uint64(6), 0, tables.x_parents,
-        layout.blank_importance(tables), log, 0, n,
+        layout.blank_importance(tables), np.empty((n, 1)), log, 0, n,
     )  # fmt: skip
     weight = np.exp(log[:, 0])
     assert weight.std() < 0.06
@@ -231,11 +231,12 @@ def test_parents_that_are_nobodys_neighbor_are_left_alone():
     logits = np.random.default_rng(2).normal(size=(4, 3))
     used = np.array([2, 0, 1, 5])
     logit_q, logit_q_new = np.array([0.3, -1.0]), np.array([0.9, -0.2])  # of features 1 and 2
-    log = np.full((4, 2), np.nan)
+    logits_new, log = np.full(logits.shape, np.nan), np.full((4, 2), np.nan)
     for first, last in ((0, 1), (1, 4)):  # in two runs of parents
         cpu_importance.carry_along(
-            logits, used, SIGMA2, logit_q, logit_q_new, np.uint64(3), 1, tables.x_parents, proposed, log, first, last
-        )
+            logits, used, SIGMA2, logit_q, logit_q_new, np.uint64(3), 1, tables.x_parents, proposed, logits_new, log,
+            first, last,
+        )  # fmt: skip
     assert (log[used == 0] == 0).all()
     assert (log[used > 0] != 0).all()
     assert (proposed[votes.ON, used == 0] == 0).all()

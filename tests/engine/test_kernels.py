@@ -74,7 +74,15 @@ def test_bounds_hold(kind, hyper):
             rough = engine.rough[0]
             screen.fill_rough(rough, engine.importance)
             screen.prepare_bound(
-                c, t.mu, work.votes, work.class_votes, work.label_factor, rough.gain, rough.lead, t.y[i]
+                c,
+                t.mu,
+                work.votes,
+                work.class_votes,
+                work.label_factor,
+                rough.gain,
+                rough.lead,
+                rough.allowance,
+                t.y[i],
             )
             for b in at_hand.outsiders():
                 product = screen.bound_product(rough.x, rough.x_parents, rough.windows, rough.on, rough.gain, i, b)

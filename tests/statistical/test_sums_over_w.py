@@ -23,7 +23,7 @@ def tilt_of(at_hand, sums, j):
     if c.kind == 2:
         summing.find_tilt(
             c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, neighbors.parent[i], neighbors.bits[i], sums.votes,
-            sums.class_votes, sums.tilt, i, j, n,
+            sums.class_votes, np.zeros(n), sums.tilt, i, j, n,
         )  # fmt: skip
     return sums.tilt[:n].copy()
 
@@ -55,15 +55,26 @@ def prepare(at_hand):
     return expit(other), new, layout.blank_sums(c, t, at_hand.state.neighbors.parent.shape[1])
 
 
+def compare(at_hand, new, sums, j, key):
+    """Model II: the log ratio of case i and feature j, and the w that is drawn with it, as the engine asks for them."""
+    c, t, _ = at_hand.parts
+    i, neighbors = at_hand.i, at_hand.state.neighbors
+    found, drawn = np.empty(len(t.x)), np.zeros(neighbors.parent.shape, bool)
+    numbers, old = np.arange(len(t.x)), at_hand.engine.importance
+    summing.compare_importance(c, t, old, new, neighbors, sums, numbers, key, drawn, found, j, i, i + 1)
+    return found[i], drawn
+
+
 def log_ratio(at_hand, new, sums, j, key):
     """Of case i and feature j, as the engine asks for it."""
     c, t, _ = at_hand.parts
     i, neighbors = at_hand.i, at_hand.state.neighbors
-    numbers, first = np.arange(len(t.x)), 0 if c.kind == 1 else j
-    found = np.empty((len(t.x), P if c.kind == 1 else 1))
-    old = at_hand.engine.importance
-    summing.compare_importance(c, t, old, new, neighbors, sums, numbers, key, found, first, i, i + 1)
-    return found[i, j - first]
+    if c.kind == 2:
+        return compare(at_hand, new, sums, j, key)[0]
+    found = np.empty((2, len(t.x), P))
+    for importance, likelihood in zip((at_hand.engine.importance, new), found, strict=True):
+        summing.find_likelihood(c, t, importance, neighbors, sums, likelihood, i, i + 1)
+    return np.log(found[1, i, j] / found[0, i, j])
 
 
 def redraw(at_hand, importance, sums, j, key):
@@ -71,8 +82,12 @@ def redraw(at_hand, importance, sums, j, key):
     c, t, _ = at_hand.parts
     i, n = at_hand.i, at_hand.n
     neighbors = at_hand.state.neighbors._replace(bits=at_hand.state.neighbors.bits.copy())
-    numbers = np.arange(len(t.x))
-    summing.redraw_features(c, t, importance, neighbors, sums, numbers, key, np.array([j]), i, i + 1)
+    if c.kind == 2:
+        _, drawn = compare(at_hand, importance, sums, j, key)
+        summing.take_drawn(neighbors, drawn, j, i, i + 1)
+    else:
+        numbers = np.arange(len(t.x))
+        summing.redraw_features(c, t, importance, neighbors, sums, numbers, key, np.array([j]), i, i + 1)
     before, after = at_hand.state.neighbors.bits[i, :n], neighbors.bits[i, :n]
     assert (before & ~np.uint64(1 << j) == after & ~np.uint64(1 << j)).all()  # no other feature
     return np.array([votes.is_on(after, s, j) for s in range(n)])
@@ -173,6 +188,6 @@ def test_little_is_left_to_chance_in_model_ii():
     for j in range(12):
         same = state.logit_q[j : j + 1]
         engine.carry_along(state, np.uint64(j), same, used, j, j + 1)
-        left.append(engine.compare_importance(state, np.uint64(j), same, j, j + 1).sum())
+        left.append(engine.compare_importance(state, np.uint64(j), np.uint64(j), same, j, j + 1).sum())
     assert np.std(left) > 0  # other w were drawn
     assert np.abs(left).max() < 0.5

@@ -7,10 +7,13 @@ part of the data that consists of whole blocks needs to send only their sums, so
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.compiling import compiled
+from bayespatch.engine.votes import LOGS
 
 N_BLOCKS = 256
 
@@ -32,6 +35,26 @@ def sum_blocks(values, edges):
         for i in range(edges[k], edges[k + 1]):
             for r in range(values.shape[1]):
                 sums[k, r] += values[i, r]
+    return sums
+
+
+@compiled
+def log_ratio_blocks(after, before, edges):
+    """The sums of log(after / before), (N, F), over the cases of each block, (blocks, F).
+
+    Ratios are multiplied, `LOGS` at a time, before a logarithm is taken; none of them is far from 1.
+    """
+    n_features = after.shape[1]
+    sums = np.zeros((edges.shape[0] - 1, n_features))
+    product = np.empty(n_features)
+    for k in range(edges.shape[0] - 1):
+        for begin in range(edges[k], edges[k + 1], LOGS):
+            product[:] = 1.0
+            for i in range(begin, min(begin + LOGS, edges[k + 1])):
+                for r in range(n_features):
+                    product[r] *= after[i, r] / before[i, r]
+            for r in range(n_features):
+                sums[k, r] += math.log(product[r])
     return sums
 
 

@@ -34,7 +34,7 @@ from scipy.special import expit
 from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
 from bayespatch.engine.blocks import N_BLOCKS, block_edges, sum_of_blocks
 from bayespatch.engine.compiling import STAMP
-from bayespatch.engine.cpu import layout
+from bayespatch.engine.cpu import importance, layout
 from bayespatch.engine.cpu.engine import CpuEngine, CpuState
 from bayespatch.engine.importance import log_prior
 from bayespatch.model import Data, Latent, Model
@@ -123,8 +123,8 @@ class ShardChain:
         self.state.logit_q = logit_q
 
     def set_logit_q_tilde(self, logit_q_tilde: NDArray[np.float64]) -> None:
-        """logit q-tilde (S, P)."""
-        self.state.logit_q_tilde = logit_q_tilde
+        """logit q-tilde (S, P); a copy, as moves change it in place."""
+        self.state.logit_q_tilde = logit_q_tilde.copy()
 
     def update_cases(self, key: np.uint64) -> None:
         """z, w and kappa given q-tilde."""
@@ -136,16 +136,21 @@ class ShardChain:
         self.engine.prepare_comparison(self.state)
 
     def compare_importance(
-        self, key: np.uint64, logit_q_new: NDArray[np.float64], first: int, last: int
+        self, key: np.uint64, move_key: np.uint64, logit_q_new: NDArray[np.float64], first: int, last: int
     ) -> NDArray[np.float64]:
         """The log ratios of features first..last-1, summed over each block."""
         # Only parents that are neighbors here are needed here; the others' prior ratio is the caller's business.
-        self.engine.carry_along(self.state, key, logit_q_new, self.used, first, last)
-        return self.engine.compare_importance(self.state, key, logit_q_new, first, last)
+        self.engine.carry_along(self.state, move_key, logit_q_new, self.used, first, last)
+        return self.engine.compare_importance(self.state, key, move_key, logit_q_new, first, last)
 
-    def accept_importance(self, key: np.uint64, features: NDArray[np.int64]) -> None:
-        """The proposed importances of these features, and their w redrawn."""
-        self.engine.accept_importance(self.state, key, features)
+    def accept_importance(self, logit_q: NDArray[np.float64], features: NDArray[np.int64]) -> None:
+        """q with the proposed values of these features, and the q-tilde that goes with them."""
+        self.state.logit_q = logit_q
+        self.engine.accept_importance(self.state, self.used, features)
+
+    def redraw_features(self, key: np.uint64, features: NDArray[np.int64]) -> None:
+        """w of these features."""
+        self.engine.redraw_features(self.state, key, features)
 
     def count_cases(self) -> NDArray[np.int32]:
         """n_b (S,) in this shard."""
@@ -233,6 +238,7 @@ def _rebuild(
             held[token, shard.number] = engine
         own = copy(engine)  # chains share the tables, and nothing that is written to
         own.importance, own.proposed = engine.importance.copy(), engine.proposed.copy()
+        own.proposed_logits = engine.proposed_logits.copy()
         snapshot, log = past
         here = ShardChain(own, seed, chain, snapshot)
         here.n_done = number - len(log)
@@ -620,16 +626,32 @@ class DaskEngine(CpuEngine):
         return np.sum(self._ask(state, "count_cases"), axis=0, dtype=np.int64)
 
     def compare_importance(  # type: ignore[override]
-        self, state: DaskState, key: np.uint64, logit_q_new: NDArray[np.float64], first: int, last: int
+        self,
+        state: DaskState,
+        key: np.uint64,
+        move_key: np.uint64,
+        logit_q_new: NDArray[np.float64],
+        first: int,
+        last: int,
     ) -> NDArray[np.float64]:
         """How much better the new importances explain the cases, by block and feature."""
-        return np.concatenate(self._ask(state, "compare_importance", key, logit_q_new, first, last))
+        return np.concatenate(self._ask(state, "compare_importance", key, move_key, logit_q_new, first, last))
 
     def accept_importance(  # type: ignore[override]
+        self, state: DaskState, used: NDArray[np.int64], features: NDArray[np.int64]
+    ) -> None:
+        """The shards take over the proposed importances of these features, which they have computed themselves."""
+        importance.accept_features(
+            state.logit_q_tilde, self.proposed_logits, self.importance, self.proposed, used, features
+        )
+        state.sent = {"logit_q": state.logit_q.copy(), "logit_q_tilde": state.logit_q_tilde.copy()}
+        self._send(state, "accept_importance", state.sent["logit_q"], features)
+
+    def redraw_features(  # type: ignore[override]
         self, state: DaskState, key: np.uint64, features: NDArray[np.int64]
     ) -> None:
-        """The shards take over the proposed importances of these features and redraw their w."""
-        self._send(state, "accept_importance", key, features)
+        """The shards redraw w of these features."""
+        self._send(state, "redraw_features", key, features)
 
     def count_neighbors(  # type: ignore[override]
         self, state: DaskState

@@ -7,8 +7,8 @@ its place in its prior (`carried`, which has a ratio close to 1), accept by the 
 
     prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``sums.py``; there is more to it in Model II),
 
-then draw w_:j afresh. As the places are kept whatever the size of the step, steps become as large as the data allow:
-where they say little of q_j, from one end of its prior to the other.
+a few times, then draw w_:j afresh. As the places are kept whatever the size of the step, steps become as large as the
+data allow: where they say little of q_j, from one end of its prior to the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bayespatch.model import Data, Model
 MOST_STEPS = 512  # of a slice, out and in; an interval of an ordinary posterior is a dozen wide
 
 
-N_TURNS = {"I": 2, "II": 1, "III": 2}  # of moves for q in a sweep: about the most effective draws a second on heart
+N_MOVES = {"I": 2, "II": 1, "III": 2}  # for q in a sweep: about the most effective draws a second on heart
 
 
 TARGET_ACCEPTANCE = 0.35

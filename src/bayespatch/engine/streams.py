@@ -20,11 +20,10 @@ MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX2 = np.uint64(0x94D049BB133111EB)
 TO_UNIT = 2.0**-53
 
-# What a stream is for: of a chain (sweeps are numbered from 1), of a sweep (joint updates of q count up from JOINT), of
-# a joint update of q.
+# What a stream is for: of a chain (sweeps are numbered from 1), of a sweep (moves of q count up from MOVE), of a move.
 PRIOR = 0
-CASES, JOINT = 0, 1
-PROPOSE, CARRY, SUM, GLOBAL, PARENTS = range(5)
+CASES, SUM, GLOBAL, PARENTS, MOVE = range(5)
+PROPOSE, CARRY = range(2)
 
 
 @inlined

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.compiling import compiled, inlined
+from bayespatch.engine.compiling import compiled, inlined, vectorised_inline
 
 CASE_MISSING = -1e300  # in place of NaN: a case's value that has likelihood 1, whoever votes
 
@@ -84,8 +84,10 @@ def switch_on(bits, s, j):
 
 
 @inlined
-def switch_off(bits, s, j):
-    bits[s, j >> 6] &= ~(ONE << np.uint64(j & 63))
+def set_bit(bits, s, j, on):
+    """w of feature j in entry s, without a branch."""
+    place = np.uint64(j & 63)
+    bits[s, j >> 6] = (bits[s, j >> 6] & ~(ONE << place)) | (np.uint64(on) << place)
 
 
 @inlined
@@ -93,10 +95,11 @@ def n_on(bits, s):
     """How many features of entry s are on."""
     count = 0
     for word in range(bits.shape[1]):
-        v = bits[s, word]
-        while v != 0:
-            v &= v - ONE
-            count += 1
+        v = bits[s, word]  # its bits are added up in pairs, fours and bytes: compilers know that as one instruction
+        v -= (v >> np.uint64(1)) & np.uint64(0x5555555555555555)
+        v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
+        v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+        count += int((v * np.uint64(0x0101010101010101)) >> np.uint64(56))
     return count
 
 
@@ -127,10 +130,11 @@ def refresh_features(c, x, feature, votes, by_weight, i):
             missing = x[i, j] == CASE_MISSING
             a = c.c1 + c.lam * votes[AGREE, j]
             total = feature[C2, j] + c.lam * votes[TOTAL, j]
+            vote = c.lam / a
             for k in range(c.n_features + 1):
                 differ = total / (total + c.lam * k)
                 by_weight[DIFFERS, j, k] = 1.0 if missing else differ
-                by_weight[AGREES, j, k] = 1.0 if missing else differ * (1.0 + c.lam * k / a)
+                by_weight[AGREES, j, k] = 1.0 if missing else differ * (1.0 + vote * k)
             votes[R_AGREE, j] = by_weight[AGREES, j, c.n_features] - 1.0  # grows with k
             votes[R_DIFFER, j] = by_weight[DIFFERS, j, 1] - 1.0  # falls with k
         return
@@ -213,6 +217,23 @@ def cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, k):
             vote = k * float((w >> np.uint64(r)) & ONE)
             votes[TOTAL, j] += vote if x_parents[b, j] != PARENT_MISSING else 0.0
             votes[AGREE, j] += vote if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+
+
+@vectorised_inline
+def slope_of_features(c, x, x_parents, feature, slopes, bits, i, b, s):
+    """How the log likelihood of the features of case i changes with a vote of entry s, parent b; `slopes` (AGREE, F) of
+    a vote that agrees and (TOTAL, F) of any. Without branches, as in `cast_votes`.
+    """
+    log = 0.0
+    for word in range(bits.shape[1]):
+        w = bits[s, word]
+        first = word << 6
+        for r in range(min(64, c.n_features - first)):
+            j = first + r
+            vote = float((w >> np.uint64(r)) & ONE)
+            log -= vote * slopes[TOTAL, j] if x_parents[b, j] != PARENT_MISSING else 0.0
+            log += vote * slopes[AGREE, j] if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+    return log
 
 
 @compiled

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import betaln, expit
 
 from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
-from bayespatch.engine.blocks import block_edges, sum_blocks, sum_of_blocks
+from bayespatch.engine.blocks import block_edges, log_ratio_blocks, sum_blocks, sum_of_blocks
 from bayespatch.engine.cpu import importance, layout, screen, summary, sums, update
 from bayespatch.engine.cpu.summary import Tally
-from bayespatch.engine.importance import N_TURNS, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
-from bayespatch.engine.streams import CARRY, CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
+from bayespatch.engine.importance import N_MOVES, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
+from bayespatch.engine.streams import CARRY, CASES, GLOBAL, MOVE, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.model import Data, Latent, Model
 
 
@@ -45,8 +45,11 @@ class CpuEngine(Engine):
         self.tables = layout.tables_of(data, model)
         self.importance = layout.blank_importance(self.tables)
         self.proposed = layout.blank_importance(self.tables)
+        self.proposed_logits = np.empty(data.x_parents.shape)
+        self.drawn = np.empty((0, 0), bool)  # (N, C) Model II: w of the feature that is to move
+        self.likelihood = np.empty((2, 0, 0))  # p(x_ij | z_i), w summed out, with the present importances and proposed
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
-        self.rough = screen.blank_rough(self.tables, n_threads)
+        self.rough = screen.blank_rough(self.constants, self.tables, n_threads)
         self.sums: list[layout.Sums] = []
         # Of a part of the data: the numbers of its cases in the whole, and where in the part the blocks begin.
         self.numbers = np.arange(len(data.x))
@@ -66,7 +69,7 @@ class CpuEngine(Engine):
         importances = 2 * 4 * 8 * n_parents * width + 8 * n_parents * n_features
         scratch = n_threads * n_parents * (16 + 8 * words)
         neighbors = n_cases * (4 + capacity * entry + 8)
-        compared = 1 if model.kind == "II" else n_features
+        compared = 1 if model.kind == "II" else 2 * n_features
         swept = n_cases * (8 + 1 + 8 * compared + 8 + 16 * n_classes) + 3 * 8 * n_parents * n_features
         return tables + importances + rough + scratch + neighbors, swept
 
@@ -93,13 +96,11 @@ class CpuEngine(Engine):
         return state
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
-        """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
+        """The cases given q-tilde; then q and q-tilde, a few times with w summed out, and once given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
-        for turn in range(N_TURNS[self.model.kind]):
-            turn_key = subkey(key, JOINT + turn)
-            self.move_importance(state, turn_key, adapt)
-            self.draw_importance(state, turn_key)
+        self.move_importance(state, key, adapt)
+        self.draw_importance(state, key)
         state.n_sweeps += 1
 
     def sweep_given_q(self, state: CpuState, q: NDArray[Any]) -> None:
@@ -107,7 +108,7 @@ class CpuEngine(Engine):
         state.logit_q = logit_inside(q)
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
-        self.draw_q_tilde(state, subkey(key, JOINT), *self.count_neighbors(state))
+        self.draw_q_tilde(state, key, *self.count_neighbors(state))
         state.n_sweeps += 1
 
     def update_cases(self, state: CpuState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
@@ -135,70 +136,119 @@ class CpuEngine(Engine):
             state.neighbors = layout.with_capacity(state.neighbors, room)
 
     def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
-        """Propose (q_j, q~_:j) with w_:j summed out. Given z, features are independent except in Model II."""
+        """Propose (q_j, q~_:j) with w_:j summed out, a few times, and draw w_:j of those that have moved.
+
+        Given z, features are independent except in Model II.
+        """
         self.prepare_comparison(state)
         n_features = self.data.x.shape[1]
         used = self.count_cases(state)
         step = 1 if self.model.kind == "II" else n_features
         for first in range(0, n_features, step):
-            self.move_features(state, key, used, first, first + step, adapt)
+            moved = np.zeros(step, bool)
+            for number in range(N_MOVES[self.model.kind]):
+                moved |= self.move_features(state, key, subkey(key, MOVE + number), used, first, first + step, adapt)
+            if moved.any():
+                self.redraw_features(state, key, first + np.flatnonzero(moved))
 
     def prepare_comparison(self, state: CpuState) -> None:
-        """The present importances, and room to sum over the neighbors that there are now."""
+        """The present importances, room to sum over the neighbors that there are now, and how well all is explained."""
         capacity = state.neighbors.parent.shape[1]
         if capacity > self.summed_capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
             self.summed_capacity = capacity
+            self.drawn = np.zeros((len(self.data.x), capacity if self.model.kind == "II" else 0), bool)
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
+        if self.model.kind != "II":
+            if self.likelihood.shape[1:] != self.data.x.shape:
+                self.likelihood = np.empty((2, *self.data.x.shape))
+            self.find_likelihood(state, self.importance, self.likelihood[0])
+
+    def find_likelihood(
+        self, state: CpuState, importances: NDArray[np.float64], likelihood: NDArray[np.float64]
+    ) -> None:
+        """p(x_ij | z_i, q~), w summed out."""
+        self.over(
+            len(likelihood),
+            lambda thread, first, last: sums.find_likelihood(
+                self.constants, self.tables, importances, state.neighbors, self.sums[thread], likelihood, first, last
+            ),
+        )
 
     def move_features(
-        self, state: CpuState, key: np.uint64, used: NDArray[np.int64], first: int, last: int, adapt: bool
-    ) -> None:
-        """The move for features first..last-1, each accepted or not by itself."""
-        normals, uniforms = importance.draw_for_proposals(subkey(key, PROPOSE), first, last)
+        self,
+        state: CpuState,
+        key: np.uint64,
+        move_key: np.uint64,
+        used: NDArray[np.int64],
+        first: int,
+        last: int,
+        adapt: bool,
+    ) -> NDArray[np.bool_]:
+        """The move for features first..last-1, each accepted or not by itself; which ones are."""
+        normals, uniforms = importance.draw_for_proposals(subkey(move_key, PROPOSE), first, last)
         logit_q_new = state.logit_q[first:last] + state.step[first:last] * normals
-        log_accept = self.carry_along(state, key, logit_q_new, used, first, last)
-        log_accept += sum_of_blocks(self.compare_importance(state, key, logit_q_new, first, last))
+        log_accept = self.carry_along(state, move_key, logit_q_new, used, first, last)
+        log_accept += sum_of_blocks(self.compare_importance(state, key, move_key, logit_q_new, first, last))
         accepted = np.log1p(-uniforms) < log_accept
         if adapt:
             chance = np.exp(np.minimum(np.nan_to_num(log_accept, nan=-np.inf), 0.0))
             rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6
             state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE))
-        chosen = first + np.flatnonzero(accepted)
-        if chosen.size == 0:
-            return
-        state.logit_q[chosen] = logit_q_new[accepted]
-        self.accept_importance(state, key, chosen)
+        if accepted.any():
+            state.logit_q[first:last][accepted] = logit_q_new[accepted]
+            self.accept_importance(state, used, first + np.flatnonzero(accepted))
+        return np.asarray(accepted)
 
     def compare_importance(
-        self, state: CpuState, key: np.uint64, logit_q_new: NDArray[np.float64], first: int, last: int
+        self,
+        state: CpuState,
+        key: np.uint64,
+        move_key: np.uint64,
+        logit_q_new: NDArray[np.float64],
+        first: int,
+        last: int,
     ) -> NDArray[np.float64]:
         """How much better the proposed importances of features first..last-1 explain the cases, by block and feature.
 
-        They have been carried along with `logit_q_new` already, into `self.proposed`.
+        They have been carried along with `logit_q_new` by `move_key` already, into `self.proposed`.
         """
+        if self.model.kind != "II":
+            self.find_likelihood(state, self.proposed, self.likelihood[1])
+            return np.asarray(log_ratio_blocks(self.likelihood[1], self.likelihood[0], self.edges))
         n_cases, sum_key = self.data.x.shape[0], subkey(key, SUM)
-        log_ratio = np.empty((n_cases, last - first))
+        log_ratio = np.empty((n_cases, 1))
         self.over(
             n_cases,
             lambda thread, lo, hi: sums.compare_importance(
                 self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.sums[thread],
-                self.numbers, sum_key, log_ratio, first, lo, hi,
+                self.numbers, sum_key, self.drawn, log_ratio[:, 0], first, lo, hi,
             ),
         )  # fmt: skip
         return np.asarray(sum_blocks(log_ratio, self.edges))
 
-    def accept_importance(self, state: CpuState, key: np.uint64, features: NDArray[np.int64]) -> None:
-        """The proposed importances of these features take the place of the present ones, and their w is redrawn."""
+    def accept_importance(self, state: CpuState, used: NDArray[np.int64], features: NDArray[np.int64]) -> None:
+        """The proposed importances of these features take the place of the present ones."""
+        importance.accept_features(
+            state.logit_q_tilde, self.proposed_logits, self.importance, self.proposed, used, features
+        )
+        if self.model.kind != "II":
+            self.likelihood[0][:, features] = self.likelihood[1][:, features]
+
+    def redraw_features(self, state: CpuState, key: np.uint64, features: NDArray[np.int64]) -> None:
+        """w of these features given z and the present importances; in Model II as `compare_importance` drew it."""
         sum_key = subkey(key, SUM)
-        self.importance[:, :, features] = self.proposed[:, :, features]
-        self.over(
-            self.data.x.shape[0],
-            lambda thread, lo, hi: sums.redraw_features(
+
+        def redraw(thread: int, first: int, last: int) -> None:
+            if self.model.kind == "II":
+                sums.take_drawn(state.neighbors, self.drawn, features[0], first, last)
+                return
+            sums.redraw_features(
                 self.constants, self.tables, self.importance, state.neighbors, self.sums[thread],
-                self.numbers, sum_key, features, lo, hi,
-            ),
-        )  # fmt: skip
+                self.numbers, sum_key, features, first, last,
+            )  # fmt: skip
+
+        self.over(self.data.x.shape[0], redraw)
 
     def carry_along(
         self,
@@ -217,7 +267,7 @@ class CpuEngine(Engine):
             len(used),
             lambda _, lo, hi: importance.carry_along(
                 state.logit_q_tilde, used, float(hyper.sigma2), logit_q, logit_q_new, carry_key, first,
-                self.tables.x_parents, self.proposed, log_each, lo, hi,
+                self.tables.x_parents, self.proposed, self.proposed_logits, log_each, lo, hi,
             ),
         )  # fmt: skip
         gamma, sigma1 = (each[first:last] for each in hyper.q_prior(self.data.x.shape[1]))

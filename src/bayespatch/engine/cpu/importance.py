@@ -30,8 +30,11 @@ def fill_importance(logits, x_parents, importance):
 
 
 @compiled
-def carry_along(logits, used, sigma2, logit_q, logit_q_new, key, feature_0, x_parents, proposed, log, first, last):
-    """Move q~_:j of the used parents with q_j (`carried`), for features feature_0, feature_0 + 1, ..., into `proposed`.
+def carry_along(
+    logits, used, sigma2, logit_q, logit_q_new, key, feature_0, x_parents, proposed, logits_new, log, first, last
+):
+    """Move q~_:j of the used parents with q_j (`carried`), for features feature_0, feature_0 + 1, ..., into `proposed`
+    and its logits into `logits_new`.
 
     `log` (S, features) gets the logarithm of each prior ratio. Parents that are nobody's neighbor now are integrated
     out: they do not count here and are redrawn given the new q before they are used again. Parents first..last-1.
@@ -46,9 +49,20 @@ def carry_along(logits, used, sigma2, logit_q, logit_q_new, key, feature_0, x_pa
                 log[b, r] = 0.0
                 continue
             open_stream(rng, key_of(key_of(key, b), j))
-            logit_new, change = carried(rng, logits[b, j], shape, shape_new, sigma2)
+            logits_new[b, j], change = carried(rng, logits[b, j], shape, shape_new, sigma2)
             log[b, r] = change + rest
-            set_importance(proposed, x_parents, b, j, logit_new)
+            set_importance(proposed, x_parents, b, j, logits_new[b, j])
+
+
+@compiled
+def accept_features(logits, logits_new, importance, proposed, used, features):
+    """What `carry_along` has proposed for the used parents takes the place of the present q~, for these features."""
+    for b in range(used.shape[0]):
+        if used[b] > 0:
+            for j in features:
+                logits[b, j] = logits_new[b, j]
+                for row in range(importance.shape[0]):
+                    importance[row, b, j] = proposed[row, b, j]
 
 
 @compiled

@@ -58,12 +58,15 @@ class Sums(NamedTuple):
     row: NDArray[np.int64]  # (C,) its row of `decay`
     tilt: NDArray[np.float64]  # (C,) Model II: what one more vote of the entry does to all else, a factor
     fresh: NDArray[np.bool_]  # (C,) w of one feature, drawn anew
-    chosen: NDArray[np.float64]  # (3, 2 nodes + C) W c1 G and W lam C of the nodes of a feature, and weights of choices
-    place: NDArray[np.float64]  # (nodes, 2F) Model I: s of all features, twice
-    node_weight: NDArray[np.float64]  # (nodes, 2F) Model I: W
-    on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, old and new
+    scratch: NDArray[
+        np.float64
+    ]  # (8, 2 nodes + C) rows: G and C of the rates, weights of these and of the entries; on,
+    # off, vote and log tilt of the entries
+    place: NDArray[np.float64]  # (nodes / 2, 2F) Model I: s of all features, for two nodes
+    node_weight: NDArray[np.float64]  # (nodes / 2, 2F) Model I: W
+    on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, twice
     agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
-    nodes: NDArray[np.float64]  # (3, 2F) Model I: G and C of a node, and the sum over nodes
+    columns: NDArray[np.float64]  # (3, 2F) Model I: G and C of two nodes, and the sum over nodes
     votes: NDArray[np.float64]  # (2, 5, F) Model II: all votes, before and after; or votes and slopes
     class_votes: NDArray[np.float64]  # (2, M)
 
@@ -183,6 +186,7 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
     by_weight = np.outer(np.arange(c.n_features + 1 if c.kind == 2 else capacity), rules.place[:, 0])
     of_features = rules if c.kind == 1 else rules._replace(place=np.zeros((0, width)), weight=np.zeros((0, width)))
     n_entries = capacity if c.kind == 1 else 0
+    most = int((rules.span[1] - rules.span[0]).max())  # nodes of a rule
     return Sums(
         rng=np.zeros(2, np.uint64),
         span=rules.span,
@@ -193,12 +197,12 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
         row=np.zeros(capacity, np.int64),
         tilt=np.ones(capacity),
         fresh=np.zeros(capacity, np.bool_),
-        chosen=np.zeros((3, 2 * len(rules.place) + capacity)),
-        place=np.tile(of_features.place, 2),
-        node_weight=np.tile(of_features.weight, 2),
+        scratch=np.zeros((8, 2 * most + capacity)),
+        place=of_features.place.reshape(-1, 2 * width),
+        node_weight=of_features.weight.reshape(-1, 2 * width),
         on=np.zeros((n_entries, 2 * width)),
         agreeing=np.zeros((n_entries, 2 * width)),
-        nodes=np.zeros((3, 2 * width)),
+        columns=np.zeros((3, 2 * width)),
         votes=np.zeros((2, 5, width)),
         class_votes=np.zeros((2, t.mu.shape[1])),
     )

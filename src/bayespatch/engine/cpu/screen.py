@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from bayespatch.engine.compiling import compiled, vectorised_inline
 from bayespatch.engine.cpu.layout import Tables
-from bayespatch.engine.votes import BOUND, PARENT_MISSING, R_AGREE, R_DIFFER, VOTE_ON, WINDOW, label_ratio
+from bayespatch.engine.votes import (
+    BOUND,
+    C2,
+    PARENT_MISSING,
+    R_AGREE,
+    R_DIFFER,
+    VOTE_ON,
+    WINDOW,
+    Constants,
+    label_ratio,
+)
 
 # What single precision makes wrong of a factor 1 + q~ (R - 1), relative to it, is below this times (1 + 1 / R).
 ROUNDING = 4e-7
@@ -36,9 +46,10 @@ class Rough(NamedTuple):
     on: NDArray[np.float32]  # (S, F) q~ as votes: 0 where the parent's value is missing
     gain: NDArray[np.float32]  # (2, F) R - 1 of a parent that differs, or agrees, at its largest
     lead: NDArray[np.float64]  # (M,) prior odds times H at its largest, with what rounding may have taken away
+    allowance: NDArray[np.float64]  # (1,) the factor by which rounding can have made a product too small
 
 
-def blank_rough(t: Tables, n_threads: int) -> list[Rough]:
+def blank_rough(c: Constants, t: Tables, n_threads: int) -> list[Rough]:
     """For every thread: the tables in common, scratch memory of its own."""
     size = np.abs(np.concatenate([t.x, t.x_parents]))
     largest = np.where(size < PARENT_MISSING, size, 0.0).max(axis=0)
@@ -46,9 +57,12 @@ def blank_rough(t: Tables, n_threads: int) -> list[Rough]:
     wider = t.feature[WINDOW] + ROUNDING * (largest + t.feature[WINDOW])
     windows = np.nextafter(_single(wider), np.float32(np.inf))
     on = np.zeros(x_parents.shape, np.float32)
+    # The smallest R is T / (T + lam), where T is at least c2; in Model III it is not below 1.
+    error = ROUNDING * (2.0 + c.lam / t.feature[C2, : c.n_features]).sum()
+    allowance = np.array([math.exp(error) if error < 1.0 else math.inf])
     n_classes = t.mu.shape[1]
     return [
-        Rough(x, x_parents, windows, on, np.zeros((2, len(windows)), np.float32), np.zeros(n_classes))
+        Rough(x, x_parents, windows, on, np.zeros((2, len(windows)), np.float32), np.zeros(n_classes), allowance)
         for _ in range(n_threads)
     ]
 
@@ -65,17 +79,22 @@ def fill_rough(rough: Rough, importance: NDArray[np.float64]) -> None:
     rough.on[:] = importance[VOTE_ON]
 
 
-@compiled
-def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, y):
-    """What depends on the votes of the case; a bound that cannot be trusted is infinite."""
-    error, largest = 0.0, 1.0
-    for j in range(c.n_features):
+@vectorised_inline
+def fill_gains(c, votes, gain):
+    """R - 1 of a parent that differs, or agrees, at its largest; returns the product of all R of agreement."""
+    largest = 1.0
+    for j in range(gain.shape[1]):
         agree = votes[R_AGREE, j] if c.kind < 3 else votes[BOUND, j]
-        differ = votes[R_DIFFER, j] if c.kind < 3 else 0.0
-        gain[0, j] = differ
+        gain[0, j] = votes[R_DIFFER, j] if c.kind < 3 else 0.0
         gain[1, j] = agree
-        error += ROUNDING * (1.0 + 1.0 / (1.0 + differ))
         largest *= 1.0 + agree
+    return largest
+
+
+@compiled
+def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, allowance, y):
+    """What depends on the votes of the case; a bound that cannot be trusted is infinite."""
+    largest = fill_gains(c, votes, gain)
     for m in range(lead.shape[0]):
         if c.kind == 1:
             label = label_factor[m, 1]
@@ -84,7 +103,7 @@ def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, y):
         else:
             label = max(1.0, label_ratio(c, mu, class_votes, y, m, 1.0))
         others = c.prior_odds * label
-        lead[m] = others * math.exp(error) if others * largest < LARGEST and error < 1.0 else math.inf
+        lead[m] = others * allowance[0] if others * largest < LARGEST else math.inf
 
 
 @vectorised_inline

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from bayespatch.engine.compiling import compiled, inlined, vectorised_inline
-from bayespatch.engine.quadrature import with_entry, with_weighted_entry
+from bayespatch.engine.quadrature import HANDFUL, with_entry, with_weighted_entry
 from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import (
     AGREE,
@@ -35,25 +35,29 @@ from bayespatch.engine.votes import (
     label_slope,
     n_on,
     pick,
-    switch_off,
-    switch_on,
+    set_bit,
+    slope_of_features,
 )
 
 
 @inlined
-def load_rows(x, x_parents, feature, importance, parent, on, agreeing, first, i, n):
-    """Model I: q~ of all features of the entries as votes, and the same where they agree, into columns first, ..."""
+def load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n):
+    """Model I: q~ of all features of the entries as votes, and the same where they agree; twice, side by side."""
+    width = x.shape[1]
     for s in range(n):
         b = parent[s]
-        for j in range(x.shape[1]):
+        for j in range(width):
             vote = importance[VOTE_ON, b, j]
-            on[s, first + j] = vote
-            agreeing[s, first + j] = vote if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+            on[s, j] = vote
+            agreeing[s, j] = vote if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+        for j in range(width):
+            on[s, width + j] = on[s, j]
+            agreeing[s, width + j] = agreeing[s, j]
 
 
 @vectorised_inline
-def add_node(c, on, agreeing, place, weight, base, copied, total, n):
-    """Model I: add W (c1 G + lam C) of one node to the sums of all columns, which lie side by side."""
+def add_nodes(c, on, agreeing, place, weight, base, copied, total, n):
+    """Model I: add W (c1 G + lam C) to the sums of all columns: all features at one node, and at the next one."""
     for j in range(base.shape[0]):
         base[j] = 1.0
         copied[j] = 0.0
@@ -66,22 +70,21 @@ def add_node(c, on, agreeing, place, weight, base, copied, total, n):
 
 
 @compiled
-def log_ratios_by_nodes(
-    c, x, x_parents, feature, old, new, parent, place, weight, on, agreeing, products, log_ratio, first, last, i, n
+def likelihood_of_features(
+    c, x, x_parents, feature, importance, parent, place, weight, on, agreeing, columns, likelihood, first, last, i, n
 ):
-    """Model I: log_ratio[j] = log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~), for all features at once.
+    """Model I: p(x_ij | z_i, q~) for all features at once, and 1 where x_ij is missing.
 
-    Features lie side by side, the old q~ in columns 0..F-1 and the new in F..2F-1, for vector instructions: a thread of
-    a GPU keeps its feature and needs no memory (``cuda/sums.py``).
+    Features lie side by side, for vector instructions, and two nodes at a time to have more of them: a thread of a GPU
+    keeps its feature and needs no memory (``cuda/sums.py``).
     """
     width = x.shape[1]
-    load_rows(x, x_parents, feature, old, parent, on, agreeing, 0, i, n)
-    load_rows(x, x_parents, feature, new, parent, on, agreeing, width, i, n)
-    products[2] = 0.0
-    for node in range(first, last):
-        add_node(c, on, agreeing, place[node], weight[node], products[0], products[1], products[2], n)
-    for j in range(log_ratio.shape[0]):
-        log_ratio[j] = 0.0 if x[i, j] == CASE_MISSING else math.log(products[2, width + j] / products[2, j])
+    load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n)
+    columns[2] = 0.0
+    for pair in range(first // 2, last // 2):
+        add_nodes(c, on, agreeing, place[pair], weight[pair], columns[0], columns[1], columns[2], n)
+    for j in range(likelihood.shape[0]):
+        likelihood[j] = 1.0 if x[i, j] == CASE_MISSING else columns[2, j] + columns[2, width + j]
 
 
 @inlined
@@ -105,79 +108,101 @@ def load_weights(c, bits, kappa, decay, rate, k, row, first, last, j, n):
             decay[s, r] = math.exp(-c.lam * kappa[s] * rate[r])
 
 
+@inlined
+def load_entries(c, x, x_parents, feature, importance, parent, k, tilt, on, off, vote, i, j, n):
+    """How likely each w_ibj is to be on and off before x_ij is seen, and the vote for x_ij that it is then: lam k, or 0
+    where b does not agree. A vote below 0 is none: one of the two values is missing.
+    """
+    for s in range(n):
+        b = parent[s]
+        on[s] = importance[ON, b, j] * tilt[s]
+        off[s] = importance[OFF, b, j]
+        vote[s] = c.lam * k[s] if agrees(x, x_parents, feature, i, b, j) else 0.0
+        if x[i, j] == CASE_MISSING or x_parents[b, j] == PARENT_MISSING:
+            vote[s] = -1.0
+
+
+@compiled
+def weigh_nodes(c, place, weight, on, vote, chosen, n):
+    """Model I: W c1 G and W lam C of every node of a feature into `chosen`; their sum, p(x_ij | z_i, q~).
+
+    A handful of nodes at a time, in registers: that is faster than vectors, for so few nodes.
+    """
+    total = 0.0
+    for r in range(0, len(place), HANDFUL):
+        g0, g1, g2, g3 = 1.0, 1.0, 1.0, 1.0
+        c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
+        s0, s1, s2, s3 = place[r], place[r + 1], place[r + 2], place[r + 3]
+        for s in range(n):
+            if vote[s] < 0.0:
+                continue
+            agreeing = on[s] * vote[s]
+            g0, c0 = with_entry(g0, c0, s0 - 1.0, on[s], agreeing)
+            g1, c1 = with_entry(g1, c1, s1 - 1.0, on[s], agreeing)
+            g2, c2 = with_entry(g2, c2, s2 - 1.0, on[s], agreeing)
+            g3, c3 = with_entry(g3, c3, s3 - 1.0, on[s], agreeing)
+        chosen[2 * r], chosen[2 * r + 1] = weight[r] * c.c1 * g0, weight[r] * s0 * c0
+        chosen[2 * r + 2], chosen[2 * r + 3] = weight[r + 1] * c.c1 * g1, weight[r + 1] * s1 * c1
+        chosen[2 * r + 4], chosen[2 * r + 5] = weight[r + 2] * c.c1 * g2, weight[r + 2] * s2 * c2
+        chosen[2 * r + 6], chosen[2 * r + 7] = weight[r + 3] * c.c1 * g3, weight[r + 3] * s3 * c3
+        for index in range(2 * r, 2 * (r + HANDFUL)):
+            total += chosen[index]
+    return total
+
+
 @vectorised_inline
 def add_entry(on, off, vote, decay, base, copied):
-    """G and C with one more entry, all nodes or rates side by side (``quadrature.py``)."""
+    """G and C with one more entry, all rates side by side (``quadrature.py``)."""
     for r in range(base.shape[0]):
         base[r], copied[r] = with_weighted_entry(base[r], copied[r], decay[r], on, off, vote)
 
 
 @compiled
-def sum_over_nodes(
-    c, x, x_parents, feature, importance, parent, k, row, tilt, decay, weight, base, copied, first, last, i, j, n
-):
-    """p(x_ij | z_i, q~), over nodes or rates first..last-1, and 1 where x_ij is missing; leaves the weights W c1 G and
-    W lam C of the nodes behind.
-    """
-    if x[i, j] == CASE_MISSING:
-        return 1.0
-    base, copied, weight = base[first:last], copied[first:last], weight[j, first:last]
+def weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, first, last, n):
+    """Models II and III: the same for rates first..last-1, where `weight` has the weights of the feature."""
+    base, copied, weight = base[: last - first], copied[: last - first], weight[first:last]
     for r in range(len(base)):
         base[r] = 1.0
         copied[r] = 0.0
     for s in range(n):
-        b = parent[s]
-        if x_parents[b, j] == PARENT_MISSING:
-            continue
-        vote = c.lam * k[s] if agrees(x, x_parents, feature, i, b, j) else 0.0
-        on = importance[ON, b, j] * tilt[s]
-        add_entry(on, importance[OFF, b, j], vote, decay[row[s], first:last], base, copied)
+        if vote[s] >= 0.0:
+            add_entry(on[s], off[s], vote[s], decay[row[s], first:last], base, copied)
     total = 0.0
     for r in range(len(base)):
-        base[r] *= weight[r] * c.c1
-        copied[r] *= weight[r]
-        total += base[r] + copied[r]
+        chosen[2 * r] = weight[r] * c.c1 * base[r]
+        chosen[2 * r + 1] = weight[r] * copied[r]
+        total += chosen[2 * r] + chosen[2 * r + 1]
     return total
 
 
 @compiled
-def draw_w(
-    c, x, x_parents, feature, importance, parent, k, row, tilt, decay, base, copied, chosen, fresh, rng, first, last,
-    total, i, j, n,
-):  # fmt: skip
-    """w_i:j given z, the weights k and q~, into `fresh`, after `sum_over_nodes` has found `total`.
+def draw_w(decay, row, on, off, vote, chosen, sources, fresh, rng, first, last, total, n):
+    """w_i:j given z and q~, into `fresh`, by the weights `chosen` of the nodes or rates first..last-1 and their sum;
+    where x_ij is missing, there are no nodes. `on` is overwritten.
 
     Choose the node, whether x_ij comes from the base rate or was copied from an agreeing neighbor, and from which; the
     w are independent given these, and the copied one is on.
     """
-    r, source = -1, -1
-    if x[i, j] != CASE_MISSING:
-        for number in range(first, last):
-            chosen[2 * (number - first)] = base[number]
-            chosen[2 * (number - first) + 1] = copied[number]
+    source = -1
+    if last > first:
         drawn = pick(chosen, 2 * (last - first), uniform(rng) * total)
-        r = first + drawn // 2
+        for s in range(n):
+            if vote[s] >= 0.0:
+                on[s] *= decay[row[s], first + drawn // 2]
         if drawn % 2 == 1:
             total = 0.0
             for s in range(n):
-                b = parent[s]
-                on = importance[ON, b, j] * tilt[s] * decay[row[s], r]
-                chosen[s] = 0.0
-                if agrees(x, x_parents, feature, i, b, j):
-                    chosen[s] = k[s] * on / (importance[OFF, b, j] + on)
-                total += chosen[s]
-            source = pick(chosen, n, uniform(rng) * total)
+                sources[s] = max(vote[s], 0.0) * on[s] / (off[s] + on[s])
+                total += sources[s]
+            source = pick(sources, n, uniform(rng) * total)
     for s in range(n):
-        b = parent[s]
-        silent = r < 0 or x_parents[b, j] == PARENT_MISSING
-        on = importance[ON, b, j] * tilt[s] * (1.0 if silent else decay[row[s], r])
-        fresh[s] = uniform(rng) * (importance[OFF, b, j] + on) < on or s == source
+        fresh[s] = uniform(rng) * (off[s] + on[s]) < on[s] or s == source
 
 
 @compiled
-def find_tilt(c, x, y, x_parents, y_parents, feature, mu, parent, bits, votes, class_votes, tilt, i, j, n):
+def find_tilt(c, x, y, x_parents, y_parents, feature, mu, parent, bits, votes, class_votes, log_tilt, tilt, i, j, n):
     """Model II: tilt[s], the factor by which one more vote of entry s on everything but x_ij changes its likelihood, to
-    first order, where w_i:j is half on: that is, whatever w_i:j is.
+    first order, where w_i:j is half on: that is, whatever w_i:j is; and its logarithm.
     """
     votes[:] = 0.0
     class_votes[:] = 0.0
@@ -192,27 +217,22 @@ def find_tilt(c, x, y, x_parents, y_parents, feature, mu, parent, bits, votes, c
     for s in range(n):
         b = parent[s]
         log = label_slope(c, mu, class_votes, y[i], y_parents[b])
-        for f in range(c.n_features):
-            if is_on(bits, s, f) and x_parents[b, f] != PARENT_MISSING:
-                log -= votes[1, TOTAL, f]
-                if agrees(x, x_parents, feature, i, b, f):
-                    log += votes[1, AGREE, f]
-        tilt[s] = math.exp(log)
+        log_tilt[s] = log + slope_of_features(c, x, x_parents, feature, votes[1], bits, i, b, s)
+        tilt[s] = math.exp(log_tilt[s])
 
 
-@compiled
-def log_of_silent(x, x_parents, importance, parent, tilt, i, j, n):
-    """Model II: the log of the sum over the w_i:j of entries that do not vote on x_ij."""
+@inlined
+def silent_sum(on, off, vote, n):
+    """Model II: the sum over the w_i:j of entries that do not vote on x_ij."""
     product = 1.0
     for s in range(n):
-        b = parent[s]
-        if x[i, j] == CASE_MISSING or x_parents[b, j] == PARENT_MISSING:
-            product *= importance[OFF, b, j] + importance[ON, b, j] * tilt[s]
-    return math.log(product)
+        if vote[s] < 0.0:
+            product *= on[s] + off[s]
+    return product
 
 
 @compiled
-def log_others(c, x, y, x_parents, y_parents, feature, mu, parent, bits, tilt, fresh, votes, class_votes, i, j, n):
+def log_others(c, x, y, x_parents, y_parents, feature, mu, parent, bits, log_tilt, fresh, votes, class_votes, i, j, n):
     """Model II: log p(x_i, y_i | fresh w_i:j) - log p(x_i, y_i | w_i:j), without x_ij and what `tilt` has of it.
 
     An entry whose w_i:j changes votes on everything else with one more or one less.
@@ -224,7 +244,7 @@ def log_others(c, x, y, x_parents, y_parents, feature, mu, parent, bits, tilt, f
         b, before = parent[s], n_on(bits, s)
         after = before + int(fresh[s]) - int(is_on(bits, s, j))
         changed |= after != before
-        linear += (after - before) * math.log(tilt[s])
+        linear += (after - before) * log_tilt[s]
         cast_votes(c, x, x_parents, feature, votes[0], bits, i, b, s, float(before))
         cast_votes(c, x, x_parents, feature, votes[1], bits, i, b, s, float(after))
         class_votes[0, y_parents[b]] += before
@@ -242,88 +262,100 @@ def log_others(c, x, y, x_parents, y_parents, feature, mu, parent, bits, tilt, f
 
 
 @compiled
-def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, log_ratio, feature_0, first, last):
-    """log_ratio[i, r]: how much better the new importance of feature feature_0 + r explains case i, w summed out; in
-    Model II with w drawn, and with what that changes.
+def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, last):
+    """Models I and III: likelihood[i, j] = p(x_ij | z_i, q~), w summed out, for cases first..last-1."""
+    x, _, _, x_parents, _, feature, _ = tables
+    n_entries, parent, bits, kappa = neighbors
+    _, span, rate, weight, decay, k, row, tilt, _, scratch, place, node_weight, on_rows, agreeing, columns = sums[:15]
+    base, copied, chosen, _, on, off, vote, _ = scratch
+    for i in range(first, last):
+        n = n_entries[i]
+        likelihood[i] = 1.0  # whatever the importances, where a case has no neighbors or a value is missing
+        if n == 0:
+            continue
+        a, b = span[0, n], span[1, n]
+        if c.kind == 1:
+            likelihood_of_features(
+                c, x, x_parents, feature, importance, parent[i], place, node_weight, on_rows, agreeing, columns,
+                likelihood[i], a, b, i, n,
+            )  # fmt: skip
+            continue
+        load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, 0, n)
+        for j in range(likelihood.shape[1]):
+            if x[i, j] != CASE_MISSING:
+                load_entries(c, x, x_parents, feature, importance, parent[i], k, tilt, on, off, vote, i, j, n)
+                likelihood[i, j] = weigh_rates(c, decay, row, weight[j], on, off, vote, base, copied, chosen, a, b, n)
+
+
+@compiled
+def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, drawn, log_ratio, j, first, last):
+    """Model II: log_ratio[i]: how much better the new importance of feature j explains case i, w_i:j summed out, with
+    w_i:j drawn, into drawn[i], and what that changes.
 
     `numbers` (N,): what the cases are numbered in the whole data, to which their streams belong.
     """
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, span, rate, weight, decay, k, row, tilt, fresh, chosen = sums[:10]
-    place, node_weight, on, agreeing, nodes, votes, class_votes = sums[10:]
-    base, copied = chosen[0], chosen[1]
+    rng, span, rate, weight, decay, k, row, tilt, _, scratch = sums[:10]
+    votes, class_votes = sums[15:]
+    base, copied, chosen, sources, on, off, vote, log_tilt = scratch
     for i in range(first, last):
-        n = n_entries[i]
+        n, fresh = n_entries[i], drawn[i]
+        log_ratio[i] = 0.0
         if n == 0:
-            log_ratio[i] = 0.0
             continue
-        a, b = span[0, n], span[1, n]
-        if c.kind == 1:
-            log_ratios_by_nodes(
-                c, x, x_parents, feature, old, new, parent[i], place, node_weight, on, agreeing, nodes, log_ratio[i],
-                a, b, i, n,
-            )  # fmt: skip
-            continue
-        for r in range(log_ratio.shape[1]):
-            j = feature_0 + r
-            if c.kind == 2 or r == 0:
-                load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, j, n)
-            if c.kind == 2:
-                find_tilt(
-                    c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], votes, class_votes, tilt, i, j, n
-                )
-            before = sum_over_nodes(
-                c, x, x_parents, feature, old, parent[i], k, row, tilt, decay, weight, base, copied, a, b, i, j, n
-            )
-            after = sum_over_nodes(
-                c, x, x_parents, feature, new, parent[i], k, row, tilt, decay, weight, base, copied, a, b, i, j, n
-            )
-            log_ratio[i, r] = math.log(after / before)
-            if c.kind == 2:
-                log_ratio[i, r] += log_of_silent(x, x_parents, new, parent[i], tilt, i, j, n)
-                log_ratio[i, r] -= log_of_silent(x, x_parents, old, parent[i], tilt, i, j, n)
-                open_stream(rng, key_of(key_of(key, j), numbers[i]))
-                draw_w(
-                    c, x, x_parents, feature, new, parent[i], k, row, tilt, decay, base, copied, chosen[2], fresh, rng,
-                    a, b, after, i, j, n,
-                )  # fmt: skip
-                log_ratio[i, r] += log_others(
-                    c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], tilt, fresh, votes, class_votes,
-                    i, j, n,
-                )  # fmt: skip
+        a, b = span[0, n], span[1, n] if x[i, j] != CASE_MISSING else span[0, n]
+        load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, j, n)
+        find_tilt(
+            c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], votes, class_votes, log_tilt, tilt, i, j, n
+        )
+        load_entries(c, x, x_parents, feature, old, parent[i], k, tilt, on, off, vote, i, j, n)
+        ratio = 1.0 / silent_sum(on, off, vote, n)
+        if b > a:
+            ratio /= weigh_rates(c, decay, row, weight[j], on, off, vote, base, copied, chosen, a, b, n)
+        load_entries(c, x, x_parents, feature, new, parent[i], k, tilt, on, off, vote, i, j, n)
+        ratio *= silent_sum(on, off, vote, n)
+        total = 1.0
+        if b > a:
+            total = weigh_rates(c, decay, row, weight[j], on, off, vote, base, copied, chosen, a, b, n)
+        open_stream(rng, key_of(key_of(key, j), numbers[i]))
+        draw_w(decay, row, on, off, vote, chosen, sources, fresh, rng, a, b, total, n)
+        log_ratio[i] = math.log(ratio * total) + log_others(
+            c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], log_tilt, fresh, votes, class_votes, i, j, n
+        )
+
+
+@compiled
+def take_drawn(neighbors, drawn, j, first, last):
+    """Model II: the w_i:j that `compare_importance` has drawn take the place of the present ones."""
+    n_entries, _, bits, _ = neighbors
+    for i in range(first, last):
+        for s in range(n_entries[i]):
+            set_bit(bits[i], s, j, drawn[i, s])
 
 
 @compiled
 def redraw_features(c, tables, importance, neighbors, sums, numbers, key, features, first, last):
-    """w_i:j of the given features afresh, for cases first..last-1; in Model II those of `compare_importance`."""
-    x, y, _, x_parents, y_parents, feature, mu = tables
+    """Models I and III: w_i:j of the given features afresh, for cases first..last-1."""
+    x, _, _, x_parents, _, feature, _ = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, span, rate, weight, decay, k, row, tilt, fresh, chosen = sums[:10]
-    votes, class_votes = sums[15:]
-    base, copied = chosen[0], chosen[1]
+    rng, span, rate, weight, decay, k, row, tilt, fresh, scratch = sums[:10]
+    base, copied, chosen, sources, on, off, vote, _ = scratch
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
             continue
         a, b = span[0, n], span[1, n]
         for number, j in enumerate(features):
-            if c.kind < 3 or number == 0:
+            end = b if x[i, j] != CASE_MISSING else a
+            if c.kind == 1 or number == 0:
                 load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, j, n)
-            if c.kind == 2:
-                find_tilt(
-                    c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], votes, class_votes, tilt, i, j, n
-                )
-            total = sum_over_nodes(
-                c, x, x_parents, feature, importance, parent[i], k, row, tilt, decay, weight, base, copied,
-                a, b, i, j, n,
-            )  # fmt: skip
+            load_entries(c, x, x_parents, feature, importance, parent[i], k, tilt, on, off, vote, i, j, n)
+            if c.kind == 1:
+                total = weigh_nodes(c, decay[j, a:end], weight[j, a:end], on, vote, chosen, n)
+            else:
+                total = weigh_rates(c, decay, row, weight[j], on, off, vote, base, copied, chosen, a, end, n)
             open_stream(rng, key_of(key_of(key, j), numbers[i]))
-            draw_w(
-                c, x, x_parents, feature, importance, parent[i], k, row, tilt, decay, base, copied, chosen[2], fresh,
-                rng, a, b, total, i, j, n,
-            )  # fmt: skip
+            draw_w(decay, row, on, off, vote, chosen, sources, fresh, rng, a, end, total, n)
             for s in range(n):
-                switch_off(bits[i], s, j)
-                if fresh[s]:
-                    switch_on(bits[i], s, j)
+                set_bit(bits[i], s, j, fresh[s])

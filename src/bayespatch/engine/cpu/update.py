@@ -37,7 +37,7 @@ from bayespatch.engine.votes import (
 def update_case(
     c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
     rng, slot, parent, bits, kappa, votes, class_votes, by_weight, label_factor, poly, prefix, candidate, weight,
-    x_rough, parents_rough, windows_rough, on_rough, gain, lead,
+    x_rough, parents_rough, windows_rough, on_rough, gain, lead, allowance,
     i, n, key,
 ):  # fmt: skip
     """One sweep over all parents of case i, with the stream named by `key`; returns its new number of neighbors.
@@ -80,7 +80,7 @@ def update_case(
         u = uniform(rng)
         if s < 0 and short:
             if stale:
-                prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, y[i])
+                prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, allowance, y[i])
                 stale = False
             bound = lead[m] * bound_product(x_rough, parents_rough, windows_rough, on_rough, gain, i, b)
             if bound < math.inf and u * (1.0 + bound) >= bound:  # an infinite bound, or none, bounds nothing
@@ -148,7 +148,7 @@ def update_cases(c, tables, importance, neighbors, work, rough, numbers, key, to
     x, y, own_parent, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
     rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight = work
-    x_rough, parents_rough, windows_rough, on_rough, gain, lead = rough
+    x_rough, parents_rough, windows_rough, on_rough, gain, lead, allowance = rough
     for i in range(first, last):
         if not todo[i]:
             continue
@@ -162,7 +162,8 @@ def update_cases(c, tables, importance, neighbors, work, rough, numbers, key, to
         n = update_case(
             c, x, y, own_parent, x_parents, y_parents, feature, mu, importance,
             rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand,
-            weight, x_rough, parents_rough, windows_rough, on_rough, gain, lead, i, n, key_of(key, numbers[i]),
+            weight, x_rough, parents_rough, windows_rough, on_rough, gain, lead, allowance,
+            i, n, key_of(key, numbers[i]),
         )  # fmt: skip
         fits = n <= parent.shape[1]
         if fits:

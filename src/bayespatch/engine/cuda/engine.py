@@ -34,9 +34,9 @@ from bayespatch.engine.cuda.layout import (
 )
 from bayespatch.engine.cuda.update import Shape
 from bayespatch.engine.cuda.weigh import LOG_STEP
-from bayespatch.engine.importance import N_TURNS, draw_prior, log_prior, logit_inside
+from bayespatch.engine.importance import N_MOVES, draw_prior, log_prior, logit_inside
 from bayespatch.engine.quadrature import make_nodes, make_rates
-from bayespatch.engine.streams import CARRY, CASES, GLOBAL, JOINT, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
+from bayespatch.engine.streams import CARRY, CASES, GLOBAL, MOVE, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants, log_beta_density
 
@@ -151,6 +151,7 @@ class CudaEngine(Engine):
                 values.double,
                 layout.blank(pairs, np.float64),
                 layout.blank((n_features,), np.float64),
+                layout.blank((n_parents, n_features), np.float64),
                 layout.blank((n_features,), np.float64),
                 layout.blank((n_features, n_sums), np.float64),
                 layout.blank((n_features,), np.int32),
@@ -193,14 +194,12 @@ class CudaEngine(Engine):
         self.fill_importance(state)
 
     def sweep(self, state: CudaState, adapt: bool = False) -> None:
-        """The cases given q-tilde; then, a few times, q and q-tilde with w summed out, and both again given w."""
+        """The cases given q-tilde; then q and q-tilde, a few times with w summed out, and once given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
         rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6 if adapt else 0.0
-        for turn in range(N_TURNS[self.model.kind]):
-            turn_key = subkey(key, JOINT + turn)
-            self.move_importance(state, turn_key, rate)
-            self.draw_importance(state, turn_key)
+        self.move_importance(state, key, rate)
+        self.draw_importance(state, key)
         state.n_sweeps += 1
 
     def sweep_given_q(self, state: CudaState, q: NDArray[Any]) -> None:
@@ -208,7 +207,7 @@ class CudaEngine(Engine):
         layout.overwrite(state.weights.logit_q, logit_inside(q))
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
-        self.draw_q_tilde(state, subkey(key, JOINT))
+        self.draw_q_tilde(state, key)
         state.n_sweeps += 1
 
     def update_cases(self, state: CudaState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
@@ -258,25 +257,28 @@ class CudaEngine(Engine):
         return grid_of_pairs(n_cases, 1 if self.constants.kind == 2 else n_features)
 
     def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
-        """Propose (q_j, q~_:j) with w_:j summed out."""
+        """Propose (q_j, q~_:j) with w_:j summed out, a few times, and draw w_:j of those that have moved."""
         n_features = self.data.x.shape[1]
         c, table, entries, weights, move = self.constants, self.table, state.entries, state.weights, state.move
-        propose_key, carry_key, sum_key = subkey(key, PROPOSE), subkey(key, CARRY), subkey(key, SUM)
         over_parents = power_of_two(len(self.data.x_parents), importance.BLOCK)
         over_sums = power_of_two(move.log_ratio.shape[1], importance.BLOCK)
         step = 1 if c.kind == 2 else n_features
         over_pairs = self.over_pairs()
         compare = sums.compare_kernel(c.kind, n_features, self.data.n_classes)
         redraw = sums.redraw_kernel(c.kind, n_features)
-        given = c, table, self.nodes_for(entries.parent.shape[1]), entries, weights, move, sum_key
+        given = c, table, self.nodes_for(entries.parent.shape[1]), entries, weights, move, subkey(key, SUM)
         for first in range(0, n_features, step):
-            propose = self.parents, weights, move, self.prior, propose_key, carry_key, first
-            self.launch(importance.propose, (step, over_parents), state, *propose)
-            if c.kind == 2:
-                tilt = sums.tilt_kernel(n_features, self.data.n_classes)
-                self.launch(tilt, grid_over(len(self.data.x)), state, c, table, entries, first)
-            self.launch(compare, over_pairs, state, *given, first, first + step)
-            self.launch(importance.decide, (step, over_sums), state, weights, move, propose_key, first, rate)
+            for number in range(N_MOVES[self.model.kind]):
+                move_key = subkey(key, MOVE + number)
+                propose_key, carry_key = subkey(move_key, PROPOSE), subkey(move_key, CARRY)
+                propose = self.parents, weights, move, self.prior, propose_key, carry_key, first
+                self.launch(importance.propose, (step, over_parents), state, *propose)
+                if c.kind == 2:
+                    tilt = sums.tilt_kernel(n_features, self.data.n_classes)
+                    self.launch(tilt, grid_over(len(self.data.x)), state, c, table, entries, first)
+                self.launch(compare, over_pairs, state, *given, first, first + step)
+                decide = weights, move, propose_key, first, number, rate
+                self.launch(importance.decide, (step, over_sums), state, *decide)
             self.launch(redraw, over_pairs, state, *given, first, first + step)
 
     def draw_importance(self, state: CudaState, key: np.uint64) -> None:

@@ -62,9 +62,10 @@ class Move(NamedTuple):
     old: Any  # (4, S, P) float64: q-tilde, rows as in ``votes.py``
     new: Any  # (4, S, P)
     logit_new: Any  # (P,)
+    logits_new: Any  # (S, P)
     log_prior: Any  # (P,) log of prior ratio and Jacobian
     log_ratio: Any  # (P, blocks)
-    accepted: Any  # (P,) int32
+    moved: Any  # (P,) int32: whether a proposal was accepted since w was drawn
 
 
 @inlined
@@ -125,9 +126,9 @@ def carry_along(parents, chain, move, sigma2, logit, logit_new, rng, key, j, fir
     for b in range(first, chain.logits.shape[0], step):
         if chain.n_neighbors[b] > 0:
             open_stream(rng, key_of(key_of(key, b), j))
-            v_new, change = carried(rng, chain.logits[b, j], shape, shape_new, sigma2)
+            move.logits_new[b, j], change = carried(rng, chain.logits[b, j], shape, shape_new, sigma2)
             log += change + rest
-            set_importance(move.new, parents.x, b, j, v_new)
+            set_importance(move.new, parents.x, b, j, move.logits_new[b, j])
     return log
 
 
@@ -165,8 +166,10 @@ def part_of_sum(values, first, step):
 
 
 @cuda.jit
-def decide(chain, move, key, first, rate):
-    """Take the proposals or leave them; steps are adapted at this rate (0 after the warm-up)."""
+def decide(chain, move, key, first, number, rate):
+    """Take the proposals of a move, the first, second, ..., or leave them; steps are adapted at this rate (0 after the
+    warm-up).
+    """
     buffer = cuda.shared.array(BLOCK, float64)
     rng = cuda.local.array(2, uint64)
     t = cuda.threadIdx.x
@@ -175,13 +178,14 @@ def decide(chain, move, key, first, rate):
     log = move.log_prior[j] + block_sum(buffer, part_of_sum(move.log_ratio[j], t, cuda.blockDim.x))
     accepted = is_accepted(u, log)
     if t == 0:
-        move.accepted[j] = accepted
+        move.moved[j] = accepted or (number > 0 and move.moved[j] != 0)
         chain.step[j] = adapted(chain.step[j], log, rate)
         if accepted:
             chain.logit_q[j] = move.logit_new[j]
     if accepted:
         for b in range(t, chain.n_neighbors.shape[0], cuda.blockDim.x):
             if chain.n_neighbors[b] > 0:
+                chain.logits[b, j] = move.logits_new[b, j]
                 for row in range(4):
                     move.old[row, b, j] = move.new[row, b, j]
 

@@ -331,7 +331,7 @@ def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
 
 @lru_cache(KEPT)
 def redraw_kernel(kind: int, n_features: int) -> Any:
-    """w_i:j afresh for features first..last-1 whose new q~ was accepted, and s_bj with it.
+    """w_i:j afresh for features first..last-1 whose q~ has moved, and s_bj with it.
 
     A thread keeps its feature. Features share words: a bit is switched where it changes, and the others are left alone.
     """
@@ -340,19 +340,19 @@ def redraw_kernel(kind: int, n_features: int) -> Any:
     def kernel(c, table, nodes, entries, chain, move, key, first, last):
         t = cuda.threadIdx.x
         features = cuda.shared.array(n_features, int64)
-        n_accepted = cuda.shared.array(1, int32)
+        n_moved = cuda.shared.array(1, int32)
         rng = cuda.local.array(2, uint64)
         if t == 0:
-            n_accepted[0] = 0
+            n_moved[0] = 0
         cuda.syncthreads()
         for j in range(first + t, last, cuda.blockDim.x):
-            if move.accepted[j]:
-                features[cuda.atomic.add(n_accepted, 0, 1)] = j
+            if move.moved[j]:
+                features[cuda.atomic.add(n_moved, 0, 1)] = j
         cuda.syncthreads()
-        width = max(1, min(n_accepted[0], cuda.blockDim.x))
+        width = max(1, min(n_moved[0], cuda.blockDim.x))
         together = cuda.blockDim.x // width
         if t < width * together:
-            for position in range(t % width, n_accepted[0], width):
+            for position in range(t % width, n_moved[0], width):
                 j = features[position]
                 mask = np.uint32(BIT << np.uint32(j & 31))
                 for i in range(cuda.blockIdx.x * together + t // width, entries.n.shape[0], cuda.gridDim.x * together):
