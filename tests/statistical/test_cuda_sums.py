@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from bayespatch.engine.compiling import compiled
 from bayespatch.engine.cuda.summary import summarise_case
-from bayespatch.engine.cuda.sums import begin_redraw, compare_nodes, draw_w, find_tilt, log_of_silent, log_others
+from bayespatch.engine.cuda.sums import begin_redraw, draw_w, find_tilt, likelihood_of, log_of_silent, log_others
 from bayespatch.model import KINDS, class_votes, log_likelihood_features, log_likelihood_labels
 from tests.engine.gpu_layout import hand, latent_of, log_of_others, log_settings, rules, settings, w_of
 
@@ -17,7 +17,10 @@ N_DRAWS = 20_000
 
 
 def compare(at, j):
-    log = compare_nodes(at.c.kind, at.c, at.table, rules(at, 5), at.old, at.new, at.entries, 0, j)
+    before, after = (
+        likelihood_of(at.c.kind, at.c, at.table, rules(at, 5), q, at.entries, 0, j) for q in (at.old, at.new)
+    )
+    log = math.log(after / before)
     if at.c.kind == 2:
         log += log_of_silent(at.table, at.new, at.entries, 0, j) - log_of_silent(at.table, at.old, at.entries, 0, j)
     return log

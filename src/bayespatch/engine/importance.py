@@ -28,7 +28,7 @@ from bayespatch.model import Data, Model
 MOST_STEPS = 512  # of a slice, out and in; an interval of an ordinary posterior is a dozen wide
 
 
-N_MOVES = {"I": 2, "II": 1, "III": 2}  # for q in a sweep: about the most effective draws a second on heart
+N_MOVES = {"I": 2, "II": 1, "III": 3}  # for q in a sweep: about the most effective draws a second on heart
 
 
 TARGET_ACCEPTANCE = 0.35

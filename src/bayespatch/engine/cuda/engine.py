@@ -155,6 +155,8 @@ class CudaEngine(Engine):
                 layout.blank((n_features,), np.float64),
                 layout.blank((n_features, n_sums), np.float64),
                 layout.blank((n_features,), np.int32),
+                layout.blank((1, 1, 1) if self.constants.kind == 2 else (2, n_cases, n_features), np.float64),
+                layout.to_device(np.zeros(n_features, np.int32)),
             ),
             self.blank_entries(capacity),
             self.blank_entries(capacity),
@@ -276,7 +278,7 @@ class CudaEngine(Engine):
                 if c.kind == 2:
                     tilt = sums.tilt_kernel(n_features, self.data.n_classes)
                     self.launch(tilt, grid_over(len(self.data.x)), state, c, table, entries, first)
-                self.launch(compare, over_pairs, state, *given, first, first + step)
+                self.launch(compare, over_pairs, state, *given, first, first + step, number)
                 decide = weights, move, propose_key, first, number, rate
                 self.launch(importance.decide, (step, over_sums), state, *decide)
             self.launch(redraw, over_pairs, state, *given, first, first + step)

@@ -66,6 +66,10 @@ class Move(NamedTuple):
     log_prior: Any  # (P,) log of prior ratio and Jacobian
     log_ratio: Any  # (P, blocks)
     moved: Any  # (P,) int32: whether a proposal was accepted since w was drawn
+    likelihood: (
+        Any  # (2, N, P) p(x_ij | z_i), w summed out, with q-tilde as it is and as proposed; (1, 1, 1) in Model II
+    )
+    present: Any  # (P,) int32: which of the two is as it is
 
 
 @inlined
@@ -182,6 +186,7 @@ def decide(chain, move, key, first, number, rate):
         chain.step[j] = adapted(chain.step[j], log, rate)
         if accepted:
             chain.logit_q[j] = move.logit_new[j]
+            move.present[j] = 1 - move.present[j]
     if accepted:
         for b in range(t, chain.n_neighbors.shape[0], cuda.blockDim.x):
             if chain.n_neighbors[b] > 0:

@@ -122,13 +122,26 @@ def sum_over_nodes(kind, c, nodes, importance, entries, i, j, n):
 
 
 @inlined
-def compare_nodes(kind, c, table, nodes, old, new, entries, i, j):
-    """log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~)"""
+def likelihood_of(kind, c, table, nodes, importance, entries, i, j):
+    """p(x_ij | z_i, q~), or 1 where it does not depend on q~."""
     n = entries.n[i]
     if n == 0 or not in_word(table.observed[j >> 5, i], j):
-        return 0.0
-    before = sum_over_nodes(kind, c, nodes, old, entries, i, j, n)
-    return math.log(sum_over_nodes(kind, c, nodes, new, entries, i, j, n) / before)
+        return 1.0
+    return sum_over_nodes(kind, c, nodes, importance, entries, i, j, n)
+
+
+@inlined
+def compare_nodes(kind, c, table, nodes, move, entries, number, i, j):
+    """log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~); what a move finds is kept for the next of the sweep."""
+    after = likelihood_of(kind, c, table, nodes, move.new, entries, i, j)
+    if number == 0:
+        before = likelihood_of(kind, c, table, nodes, move.old, entries, i, j)
+    else:
+        before = move.likelihood[move.present[j], i, j]
+    if kind != 2:
+        move.likelihood[move.present[j], i, j] = before
+        move.likelihood[1 - move.present[j], i, j] = after
+    return math.log(after / before)
 
 
 @inlined
@@ -299,7 +312,7 @@ def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
     n_votes = n_features if kind == 2 else 1
 
     @cuda.jit
-    def kernel(c, table, nodes, entries, chain, move, key, first, last):
+    def kernel(c, table, nodes, entries, chain, move, key, first, last, number):
         t = cuda.threadIdx.x
         width = min(last - first, cuda.blockDim.x)
         together = cuda.blockDim.x // width
@@ -312,7 +325,7 @@ def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
             log = 0.0
             if j < last and t < width * together:
                 for i in range(cuda.blockIdx.x * together + t // width, entries.n.shape[0], cuda.gridDim.x * together):
-                    log += compare_nodes(kind, c, table, nodes, move.old, move.new, entries, i, j)
+                    log += compare_nodes(kind, c, table, nodes, move, entries, number, i, j)
                     if kind == 2:
                         log += log_of_silent(table, move.new, entries, i, j)
                         log -= log_of_silent(table, move.old, entries, i, j)
