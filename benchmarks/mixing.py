@@ -1,14 +1,19 @@
 """How well the chains mix: q, and the votes on every case, on the heart data; and beside the paper's sampler.
 
 ``python benchmarks/mixing.py --paper I II III`` runs these models alone, at the paper's own settings (ten minutes each
-on two cores), into ``results/mixing_paper.json``.
+on two cores), into ``results/mixing_paper.json``. ``python benchmarks/mixing.py --against FOLDER`` compares the
+smallest ESS of q a second with that of the source tree in FOLDER (``git worktree add FOLDER COMMIT``), turn by turn in
+one run, into ``results/mixing_against.json``.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from dataclasses import replace
@@ -62,7 +67,7 @@ GOOD_LENGTHS: dict[ModelKind, Length] = {
 # As the paper has it, many neighbors: each sweep costs more, and q is all but unidentified.
 PAPER_LENGTHS: dict[float, dict[ModelKind, Length]] = {
     0.1: {"I": Length(500, 2000, 1), "II": Length(500, 2000, 1), "III": Length(500, 2000, 1)},
-    0.5: {"I": Length(500, 2500, 2), "II": Length(300, 2200, 1), "III": Length(400, 2000, 1)},
+    0.5: {"I": Length(500, 4000, 2), "II": Length(300, 2200, 1), "III": Length(400, 2000, 1)},
 }
 PAPER_RHAT: dict[ModelKind, float] = {"I": 1.01, "II": 1.05, "III": 1.05}
 
@@ -244,8 +249,53 @@ def paper_alone(kinds: list[ModelKind]) -> None:
         file.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
 
+CHAIN = """
+import sys, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import bayespatch
+problem = dict(np.load(sys.argv[1]))
+kind, seed, warmup, draws, expected = sys.argv[2], *map(int, sys.argv[3:])
+flags = dict(n_classes=2, exclude_self=True, model=kind, seed=seed, chains=4, n_threads=1)
+hyper = bayespatch.Hyperparameters(alpha=expected / (len(problem["x"]) - 1), gamma=5, sigma1=2, sigma2=5, lam0=0.5)
+bayespatch.sample(**problem, **flags, hyper=hyper, warmup=2, draws=2)  # the kernels are loaded
+began = time.process_time()
+posterior = bayespatch.sample(**problem, **flags, hyper=hyper, warmup=warmup, draws=draws)
+seconds = (time.process_time() - began) * draws / (warmup + draws)
+print(float(np.nanmin(posterior.diagnostics().ess_bulk[: problem["x"].shape[1]])) / seconds)
+"""
+
+
+def against(folder: Path) -> None:
+    """Smallest ESS of q a processor second, of this tree and of the one in `folder`, in turns; all rows as parents."""
+    here, rounds = Path(__file__).parents[1], 3
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        arrays = Path(scratch) / "heart.npz"
+        np.savez(arrays, **{name: heart()[name] for name in ("x", "y", "x_parents", "y_parents", "n_values")})
+        for kind, draws in {"I": 1500, "II": 500, "III": 500}.items():
+            found: dict[Path, list[float]] = {folder: [], here: []}
+            for seed in range(rounds):
+                for tree, rates in found.items():
+                    command = [sys.executable, "-c", CHAIN, arrays, kind, seed, 300, draws, 5]
+                    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+                    done = subprocess.run([*map(str, command)], env=environment, capture_output=True, text=True)
+                    if done.returncode:
+                        raise SystemExit(f"{tree}: {done.stderr}")
+                    rates.append(float(done.stdout.split()[-1]))
+            before, after = (float(np.mean(rates)) for rates in found.values())
+            rows.append({"model": kind, "before": before, "after": after, "times": after / before, "rounds": rounds})
+            print(f"model {kind}: {before:.2f} before, {after:.2f} now, {after / before:.2f} times", flush=True)
+    file = Path(__file__).parent / "results/mixing_against.json"
+    commit = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+    name = subprocess.run(commit, capture_output=True, text=True, check=True).stdout.strip()
+    file.write_text(json.dumps({"commit": name, "smallest ESS of q a processor second": rows}, indent=1) + "\n")
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--paper"]:
+    if sys.argv[1:2] == ["--against"]:
+        against(Path(sys.argv[2]))
+    elif sys.argv[1:2] == ["--paper"]:
         paper_alone([kind for kind in KINDS if kind in sys.argv[2:]])
     else:
         run_alone(main, __doc__)

@@ -123,16 +123,16 @@ def load_entries(c, x, x_parents, feature, importance, parent, k, tilt, on, off,
 
 
 @compiled
-def weigh_nodes(c, place, weight, on, vote, chosen, n):
-    """Model I: W c1 G and W lam C of every node of a feature into `chosen`; their sum, p(x_ij | z_i, q~).
+def weigh_nodes(c, place, weight, on, vote, chosen, first, last, j, n):
+    """Model I: W c1 G and W lam C of nodes first..last-1 into `chosen`; their sum, p(x_ij | z_i, q~).
 
     A handful of nodes at a time, in registers: that is faster than vectors, for so few nodes.
     """
     total = 0.0
-    for r in range(0, len(place), HANDFUL):
+    for r in range(first, last, HANDFUL):
         g0, g1, g2, g3 = 1.0, 1.0, 1.0, 1.0
         c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
-        s0, s1, s2, s3 = place[r], place[r + 1], place[r + 2], place[r + 3]
+        s0, s1, s2, s3 = place[j, r], place[j, r + 1], place[j, r + 2], place[j, r + 3]
         for s in range(n):
             if vote[s] < 0.0:
                 continue
@@ -141,11 +141,12 @@ def weigh_nodes(c, place, weight, on, vote, chosen, n):
             g1, c1 = with_entry(g1, c1, s1 - 1.0, on[s], agreeing)
             g2, c2 = with_entry(g2, c2, s2 - 1.0, on[s], agreeing)
             g3, c3 = with_entry(g3, c3, s3 - 1.0, on[s], agreeing)
-        chosen[2 * r], chosen[2 * r + 1] = weight[r] * c.c1 * g0, weight[r] * s0 * c0
-        chosen[2 * r + 2], chosen[2 * r + 3] = weight[r + 1] * c.c1 * g1, weight[r + 1] * s1 * c1
-        chosen[2 * r + 4], chosen[2 * r + 5] = weight[r + 2] * c.c1 * g2, weight[r + 2] * s2 * c2
-        chosen[2 * r + 6], chosen[2 * r + 7] = weight[r + 3] * c.c1 * g3, weight[r + 3] * s3 * c3
-        for index in range(2 * r, 2 * (r + HANDFUL)):
+        to = 2 * (r - first)
+        chosen[to], chosen[to + 1] = weight[j, r] * c.c1 * g0, weight[j, r] * s0 * c0
+        chosen[to + 2], chosen[to + 3] = weight[j, r + 1] * c.c1 * g1, weight[j, r + 1] * s1 * c1
+        chosen[to + 4], chosen[to + 5] = weight[j, r + 2] * c.c1 * g2, weight[j, r + 2] * s2 * c2
+        chosen[to + 6], chosen[to + 7] = weight[j, r + 3] * c.c1 * g3, weight[j, r + 3] * s3 * c3
+        for index in range(to, to + 2 * HANDFUL):
             total += chosen[index]
     return total
 
@@ -158,9 +159,9 @@ def add_entry(on, off, vote, decay, base, copied):
 
 
 @compiled
-def weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, first, last, n):
-    """Models II and III: the same for rates first..last-1, where `weight` has the weights of the feature."""
-    base, copied, weight = base[: last - first], copied[: last - first], weight[first:last]
+def weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, first, last, j, n):
+    """Models II and III: the same for rates."""
+    base, copied, weight = base[: last - first], copied[: last - first], weight[j, first:last]
     for r in range(len(base)):
         base[r] = 1.0
         copied[r] = 0.0
@@ -284,7 +285,7 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
         for j in range(likelihood.shape[1]):
             if x[i, j] != CASE_MISSING:
                 load_entries(c, x, x_parents, feature, importance, parent[i], k, tilt, on, off, vote, i, j, n)
-                likelihood[i, j] = weigh_rates(c, decay, row, weight[j], on, off, vote, base, copied, chosen, a, b, n)
+                likelihood[i, j] = weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, b, j, n)
 
 
 @compiled
@@ -312,12 +313,12 @@ def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, drawn
         load_entries(c, x, x_parents, feature, old, parent[i], k, tilt, on, off, vote, i, j, n)
         ratio = 1.0 / silent_sum(on, off, vote, n)
         if b > a:
-            ratio /= weigh_rates(c, decay, row, weight[j], on, off, vote, base, copied, chosen, a, b, n)
+            ratio /= weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, b, j, n)
         load_entries(c, x, x_parents, feature, new, parent[i], k, tilt, on, off, vote, i, j, n)
         ratio *= silent_sum(on, off, vote, n)
         total = 1.0
         if b > a:
-            total = weigh_rates(c, decay, row, weight[j], on, off, vote, base, copied, chosen, a, b, n)
+            total = weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, b, j, n)
         open_stream(rng, key_of(key_of(key, j), numbers[i]))
         draw_w(decay, row, on, off, vote, chosen, sources, fresh, rng, a, b, total, n)
         log_ratio[i] = math.log(ratio * total) + log_others(
@@ -346,16 +347,17 @@ def redraw_features(c, tables, importance, neighbors, sums, numbers, key, featur
         if n == 0:
             continue
         a, b = span[0, n], span[1, n]
+        parent_i, bits_i, kappa_i = parent[i], bits[i], kappa[i]  # once: Numba counts references to rows
         for number, j in enumerate(features):
             end = b if x[i, j] != CASE_MISSING else a
             if c.kind == 1 or number == 0:
-                load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, j, n)
-            load_entries(c, x, x_parents, feature, importance, parent[i], k, tilt, on, off, vote, i, j, n)
+                load_weights(c, bits_i, kappa_i, decay, rate, k, row, a, b, j, n)
+            load_entries(c, x, x_parents, feature, importance, parent_i, k, tilt, on, off, vote, i, j, n)
             if c.kind == 1:
-                total = weigh_nodes(c, decay[j, a:end], weight[j, a:end], on, vote, chosen, n)
+                total = weigh_nodes(c, decay, weight, on, vote, chosen, a, end, j, n)
             else:
-                total = weigh_rates(c, decay, row, weight[j], on, off, vote, base, copied, chosen, a, end, n)
+                total = weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, end, j, n)
             open_stream(rng, key_of(key_of(key, j), numbers[i]))
             draw_w(decay, row, on, off, vote, chosen, sources, fresh, rng, a, end, total, n)
             for s in range(n):
-                set_bit(bits[i], s, j, fresh[s])
+                set_bit(bits_i, s, j, fresh[s])

@@ -73,7 +73,8 @@ def update_case(
             slot[b] = -1
             if s != n:
                 parent[s] = parent[n]
-                bits[s] = bits[n]
+                for word in range(bits.shape[1]):  # not as a row: Numba counts references to rows
+                    bits[s, word] = bits[n, word]
                 kappa[s] = kappa[n]
                 slot[parent[s]] = s
 
@@ -155,7 +156,8 @@ def update_cases(c, tables, importance, neighbors, work, rough, numbers, key, to
         n = n_entries[i]
         for s in range(n):
             w_parent[s] = parent[i, s]
-            w_bits[s] = bits[i, s]
+            for word in range(w_bits.shape[1]):
+                w_bits[s, word] = bits[i, s, word]
             slot[parent[i, s]] = s
             if c.kind == 3:
                 w_kappa[s] = kappa[i, s]
@@ -173,6 +175,7 @@ def update_cases(c, tables, importance, neighbors, work, rough, numbers, key, to
             slot[w_parent[s]] = -1
             if fits:
                 parent[i, s] = w_parent[s]
-                bits[i, s] = w_bits[s]
+                for word in range(w_bits.shape[1]):
+                    bits[i, s, word] = w_bits[s, word]
                 if c.kind == 3:
                     kappa[i, s] = w_kappa[s]
