@@ -23,8 +23,8 @@ updates z and w of every case, then q and q-tilde by their own moves.""",
     "speed_models": """### Model by model
 
 P = 13, the same data otherwise. In Model II the weight of a neighbor is the number of its features that are on, so that
-the sum over w is a polynomial rather than a product. The models' sweeps differ in how many joint q updates they
-make, so a sweep of one turn is compared as well.""",
+the sum over w is a polynomial rather than a product. The models' sweeps differ in how many moves of q they make before
+w is drawn again.""",
     "speed_threads": "### Two threads",
     "speed_threads_by_cases": "Model I, complete sweep, by number of cases:",
     "speed_straight_lines": """### As the problem grows

@@ -19,6 +19,7 @@ TINY = replace(
     draws=2,
     scan_warmup=1,
     scan_draws=2,
+    importance_warmup=2,
     importance_draws=6,
     prediction_draws=2,
     case_sweeps=4,

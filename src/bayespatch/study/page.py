@@ -165,8 +165,8 @@ def _length(results: Results) -> str:
     table = Table("", "", ("model", "sweeps a chain", "accuracy", "AUC", "log loss"), rows)
     note = (
         "With the paper's constants forty neighbors of every case are drawn anew in a sweep, which takes its time, so "
-        "the chains of this study are short: too short for the importance of features (see its R-hat below), and for "
-        "predictions this is what longer ones change. Heart disease, supervised, balanced parents:"
+        "the chains of this study are short, except where the importance of features is shown. For predictions this is "
+        "what longer ones change. Heart disease, supervised, balanced parents:"
     )
     return f"## Are the chains long enough?\n\n{note}\n\n{table.to_markdown()}"
 
@@ -206,7 +206,8 @@ def _importance(results: Results) -> str:
     lines.append(
         "\nThe paper shows such boxes without diagnostics. Under its constants, with some forty neighbors to a "
         "case, the likelihood is "
-        "nearly flat in the importance, and chains of any sampler need very many sweeps."
+        "nearly flat in the importance, and in Model II all importances are large together or small together: a chain "
+        "stays for thousands of sweeps in one of these two modes."
     )
     text = lines[0] + "\n\n" + "\n".join(lines[1:])
     return "\n\n".join([text, _picture(results, "importance", ""), _picture(results, "ranked-features", "")])

@@ -42,8 +42,8 @@ class StudySizes:
         Of the classifiers in the main tables. Votes settle within a few sweeps, so these are short.
     scan_warmup, scan_draws : int
         Of the one chain of a classifier in the sensitivity analyses and on the readmission samples.
-    importance_draws : int
-        Of each of two chains where the importance of features itself is shown.
+    importance_warmup, importance_draws : int
+        Of each of two chains where the importance of features itself is shown, which moves slowly.
     prediction_draws : int
         Of the votes that a prediction averages.
     case_sweeps : int
@@ -61,7 +61,8 @@ class StudySizes:
     draws: int = 30
     scan_warmup: int = 12
     scan_draws: int = 24
-    importance_draws: int = 200
+    importance_warmup: int = 300
+    importance_draws: int = 1500
     prediction_draws: int = 200
     case_sweeps: int = 300
     readmission: int = 500
@@ -77,6 +78,7 @@ QUICK = StudySizes(
     draws=10,
     scan_warmup=4,
     scan_draws=6,
+    importance_warmup=5,
     importance_draws=15,
     prediction_draws=30,
     case_sweeps=20,

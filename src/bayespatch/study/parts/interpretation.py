@@ -63,19 +63,20 @@ def _members(base: dict[str, Any], cohort: Cohort, patient: int, members: list[A
 def importance(context: Context) -> list[Table]:
     """Draws of the importance of features, unsupervised Model II (``fig:posteriorbox1``), and if they have mixed."""
     records = []
-    sizes = replace(context.sizes, chains=2, draws=context.sizes.importance_draws)
+    warmup, draws = context.sizes.importance_warmup, context.sizes.importance_draws
+    full = replace(context.sizes, chains=2, warmup=warmup, draws=draws)
+    # Our default chains are three times as long; here all settings get the same.
+    sizes = {PAPER: full, OURS: replace(full, warmup=max(1, warmup // 3), draws=max(1, draws // 3))}
     for cohort in context.both:
         fold = cohort.folds(context.sizes.n_folds, context.seed)[0]
-        for setting in (PAPER, OURS):
+        for setting in sizes:
             context.tell(f"{cohort.name}: {setting}")
-            # Our default chains are three times as long; here all settings get the same.
-            length = replace(sizes, draws=max(1, sizes.draws // 3)) if setting == OURS else sizes
-            model = Patchwork(setting, "II", False, length).fit(fold)
-            draws, judged = model.posterior_.q, model.posterior_.diagnostics()
+            model = Patchwork(setting, "II", False, sizes[setting]).fit(fold)
+            q, judged = model.posterior_.q, model.posterior_.diagnostics()
             for j, feature in enumerate(cohort.X.columns):
-                low, first, median, third, high = np.quantile(draws[:, :, j], (0.05, 0.25, 0.5, 0.75, 0.95))
+                low, first, median, third, high = np.quantile(q[:, :, j], (0.05, 0.25, 0.5, 0.75, 0.95))
                 records.append(
-                    dict(cohort=cohort.name, setting=setting, feature=feature, mean=draws[:, :, j].mean())
+                    dict(cohort=cohort.name, setting=setting, feature=feature, mean=q[:, :, j].mean())
                     | {"5 %": low, "25 %": first, "50 %": median, "75 %": third, "95 %": high}
                     | {"R-hat": judged.rhat[j], "ESS": judged.ess_bulk[j]}
                 )
