@@ -20,6 +20,24 @@ WEAK = Hyperparameters(
 )  # votes that matter little: there are neighbors, however many features
 
 
+@pytest.mark.parametrize("kind", ["I", "III"])
+def test_moves_go_on_from_where_the_last_one_led(kind):
+    """After several moves, q-tilde, its logits and the likelihood that it gives belong together."""
+    engine = CpuEngine(random_data(2, 20, 8, 5), Model(kind, "exact", Hyperparameters(alpha=0.4, lam0=0.5)))
+    n_moved = 0
+    for seed in range(5):
+        state = engine.start(seed, 0)
+        engine.update_cases(state, np.uint64(seed))
+        before, used = state.logit_q_tilde.copy(), engine.count_cases(state) > 0
+        engine.move_importance(state, np.uint64(seed), adapt=False)
+        n_moved += (state.logit_q_tilde != before).any(axis=0).sum()
+        np.testing.assert_allclose(engine.importance[ON, used, :5], expit(state.logit_q_tilde[used]), rtol=1e-12)
+        kept = engine.likelihood[0].copy()
+        engine.prepare_comparison(state)
+        np.testing.assert_allclose(engine.likelihood[0], kept, rtol=1e-12)
+    assert n_moved > 5
+
+
 def run(data, model, n_sweeps, n_threads=1, seed=3, chain=1, capacity=None):
     engine = CpuEngine(data, model, n_threads)
     state = engine.start(seed, chain)

@@ -125,7 +125,9 @@ BUGS = {
         "label = label_factor[m, 1]", "label = 0.7 * label_factor[m, 1]", Check("binary", "I")
     ),
     "the rough bound is that of the votes before": Bug(
-        "        stale = True\n        parent[n] = b\n", "        parent[n] = b\n", Check("crowd", "I")
+        "        stale = True\n        parent[n] = b\n",
+        "        parent[n] = b\n",
+        "tests/engine/test_cases.py::test_a_bound_changes_no_draw",
     ),
     "Model III: the current kappa is no candidate": Bug(
         "current if r == 0 and current >= 0.0 else beta", "beta", Check("rare_influence", "III")
@@ -175,10 +177,14 @@ BUGS = {
         "tests/engine/test_cpu.py::test_the_move_draws_w_from_the_new_importance",
     ),
     "a second move begins where the first began": Bug(
-        "                logits[b, j] = logits_new[b, j]\n", "", Check("small_shapes", "I")
+        "                logits[b, j] = logits_new[b, j]\n",
+        "",
+        "tests/engine/test_cpu.py::test_moves_go_on_from_where_the_last_one_led",
     ),
     "a second move is compared with what was before the first": Bug(
-        "self.likelihood[0][:, features] = self.likelihood[1][:, features]", "pass", Check("binary", "I")
+        "self.likelihood[0][:, features] = self.likelihood[1][:, features]",
+        "pass",
+        "tests/engine/test_cpu.py::test_moves_go_on_from_where_the_last_one_led",
     ),
     "a number that is carried does not keep its place": Bug(
         "lowered += below * ((shape + k) / (shape_new + k))",
