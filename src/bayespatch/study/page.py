@@ -206,8 +206,8 @@ def _importance(results: Results) -> str:
     lines.append(
         "\nThe paper shows such boxes without diagnostics. Under its constants, with some forty neighbors to a "
         "case, the likelihood is "
-        "nearly flat in the importance, and in Model II all importances are large together or small together: a chain "
-        "stays for thousands of sweeps in one of these two modes."
+        "nearly flat in the importance, and in Model II all importances can be large together or small together: a "
+        "chain seldom goes from one to the other ([measured](../chains.md#the-papers-own-settings))."
     )
     text = lines[0] + "\n\n" + "\n".join(lines[1:])
     return "\n\n".join([text, _picture(results, "importance", ""), _picture(results, "ranked-features", "")])
