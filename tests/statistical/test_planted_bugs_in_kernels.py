@@ -51,7 +51,7 @@ BUGS = {
         Check("binary", "I"),
     ),
     "the entry that fills the gap leaves its w behind": Bug(
-        "bits[s] = bits[n]", "bits[s] = bits[s]", Check("crowd", "II")
+        "bits[s, word] = bits[n, word]", "bits[s, word] = bits[s, word]", Check("crowd", "II")
     ),
     "stale ratios after a new neighbor": Bug(
         "class_votes[m] += k\n        refresh_features(c, x, feature, votes, by_weight, i)\n",

@@ -72,7 +72,7 @@ def bytes_needed(
     >>> settings = SamplingSettings("cpu", chains=4, draws=500, warmup=500, thin=1, seed=0)
     >>> need = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=2)
     >>> f"{need.draws / 1e6:.0f} MB of draws, {need.total / 1e6:.0f} MB in all"
-    '845 MB of draws, 1285 MB in all'
+    '845 MB of draws, 1316 MB in all'
     """
     n_cases, n_parents, n_features, n_classes = sizes
     held, swept = engine.bytes_per_chain(sizes, model, max(1, n_threads // settings.chains))

@@ -66,9 +66,9 @@ class CpuEngine(Engine):
         entry = 4 + 8 * words + (8 if model.kind == "III" else 0)
         tables = (8 + 4) * width * (n_cases + n_parents) + 16 * n_cases
         rough = 4 * n_parents * width
-        importances = 2 * 4 * 8 * n_parents * width + 8 * n_parents * n_features
+        importances = 2 * 4 * 8 * n_parents * width + 2 * 8 * n_parents * n_features
         scratch = n_threads * n_parents * (16 + 8 * words)
-        neighbors = n_cases * (4 + capacity * entry + 8)
+        neighbors = n_cases * (4 + capacity * (entry + (1 if model.kind == "II" else 0)) + 8)
         compared = 1 if model.kind == "II" else 2 * n_features
         swept = n_cases * (8 + 1 + 8 * compared + 8 + 16 * n_classes) + 3 * 8 * n_parents * n_features
         return tables + importances + rough + scratch + neighbors, swept
