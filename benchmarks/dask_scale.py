@@ -5,7 +5,8 @@
 Every row is one chain of Model I: first engine "cpu" with two threads, then engine "dask" with workers in processes of
 their own on this machine, on the same data. Sweeps are timed without the first, which begins the shards. Processor time
 is that of all processes together. Snapshots are not taken here: what one sends is what a kept draw does, without the
-votes. The machine should be idle. Writes results/dask_scale.csv, where rows of other sizes stay.
+votes. The machine should be idle. Writes results/dask_scale.csv, where rows of other sizes stay, and draws them into
+docs/figures/dask_scale.png.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from bayespatch.model import Hyperparameters, Model
 
 NEIGHBORS = 5
 RESULTS = Path(__file__).parent / "results" / "dask_scale.csv"
+PICTURE = Path(__file__).parents[1] / "docs" / "figures" / "dask_scale.png"
 
 
 def cpu_seconds() -> float:
@@ -122,5 +124,32 @@ def write(rows: list[dict[str, Any]]) -> None:
             writer.writerow({name: f"{v:.4g}" if isinstance(v, float | np.floating) else v for name, v in row.items()})
 
 
+def draw() -> None:
+    """Processor time a sweep by cases, and beside engine "cpu" by workers."""
+    from matplotlib.figure import Figure
+
+    with RESULTS.open(newline="") as file:
+        rows = [{**row, "cases": int(row["cases"])} for row in csv.DictReader(file)]
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    growth, share = figure.subplots(1, 2)
+    for engine in sorted({row["engine"] for row in rows}):
+        mine = sorted((row for row in rows if row["engine"] == engine), key=lambda row: row["cases"])
+        seconds = [float(row["processor seconds a sweep"]) for row in mine]
+        growth.plot([row["cases"] for row in mine], seconds, "o-", label=engine, markersize=4)
+    growth.set(xscale="log", yscale="log", xlabel="cases", ylabel="processor seconds a sweep")
+    growth.legend(frameon=False, fontsize="small")
+    for n_cases in sorted({row["cases"] for row in rows}):
+        mine = [row for row in rows if row["cases"] == n_cases and row["engine"].startswith("dask")]
+        workers = [int(row["engine"].split()[1]) for row in mine]
+        share.plot(
+            workers, [float(row["processor time / cpu"]) for row in mine], "o-", label=f"{n_cases:,}", markersize=4
+        )
+    share.axhline(1.0, color="0.6", linewidth=1)
+    share.set(xlabel="workers", ylabel="processor time, times that of engine 'cpu'", ylim=(0, None))
+    share.legend(title="cases", frameon=False, fontsize="small")
+    figure.savefig(PICTURE, dpi=120)
+
+
 if __name__ == "__main__":
     main()
+    draw()
