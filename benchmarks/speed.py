@@ -83,24 +83,13 @@ def beside_a_random_number(n_cases: int, n_parents: int, rounds: int, section: S
         }
         for name, text in names.items()
     ]
-    section.findings.append(
-        Finding(
-            f"Model I, N={n_cases}, S={n_parents}, P=19, one thread: one (case, parent, feature) update of z and w, in "
-            "doubles from `numpy.random.Generator.random`",
-            ratio(each["update"], each["double"]),
-            0.6,
-            at_most=True,
-        )
-    )
-    section.findings.append(
-        Finding(
-            f"Model I, N={n_cases}, S={n_parents}, P=19, one thread: a complete sweep by (case, parent, feature), in "
-            "doubles",
-            ratio(each["sweep"], each["double"]),
-            0.9,
-            at_most=True,
-        )
-    )
+    where = f"Model I, N={n_cases}, S={n_parents}, P=19, one thread"
+    doubles = "in doubles from `numpy.random.Generator.random`"
+    each_update, each_sweep = (ratio(each[name], each["double"]) for name in ("update", "sweep"))
+    section.findings += [
+        Finding(f"{where}: one (case, parent, feature) update of z and w, {doubles}", each_update, 0.6, at_most=True),
+        Finding(f"{where}: a complete sweep by (case, parent, feature), {doubles}", each_sweep, 0.9, at_most=True),
+    ]
 
 
 def between_models(n_cases: int, n_parents: int, rounds: int, section: Section) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bayespatch import PatchworkClassifier, sample
 from bayespatch.engine import dask as engine_dask
-from bayespatch.engine.blocks import N_BLOCKS, block_edges, sum_blocks, sum_of_blocks
+from bayespatch.engine.blocks import N_BLOCKS, block_edges, log_ratio_blocks, sum_blocks, sum_of_blocks
 from bayespatch.engine.cpu import CpuEngine
 from bayespatch.engine.dask import DaskEngine, Packed, shards_of
 from bayespatch.model import KINDS, Hyperparameters, Model
@@ -297,3 +297,13 @@ def test_without_dask(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask.delayed", None)
     with pytest.raises(ImportError, match=r"pip install \"bayespatch\[dask\]"):
         engine_dask.computed(pow, [(2, 2)], None)
+
+
+@pytest.mark.parametrize("n_cases", [3, 700, 20_000])
+def test_log_ratios_are_sums_of_logarithms_also_of_the_most_extreme(n_cases):
+    rng = np.random.default_rng(n_cases)
+    before, after = 10.0 ** -rng.uniform(0.0, 19.0, (2, n_cases, 3))
+    before[:, 0], after[:, 0] = 1e-19, 1.0  # all one way
+    edges = block_edges(n_cases)
+    expected = sum_blocks(np.log(after) - np.log(before), edges)
+    np.testing.assert_allclose(log_ratio_blocks(after, before, edges), expected, rtol=1e-11, atol=1e-10)

@@ -42,7 +42,8 @@ def sum_blocks(values, edges):
 def log_ratio_blocks(after, before, edges):
     """The sums of log(after / before), (N, F), over the cases of each block, (blocks, F).
 
-    Ratios are multiplied, `LOGS` at a time, before a logarithm is taken; none of them is far from 1.
+    Ratios are multiplied, `LOGS` at a time, before a logarithm is taken. A likelihood is at most 1 and at least
+    c1 / (c2 + lam S): with the most extreme votes that `Hyperparameters` takes, ratios are below 1e19 for 10^7 parents.
     """
     n_features = after.shape[1]
     sums = np.zeros((edges.shape[0] - 1, n_features))

@@ -58,10 +58,8 @@ class Sums(NamedTuple):
     row: NDArray[np.int64]  # (C,) its row of `decay`
     tilt: NDArray[np.float64]  # (C,) Model II: what one more vote of the entry does to all else, a factor
     fresh: NDArray[np.bool_]  # (C,) w of one feature, drawn anew
-    scratch: NDArray[
-        np.float64
-    ]  # (8, 2 nodes + C) rows: G and C of the rates, weights of these and of the entries; on,
-    # off, vote and log tilt of the entries
+    # Rows: G and C of the rates, the weights of these and of the entries; on, off, vote and log tilt of the entries.
+    scratch: NDArray[np.float64]  # (8, 2 nodes + C)
     place: NDArray[np.float64]  # (nodes / 2, 2F) Model I: s of all features, for two nodes
     node_weight: NDArray[np.float64]  # (nodes / 2, 2F) Model I: W
     on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, twice

@@ -132,8 +132,8 @@ def require_gpu() -> None:
 
 
 def bytes_needed(n_cases: int, n_parents: int, n_features: int) -> int:
-    """Memory of the GPU for the agreement of cases and parents, the largest table."""
-    return 4 * n_cases * n_parents * -(-n_features // 32)
+    """Memory of the GPU for the agreement of cases and parents, and for the likelihoods that a chain keeps."""
+    return 4 * n_cases * n_parents * -(-n_features // 32) + 2 * 8 * n_cases * n_features
 
 
 def free_bytes() -> float:
