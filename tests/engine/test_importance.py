@@ -8,7 +8,7 @@ from bayespatch.engine import importance, votes
 from bayespatch.engine.compiling import compiled
 from bayespatch.engine.cpu import importance as cpu_importance
 from bayespatch.engine.cpu import layout
-from bayespatch.engine.importance import carried, log_rest
+from bayespatch.engine.importance import carried, rest_of_ratio
 from bayespatch.engine.streams import key_of, logit_beta, open_stream
 from bayespatch.model import Hyperparameters, Latent, Model
 from tests.problems import random_data
@@ -157,7 +157,7 @@ SHAPES = (1e-6, 0.02, 0.7, 3.0, 40.0, 1e5, 1e20)
 def carry(draws, logits, shape, shape_new, sigma2, found):
     """Each of the logits carried along; what becomes of it, and the log of the ratio."""
     rng = np.zeros(2, np.uint64)
-    rest = log_rest(shape_new) - log_rest(shape)
+    rest = rest_of_ratio(shape, shape_new)
     for i in range(len(logits)):
         open_stream(rng, key_of(draws, i))
         found[0, i], found[1, i] = carried(rng, logits[i], shape, shape_new, sigma2)

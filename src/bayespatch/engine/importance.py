@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logit
 
 from bayespatch.engine.compiling import compiled, inlined
-from bayespatch.engine.streams import key_of, log_gamma, logit_beta, normal, open_stream, uniform, uniform_positive
+from bayespatch.engine.streams import (
+    gamma,
+    key_of,
+    log_gamma,
+    logit_beta,
+    normal,
+    open_stream,
+    uniform,
+    uniform_positive,
+)
 from bayespatch.engine.votes import OFF, ON, PARENT_MISSING, VOTE_OFF, VOTE_ON
 from bayespatch.model import Data, Model
 
@@ -34,7 +43,7 @@ N_MOVES = {"I": 2, "II": 1, "III": 3}  # for q in a sweep: about the most effect
 TARGET_ACCEPTANCE = 0.35
 
 
-RISE = 3  # by how much the shape of a Gamma number is raised before it is taken for the cube of a normal one
+RISE = 3  # from this shape on a Gamma number is taken for the cube of a normal one; a smaller one is raised by so much
 
 
 FLAT = 1e16  # from this shape on a Gamma number is its shape, but for what a double cannot tell
@@ -75,27 +84,42 @@ def steps_to_the_left(u):
     return int(MOST_STEPS * (u * 2.0**26 - math.floor(u * 2.0**26)))
 
 
-@compiled
+@inlined
+def rise_of(shape, shape_new):
+    """How often a Gamma number is raised on its way from one shape to the other, and back."""
+    return 0 if min(shape, shape_new) >= RISE else RISE
+
+
+@inlined
 def carried(rng, logit, shape, shape_new, sigma2):
     """logit q~ moved from its prior Beta(shape, sigma2) to Beta(shape_new, sigma2), keeping its place; and the log of
     prior ratio x Jacobian, but for what depends on the shapes alone (`log_rest`).
 
-    q~ = G(shape) / (G(shape) + G(sigma2)), two Gamma numbers that are drawn here given q~. The second is kept. The
-    first is raised, G(a) + Exp = G(a+1), where log(G(a) / G(a+1)) = log(U) / a with U uniform and independent of
-    G(a+1): each U is kept. From shape `RISE` on, (G(a)/a)^(1/3) is nearly normal (Wilson and Hilferty, 1931): its
-    standardised value is kept, and that it is not quite normal is what the ratio corrects. All in logarithms, as
-    numbers of small shape are below every float.
+    q~ = G(shape) / (G(shape) + G(sigma2)), two Gamma numbers that are drawn here given q~. The second is kept. From
+    shape `RISE` on, (G(a)/a)^(1/3) is nearly normal (Wilson and Hilferty, 1931): its standardised value is kept, and
+    that it is not quite normal is what the ratio corrects. Where one of the shapes is below, the first number is raised
+    before, G(a) + Exp = G(a+1), where log(G(a) / G(a+1)) = log(U) / a with U uniform and independent of G(a+1): each U
+    is kept. There all is in logarithms, as numbers of small shape are below every float.
     """
-    total = log_gamma(rng, shape + sigma2)
-    rest = math.log1p(math.exp(-abs(logit)))
-    first, second = total - max(-logit, 0.0) - rest, total - max(logit, 0.0) - rest
-    raised, lowered = math.exp(first), 0.0
-    for k in range(RISE):
-        added = max(-math.log(uniform_positive(rng)), 1e-300)
-        below = -math.log1p(added / raised) if raised > 1e-300 else first - math.log(added)
-        lowered += below * ((shape + k) / (shape_new + k))
-        raised += added
-    a, a_new = shape + RISE, shape_new + RISE
+    lowered = 0.0
+    if rise_of(shape, shape_new) == 0:
+        a, a_new = shape, shape_new
+        odds, total = math.exp(logit), gamma(rng, shape + sigma2)
+        below = total / (1.0 + odds)  # the second number
+        raised = below * odds
+        kept = math.log(a_new / below)
+    else:
+        a, a_new = shape + RISE, shape_new + RISE
+        total = log_gamma(rng, shape + sigma2)
+        rest = math.log1p(math.exp(-abs(logit)))
+        first = total - max(-logit, 0.0) - rest
+        kept = math.log(a_new) - (total - max(logit, 0.0) - rest)
+        raised = math.exp(first)
+        for k in range(RISE):
+            added = max(-math.log(uniform_positive(rng)), 1e-300)
+            lower = -math.log1p(added / raised) if raised > 1e-300 else first - math.log(added)
+            lowered += lower * ((shape + k) / (shape_new + k))
+            raised += added
     if a < FLAT:
         y = math.log(raised / a) / 3.0
         e = math.expm1(y)
@@ -109,7 +133,7 @@ def carried(rng, logit, shape, shape_new, sigma2):
         return math.nan, math.nan
     y_new = math.log1p(e_new)
     log += log_of_cube(a_new, e_new, y_new) if a_new < FLAT else -0.5 * x * x
-    return math.log(a_new) + 3.0 * y_new + lowered - second, log
+    return kept + 3.0 * y_new + lowered, log
 
 
 @inlined
@@ -121,17 +145,23 @@ def log_of_cube(a, e, y):
 
 
 @compiled
-def log_rest(shape):
+def log_rest(a):
     """What the density of a carried number has of its shape alone: (a - 1/2) log a - a + log(2 pi)/2 - log Gamma(a).
 
     From 12 on the asymptotic series (Abramowitz and Stegun, 6.1.41) is exact to 1e-15.
     """
-    a = shape + RISE
     if a < 12.0:
         return (a - 0.5) * math.log(a) - a + 0.5 * math.log(2.0 * math.pi) - math.lgamma(a)
     r = 1.0 / a
     f = r * r
     return -r * (1.0 / 12.0 - f * (1.0 / 360.0 - f * (1.0 / 1260.0 - f * (1.0 / 1680.0 - f / 1188.0))))
+
+
+@compiled
+def rest_of_ratio(shape, shape_new):
+    """`log_rest` of the numbers between which `carried` goes."""
+    rise = rise_of(shape, shape_new)
+    return log_rest(shape_new + rise) - log_rest(shape + rise)
 
 
 @compiled

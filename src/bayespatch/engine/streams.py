@@ -34,7 +34,7 @@ def mixed(h):
     return h ^ (h >> np.uint64(31))
 
 
-@compiled
+@inlined
 def key_of(parent_key, number):
     """The key of item `number` under `parent_key`: seed -> chain -> sweep -> purpose -> case."""
     return mixed(mixed(parent_key + GOLDEN) ^ (np.uint64(number) + MIX1))
@@ -50,7 +50,7 @@ def chain_key(seed: int, chain: int) -> np.uint64:
     return subkey(subkey(np.uint64(0), seed), chain)
 
 
-@compiled
+@inlined
 def open_stream(rng, key):
     """Set `rng` to the beginning of the stream named by `key`."""
     rng[0] = mixed(key + GOLDEN)
@@ -88,7 +88,7 @@ def uniform(rng):
     return to_unit(random_bits(rng))
 
 
-@compiled
+@inlined
 def uniform_positive(rng):
     """A number in (0, 1]: safe to take the logarithm of."""
     return 1.0 - uniform(rng)
@@ -102,15 +102,8 @@ def normal(rng):
 
 
 @compiled
-def log_gamma(rng, shape):
-    """The logarithm of a Gamma(shape, 1) number (Marsaglia and Tsang, 2000).
-
-    The logarithm, because for a small shape the number itself is below every float: log G(a) = log G(a+1) + log(U)/a.
-    """
-    boost = 0.0
-    if shape < 1.0:
-        boost = math.log(uniform_positive(rng)) / shape
-        shape += 1.0
+def gamma(rng, shape):
+    """A Gamma(shape, 1) number, for a shape of at least 1 (Marsaglia and Tsang, 2000)."""
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
@@ -120,9 +113,21 @@ def log_gamma(rng, shape):
             v = v * v * v
             u = uniform_positive(rng)
             if u < 1.0 - 0.0331 * n * n * n * n:  # the squeeze: no logarithm in most draws
-                return math.log(d * v) + boost
+                return d * v
             if math.log(u) < 0.5 * n * n + d - d * v + d * math.log(v):
-                return math.log(d * v) + boost
+                return d * v
+
+
+@compiled
+def log_gamma(rng, shape):
+    """The logarithm of a Gamma(shape, 1) number, for any shape.
+
+    The logarithm, because for a small shape the number itself is below every float: log G(a) = log G(a+1) + log(U)/a.
+    """
+    if shape >= 1.0:
+        return math.log(gamma(rng, shape))
+    boost = math.log(uniform_positive(rng)) / shape
+    return math.log(gamma(rng, shape + 1.0)) + boost
 
 
 @compiled

@@ -13,7 +13,7 @@ from bayespatch.engine.importance import (
     beta_shape,
     carried,
     draw_for_proposal,
-    log_rest,
+    rest_of_ratio,
     set_importance,
     softplus,
     steps_to_the_left,
@@ -43,12 +43,13 @@ def carry_along(
     for r in range(log.shape[1]):
         j = feature_0 + r
         shape, shape_new = beta_shape(logit_q[r], sigma2), beta_shape(logit_q_new[r], sigma2)
-        rest = log_rest(shape_new) - log_rest(shape)
+        rest = rest_of_ratio(shape, shape_new)
+        feature_key = key_of(key, j)
         for b in range(first, last):
             if used[b] == 0:
                 log[b, r] = 0.0
                 continue
-            open_stream(rng, key_of(key_of(key, b), j))
+            open_stream(rng, key_of(feature_key, b))
             logits_new[b, j], change = carried(rng, logits[b, j], shape, shape_new, sigma2)
             log[b, r] = change + rest
             set_importance(proposed, x_parents, b, j, logits_new[b, j])

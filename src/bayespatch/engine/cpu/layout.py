@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from bayespatch.engine.votes import CASE_MISSING, N_CANDIDATES, PARENT_MISSING, 
 from bayespatch.model import KINDS, Data, Model
 
 LANES = 8  # features are padded to a multiple of this, so that vector instructions have no rest to deal with
+
+CACHE_LINE = 64  # bytes
 
 
 class Tables(NamedTuple):
@@ -65,8 +67,25 @@ class Sums(NamedTuple):
     on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, twice
     agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
     columns: NDArray[np.float64]  # (3, 2F) Model I: G and C of two nodes, and the sum over nodes
+    terms: NDArray[
+        np.float64
+    ]  # (nodes + 1, 2F) Model I: weights of the rule of one case, two nodes in two rows, added up
+    chance: NDArray[np.float64]  # (C, F) Model I: q~ of the entries, whether they vote or not
     votes: NDArray[np.float64]  # (2, 5, F) Model II: all votes, before and after; or votes and slopes
     class_votes: NDArray[np.float64]  # (2, M)
+
+
+def on_cache_line(array: Any) -> NDArray[Any]:
+    """A copy that begins on a cache line.
+
+    NumPy's arrays begin anywhere; vector instructions that cross a line take twice as long, and two threads that write
+    into one line wait for each other.
+    """
+    room = np.empty(array.nbytes + CACHE_LINE, np.uint8)
+    begin = -room.ctypes.data % CACHE_LINE
+    copy = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def constants_of(data: Data, model: Model) -> Constants:
@@ -105,7 +124,7 @@ def tables_of(data: Data, model: Model) -> Tables:
         np.ascontiguousarray(data.own_parent, np.int64),
         padded(data.x_parents, width, PARENT_MISSING),
         np.ascontiguousarray(data.y_parents, np.int64),
-        feature,
+        on_cache_line(feature),
         label_weights(data, model),
     )
 
@@ -124,14 +143,14 @@ def padded(values: NDArray[np.float64], width: int, missing: float) -> NDArray[n
     """`values` with `missing` in place of NaN and in further columns up to `width`."""
     out = np.full((values.shape[0], width), missing)
     out[:, : values.shape[1]] = np.where(np.isnan(values), missing, values)
-    return out
+    return on_cache_line(out)
 
 
 def blank_importance(t: Tables) -> NDArray[np.float64]:
     """(4, S, F): q-tilde and 1 - q-tilde, and the same as votes, where padding and missing values are 0 and 1."""
     importance = np.zeros((4, *t.x_parents.shape))
     importance[1::2] = 1.0
-    return importance
+    return on_cache_line(importance)
 
 
 def blank_neighbors(c: Constants, n_cases: int, capacity: int) -> Neighbors:
@@ -159,7 +178,7 @@ def blank_work(c: Constants, t: Tables) -> Work:
     n_parents, width = t.x_parents.shape
     n_counts = max(c.n_features + 1, 2)
     square = (n_counts, n_counts) if c.kind == 2 else (1, 1)
-    return Work(
+    work = Work(
         rng=np.zeros(2, np.uint64),
         slot=np.full(n_parents, -1, np.int32),
         parent=np.zeros(n_parents, np.int32),
@@ -174,6 +193,7 @@ def blank_work(c: Constants, t: Tables) -> Work:
         candidate=np.zeros(N_CANDIDATES),
         weight=np.zeros(max(n_counts, N_CANDIDATES)),
     )
+    return Work(*map(on_cache_line, work))
 
 
 def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
@@ -185,7 +205,7 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
     of_features = rules if c.kind == 1 else rules._replace(place=np.zeros((0, width)), weight=np.zeros((0, width)))
     n_entries = capacity if c.kind == 1 else 0
     most = int((rules.span[1] - rules.span[0]).max())  # nodes of a rule
-    return Sums(
+    sums = Sums(
         rng=np.zeros(2, np.uint64),
         span=rules.span,
         rate=rules.place[:, 0].copy(),
@@ -201,9 +221,12 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
         on=np.zeros((n_entries, 2 * width)),
         agreeing=np.zeros((n_entries, 2 * width)),
         columns=np.zeros((3, 2 * width)),
+        terms=np.zeros((most + 1 if c.kind == 1 else 0, 2 * width)),
+        chance=np.zeros((n_entries, width)),
         votes=np.zeros((2, 5, width)),
         class_votes=np.zeros((2, t.mu.shape[1])),
     )
+    return Sums(*map(on_cache_line, sums))
 
 
 def check_neighbors(c: Constants, neighbors: Neighbors, n_parents: int) -> None:

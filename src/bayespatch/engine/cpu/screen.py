@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.compiling import compiled, vectorised_inline
-from bayespatch.engine.cpu.layout import Tables
+from bayespatch.engine.cpu.layout import Tables, on_cache_line
 from bayespatch.engine.votes import (
     BOUND,
     C2,
@@ -53,16 +53,17 @@ def blank_rough(c: Constants, t: Tables, n_threads: int) -> list[Rough]:
     """For every thread: the tables in common, scratch memory of its own."""
     size = np.abs(np.concatenate([t.x, t.x_parents]))
     largest = np.where(size < PARENT_MISSING, size, 0.0).max(axis=0)
-    x, x_parents = _single(t.x), _single(t.x_parents)
+    x, x_parents = on_cache_line(_single(t.x)), on_cache_line(_single(t.x_parents))
     wider = t.feature[WINDOW] + ROUNDING * (largest + t.feature[WINDOW])
     windows = np.nextafter(_single(wider), np.float32(np.inf))
-    on = np.zeros(x_parents.shape, np.float32)
+    on = on_cache_line(np.zeros(x_parents.shape, np.float32))
     # The smallest R is T / (T + lam), where T is at least c2; in Model III it is not below 1.
     error = ROUNDING * (2.0 + c.lam / t.feature[C2, : c.n_features]).sum()
     allowance = np.array([math.exp(error) if error < 1.0 else math.inf])
     n_classes = t.mu.shape[1]
+    gain, lead = np.zeros((2, len(windows)), np.float32), np.zeros(n_classes)
     return [
-        Rough(x, x_parents, windows, on, np.zeros((2, len(windows)), np.float32), np.zeros(n_classes), allowance)
+        Rough(x, x_parents, on_cache_line(windows), on, on_cache_line(gain), on_cache_line(lead), allowance)
         for _ in range(n_threads)
     ]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from bayespatch.engine.compiling import compiled, inlined, vectorised_inline
-from bayespatch.engine.quadrature import HANDFUL, with_entry, with_weighted_entry
+from bayespatch.engine.quadrature import with_entry, with_weighted_entry
 from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import (
     AGREE,
@@ -56,8 +56,8 @@ def load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n):
 
 
 @vectorised_inline
-def add_nodes(c, on, agreeing, place, weight, base, copied, total, n):
-    """Model I: add W (c1 G + lam C) to the sums of all columns: all features at one node, and at the next one."""
+def pass_entries(on, agreeing, place, base, copied, n):
+    """Model I: G and C of all columns: of all features at one node, and at the next one."""
     for j in range(base.shape[0]):
         base[j] = 1.0
         copied[j] = 0.0
@@ -65,8 +65,6 @@ def add_nodes(c, on, agreeing, place, weight, base, copied, total, n):
         on_s, agreeing_s = on[s], agreeing[s]
         for j in range(base.shape[0]):
             base[j], copied[j] = with_entry(base[j], copied[j], place[j] - 1.0, on_s[j], agreeing_s[j])
-    for j in range(base.shape[0]):
-        total[j] += weight[j] * (c.c1 * base[j] + c.lam * place[j] * copied[j])
 
 
 @compiled
@@ -79,28 +77,73 @@ def likelihood_of_features(
     keeps its feature and needs no memory (``cuda/sums.py``).
     """
     width = x.shape[1]
+    base, copied, total = columns[0], columns[1], columns[2]
     load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n)
-    columns[2] = 0.0
+    total[:] = 0.0
     for pair in range(first // 2, last // 2):
-        add_nodes(c, on, agreeing, place[pair], weight[pair], columns[0], columns[1], columns[2], n)
+        pass_entries(on, agreeing, place[pair], base, copied, n)
+        for j in range(2 * width):
+            total[j] += weight[pair, j] * (c.c1 * base[j] + c.lam * place[pair, j] * copied[j])
     for j in range(likelihood.shape[0]):
-        likelihood[j] = 1.0 if x[i, j] == CASE_MISSING else columns[2, j] + columns[2, width + j]
+        likelihood[j] = 1.0 if x[i, j] == CASE_MISSING else total[j] + total[width + j]
+
+
+@compiled
+def weigh_features(
+    c, x, x_parents, feature, importance, parent, place, weight, on, agreeing, columns, terms, chance, first, last, i, n
+):
+    """Model I: W c1 G and W lam C of all features and nodes first..last-1, added up row by row into `terms`, whose
+    first row is 0; and q~ of the entries, whether they vote or not, into `chance`.
+    """
+    base, copied = columns[0], columns[1]
+    load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n)
+    for s in range(n):
+        for j in range(chance.shape[1]):
+            chance[s, j] = importance[ON, parent[s], j]
+    for pair in range(first // 2, last // 2):
+        pass_entries(on, agreeing, place[pair], base, copied, n)
+        r = 2 * pair - first
+        for j in range(columns.shape[1]):
+            terms[r + 1, j] = terms[r, j] + weight[pair, j] * c.c1 * base[j]
+            terms[r + 2, j] = terms[r + 1, j] + weight[pair, j] * c.lam * place[pair, j] * copied[j]
+
+
+@inlined
+def pick_node(terms, u, n_nodes, j):
+    """Model I: the node, and whether the value was copied, by a uniform number; no branch depends on it."""
+    width = terms.shape[1] // 2
+    u *= terms[n_nodes, j] + terms[n_nodes, width + j]
+    second = int(u >= terms[n_nodes, j])  # of each two nodes
+    u -= second * terms[n_nodes, j]
+    below = 0
+    for r in range(1, n_nodes):
+        below += int(u >= terms[r, second * width + j])
+    return below - below % 2 + second, below % 2 == 1
+
+
+@inlined
+def take_feature(c, chance, on_rows, agreeing, on, off, vote, row, j, n):
+    """Model I: feature j of the entries, as `draw_w` wants it."""
+    for s in range(n):
+        row[s] = j
+        on[s] = chance[s, j]
+        off[s] = 1.0 - chance[s, j]
+        vote[s] = c.lam if agreeing[s, j] > 0.0 else 0.0
+        if on_rows[s, j] != chance[s, j]:
+            vote[s] = -1.0
 
 
 @inlined
 def load_weights(c, bits, kappa, decay, rate, k, row, first, last, j, n):
-    """How strongly each entry votes on feature j if it does, k, and its row of `decay`.
+    """Models II and III: how strongly each entry votes on feature j if it does, k, and its row of `decay`.
 
-    In Model I row j is that of the feature, in Model II row k that of the weight, filled once and for all; in Model III
-    row s is filled here, for entry s and rates first..last-1.
+    In Model II row k is that of the weight, filled once and for all; in Model III row s is filled here, for entry s and
+    rates first..last-1.
     """
     for s in range(n):
-        k[s] = 1.0
-        row[s] = j
         if c.kind == 2:
             k[s] = float(n_on(bits, s) - is_on(bits, s, j) + 1)
             row[s] = int(k[s])
-        if c.kind < 3:
             continue
         k[s] = kappa[s]
         row[s] = s
@@ -110,8 +153,8 @@ def load_weights(c, bits, kappa, decay, rate, k, row, first, last, j, n):
 
 @inlined
 def load_entries(c, x, x_parents, feature, importance, parent, k, tilt, on, off, vote, i, j, n):
-    """How likely each w_ibj is to be on and off before x_ij is seen, and the vote for x_ij that it is then: lam k, or 0
-    where b does not agree. A vote below 0 is none: one of the two values is missing.
+    """Models II and III: how likely each w_ibj is to be on and off before x_ij is seen, and the vote for x_ij that it
+    is then: lam k, or 0 where b does not agree. A vote below 0 is none: one of the two values is missing.
     """
     for s in range(n):
         b = parent[s]
@@ -120,35 +163,6 @@ def load_entries(c, x, x_parents, feature, importance, parent, k, tilt, on, off,
         vote[s] = c.lam * k[s] if agrees(x, x_parents, feature, i, b, j) else 0.0
         if x[i, j] == CASE_MISSING or x_parents[b, j] == PARENT_MISSING:
             vote[s] = -1.0
-
-
-@compiled
-def weigh_nodes(c, place, weight, on, vote, chosen, first, last, j, n):
-    """Model I: W c1 G and W lam C of nodes first..last-1 into `chosen`; their sum, p(x_ij | z_i, q~).
-
-    A handful of nodes at a time, in registers: that is faster than vectors, for so few nodes.
-    """
-    total = 0.0
-    for r in range(first, last, HANDFUL):
-        g0, g1, g2, g3 = 1.0, 1.0, 1.0, 1.0
-        c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
-        s0, s1, s2, s3 = place[j, r], place[j, r + 1], place[j, r + 2], place[j, r + 3]
-        for s in range(n):
-            if vote[s] < 0.0:
-                continue
-            agreeing = on[s] * vote[s]
-            g0, c0 = with_entry(g0, c0, s0 - 1.0, on[s], agreeing)
-            g1, c1 = with_entry(g1, c1, s1 - 1.0, on[s], agreeing)
-            g2, c2 = with_entry(g2, c2, s2 - 1.0, on[s], agreeing)
-            g3, c3 = with_entry(g3, c3, s3 - 1.0, on[s], agreeing)
-        to = 2 * (r - first)
-        chosen[to], chosen[to + 1] = weight[j, r] * c.c1 * g0, weight[j, r] * s0 * c0
-        chosen[to + 2], chosen[to + 3] = weight[j, r + 1] * c.c1 * g1, weight[j, r + 1] * s1 * c1
-        chosen[to + 4], chosen[to + 5] = weight[j, r + 2] * c.c1 * g2, weight[j, r + 2] * s2 * c2
-        chosen[to + 6], chosen[to + 7] = weight[j, r + 3] * c.c1 * g3, weight[j, r + 3] * s3 * c3
-        for index in range(to, to + 2 * HANDFUL):
-            total += chosen[index]
-    return total
 
 
 @vectorised_inline
@@ -160,7 +174,7 @@ def add_entry(on, off, vote, decay, base, copied):
 
 @compiled
 def weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, first, last, j, n):
-    """Models II and III: the same for rates."""
+    """Models II and III: W c1 G and W C of rates first..last-1 into `chosen`; their sum, p(x_ij | z_i, q~)."""
     base, copied, weight = base[: last - first], copied[: last - first], weight[j, first:last]
     for r in range(len(base)):
         base[r] = 1.0
@@ -176,28 +190,33 @@ def weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, firs
     return total
 
 
-@compiled
-def draw_w(decay, row, on, off, vote, chosen, sources, fresh, rng, first, last, total, n):
-    """w_i:j given z and q~, into `fresh`, by the weights `chosen` of the nodes or rates first..last-1 and their sum;
-    where x_ij is missing, there are no nodes. `on` is overwritten.
+@inlined
+def pick_rate(chosen, u, n_rates):
+    """Models II and III: the rate, and whether the value was copied, by a number u between 0 and the sum of weights."""
+    drawn = pick(chosen, 2 * n_rates, u)
+    return drawn // 2, drawn % 2 == 1
 
-    Choose the node, whether x_ij comes from the base rate or was copied from an agreeing neighbor, and from which; the
-    w are independent given these, and the copied one is on.
+
+@inlined
+def draw_w(decay, row, on, off, vote, sources, fresh, rng, node, copied, n):
+    """w_i:j given z and q~, into `fresh`: given the node (below 0: none, as x_ij is missing), and whether x_ij comes
+    from the base rate or was copied from an agreeing neighbor. Choose from which; the w are independent given these,
+    and the copied one is on. `on` is overwritten.
     """
-    source = -1
-    if last > first:
-        drawn = pick(chosen, 2 * (last - first), uniform(rng) * total)
+    if node >= 0:
         for s in range(n):
-            if vote[s] >= 0.0:
-                on[s] *= decay[row[s], first + drawn // 2]
-        if drawn % 2 == 1:
-            total = 0.0
-            for s in range(n):
-                sources[s] = max(vote[s], 0.0) * on[s] / (off[s] + on[s])
-                total += sources[s]
-            source = pick(sources, n, uniform(rng) * total)
+            on[s] *= decay[row[s], node] if vote[s] >= 0.0 else 1.0
     for s in range(n):
-        fresh[s] = uniform(rng) * (off[s] + on[s]) < on[s] or s == source
+        on[s] /= off[s] + on[s]
+    source = -1
+    if copied:
+        total = 0.0
+        for s in range(n):
+            sources[s] = max(vote[s], 0.0) * on[s]
+            total += sources[s]
+        source = pick(sources, n, uniform(rng) * total)
+    for s in range(n):
+        fresh[s] = (uniform(rng) < on[s]) | (s == source)
 
 
 @compiled
@@ -298,7 +317,7 @@ def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, drawn
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
     rng, span, rate, weight, decay, k, row, tilt, _, scratch = sums[:10]
-    votes, class_votes = sums[15:]
+    votes, class_votes = sums[17:]
     base, copied, chosen, sources, on, off, vote, log_tilt = scratch
     for i in range(first, last):
         n, fresh = n_entries[i], drawn[i]
@@ -320,7 +339,11 @@ def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, drawn
         if b > a:
             total = weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, b, j, n)
         open_stream(rng, key_of(key_of(key, j), numbers[i]))
-        draw_w(decay, row, on, off, vote, chosen, sources, fresh, rng, a, b, total, n)
+        rule, is_copied = -1, False
+        if b > a:
+            rule, is_copied = pick_rate(chosen, uniform(rng) * total, b - a)
+            rule += a
+        draw_w(decay, row, on, off, vote, sources, fresh, rng, rule, is_copied, n)
         log_ratio[i] = math.log(ratio * total) + log_others(
             c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], log_tilt, fresh, votes, class_votes, i, j, n
         )
@@ -341,6 +364,7 @@ def redraw_features(c, tables, importance, neighbors, sums, numbers, key, featur
     x, _, _, x_parents, _, feature, _ = tables
     n_entries, parent, bits, kappa = neighbors
     rng, span, rate, weight, decay, k, row, tilt, fresh, scratch = sums[:10]
+    place, node_weight, on_rows, agreeing, columns, terms, chance = sums[10:17]
     base, copied, chosen, sources, on, off, vote, _ = scratch
     for i in range(first, last):
         n = n_entries[i]
@@ -348,16 +372,26 @@ def redraw_features(c, tables, importance, neighbors, sums, numbers, key, featur
             continue
         a, b = span[0, n], span[1, n]
         parent_i, bits_i, kappa_i = parent[i], bits[i], kappa[i]  # once: Numba counts references to rows
-        for number, j in enumerate(features):
-            end = b if x[i, j] != CASE_MISSING else a
-            if c.kind == 1 or number == 0:
-                load_weights(c, bits_i, kappa_i, decay, rate, k, row, a, b, j, n)
-            load_entries(c, x, x_parents, feature, importance, parent_i, k, tilt, on, off, vote, i, j, n)
-            if c.kind == 1:
-                total = weigh_nodes(c, decay, weight, on, vote, chosen, a, end, j, n)
-            else:
-                total = weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, end, j, n)
+        if c.kind == 1:
+            weigh_features(
+                c, x, x_parents, feature, importance, parent_i, place, node_weight, on_rows, agreeing, columns,
+                terms, chance, a, b, i, n,
+            )  # fmt: skip
+        else:
+            load_weights(c, bits_i, kappa_i, decay, rate, k, row, a, b, 0, n)
+        for j in features:
             open_stream(rng, key_of(key_of(key, j), numbers[i]))
-            draw_w(decay, row, on, off, vote, chosen, sources, fresh, rng, a, end, total, n)
+            known = x[i, j] != CASE_MISSING
+            node, is_copied = -1, False
+            if c.kind == 1:
+                take_feature(c, chance, on_rows, agreeing, on, off, vote, row, j, n)
+                if known:
+                    node, is_copied = pick_node(terms, uniform(rng), b - a, j)
+            else:
+                load_entries(c, x, x_parents, feature, importance, parent_i, k, tilt, on, off, vote, i, j, n)
+                if known:
+                    total = weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, b, j, n)
+                    node, is_copied = pick_rate(chosen, uniform(rng) * total, b - a)
+            draw_w(decay, row, on, off, vote, sources, fresh, rng, node + a if known else -1, is_copied, n)
             for s in range(n):
                 set_bit(bits_i, s, j, fresh[s])

@@ -20,7 +20,7 @@ from bayespatch.engine.importance import (
     carried,
     draw_for_proposal,
     is_accepted,
-    log_rest,
+    rest_of_ratio,
     set_importance,
     softplus,
     steps_to_the_left,
@@ -125,11 +125,11 @@ def sum_behind(buffer, value):
 def carry_along(parents, chain, move, sigma2, logit, logit_new, rng, key, j, first, step):
     """Move q~_bj of every step-th used parent along with q_j, into `move.new`; returns the log of the prior ratio."""
     shape, shape_new = beta_shape(logit, sigma2), beta_shape(logit_new, sigma2)
-    rest = log_rest(shape_new) - log_rest(shape)
-    log = 0.0
+    rest = rest_of_ratio(shape, shape_new)
+    feature_key, log = key_of(key, j), 0.0
     for b in range(first, chain.logits.shape[0], step):
         if chain.n_neighbors[b] > 0:
-            open_stream(rng, key_of(key_of(key, b), j))
+            open_stream(rng, key_of(feature_key, b))
             move.logits_new[b, j], change = carried(rng, chain.logits[b, j], shape, shape_new, sigma2)
             log += change + rest
             set_importance(move.new, parents.x, b, j, move.logits_new[b, j])
