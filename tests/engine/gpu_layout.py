@@ -134,7 +134,7 @@ def rules(at: Hand, capacity: int) -> DeviceNodes:
     if c.kind == 1:
         return model_one(make_nodes(c2, c.lam, capacity))
     heaviest = c.n_features if c.kind == 2 else 1
-    nodes = make_rates(c2, c.lam, heaviest, capacity)
+    nodes = make_rates(c2, c.lam, int(c.kind == 2), heaviest, capacity)
     return DeviceNodes(*nodes, np.exp(-c.lam * np.outer(np.arange(heaviest + 1), nodes.place[:, 0])))
 
 

@@ -85,19 +85,20 @@ def test_the_mixture_is_what_it_stands_for(capacity):
 
 
 @pytest.mark.parametrize("capacity", [1, 7, 40, 300])
-@pytest.mark.parametrize("heaviest", [1, 20])
-def test_rates_are_what_they_stand_for(capacity, heaviest):
+@pytest.mark.parametrize(("lightest", "heaviest"), [(0, 1), (0, 20), (1, 20)])
+def test_rates_are_what_they_stand_for(capacity, lightest, heaviest):
     """Whatever the weights, whole numbers or not."""
     c2, lam = np.array([0.003, 0.05, 1.0, 4.0]), 1.7
-    rates = make_rates(c2, lam, heaviest, capacity)
+    rates = make_rates(c2, lam, lightest, heaviest, capacity)
+    assert (rates.weight >= 0.0).all()
     for n in {0, 1, capacity // 2, capacity}:
         rows = slice(*rates.span[:, n])
         assert (rows.stop - rows.start) % HANDFUL == 0
         for j in range(len(c2)):
-            votes = np.append(np.geomspace(1e-6, heaviest * max(n, 1), 300), 0.0)
+            votes = np.append(np.geomspace(max(1e-6, lightest), heaviest * max(n, 1), 300), 0.0)
             found = np.exp(-np.outer(votes * lam, rates.place[rows, 0])) @ rates.weight[rows, j]
             np.testing.assert_allclose(found, 1 / (c2[j] + lam * votes), rtol=1e-10)
-    longer = make_rates(c2, lam, heaviest, 2 * capacity)
+    longer = make_rates(c2, lam, lightest, heaviest, 2 * capacity)
     np.testing.assert_array_equal(longer.span[:, : capacity + 1], rates.span)
     np.testing.assert_array_equal(longer.place[: len(rates.place)], rates.place)
 

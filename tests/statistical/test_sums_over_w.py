@@ -21,9 +21,10 @@ def tilt_of(at_hand, sums, j):
     c, t, _ = at_hand.parts
     i, n, neighbors = at_hand.i, at_hand.n, at_hand.state.neighbors
     if c.kind == 2:
+        kept, kept_classes = counted(c, t, neighbors)
         summing.find_tilt(
-            c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, neighbors.parent[i], neighbors.bits[i], sums.votes,
-            sums.class_votes, np.zeros(n), sums.tilt, i, j, n,
+            c, t.x, t.y, t.x_parents, t.y_parents, t.feature, t.mu, neighbors.parent[i], neighbors.bits[i], kept[i],
+            kept_classes[i], sums.votes, sums.class_votes, np.zeros(n), sums.tilt, i, j, n,
         )  # fmt: skip
     return sums.tilt[:n].copy()
 
@@ -61,8 +62,17 @@ def compare(at_hand, new, sums, j, key):
     i, neighbors = at_hand.i, at_hand.state.neighbors
     found, drawn = np.empty(len(t.x)), np.zeros(neighbors.parent.shape, bool)
     numbers, old = np.arange(len(t.x)), at_hand.engine.importance
-    summing.compare_importance(c, t, old, new, neighbors, sums, numbers, key, drawn, found, j, i, i + 1)
+    kept = counted(c, t, neighbors)
+    summing.compare_importance(c, t, old, new, neighbors, *kept, sums, numbers, key, drawn, found, j, i, i + 1)
     return found[i], drawn
+
+
+def counted(c, t, neighbors):
+    """The votes on all cases, as the engine keeps them."""
+    n_cases, width = t.x.shape
+    kept = np.empty((n_cases, 2, 2, width), np.float32), np.empty((n_cases, 2, t.mu.shape[1]), np.float32)
+    summing.count_all_votes(c, t, neighbors, *kept, 0, n_cases)
+    return kept
 
 
 def log_ratio(at_hand, new, sums, j, key):
@@ -84,7 +94,10 @@ def redraw(at_hand, importance, sums, j, key):
     neighbors = at_hand.state.neighbors._replace(bits=at_hand.state.neighbors.bits.copy())
     if c.kind == 2:
         _, drawn = compare(at_hand, importance, sums, j, key)
-        summing.take_drawn(neighbors, drawn, j, i, i + 1)
+        kept = counted(c, t, neighbors)
+        summing.take_drawn(c, t, neighbors, *kept, drawn, j, i, i + 1)
+        for followed, afresh in zip(kept, counted(c, t, neighbors), strict=True):
+            np.testing.assert_array_equal(followed, afresh)
     else:
         numbers = np.arange(len(t.x))
         summing.redraw_features(c, t, importance, neighbors, sums, numbers, key, np.array([j]), i, i + 1)

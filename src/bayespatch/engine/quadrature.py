@@ -36,6 +36,7 @@ from scipy.linalg import eigh_tridiagonal
 from bayespatch.engine.compiling import inlined
 
 STEP = 0.35  # of the trapezoid rule: an error of 3e-11
+NEVER = 1000.0  # exp(-NEVER) is 0
 HANDFUL = 4  # nodes that a thread of a GPU deals with at once
 
 
@@ -97,19 +98,26 @@ def rule_between(smallest: float, largest: float) -> tuple[NDArray[np.float64], 
     return np.pad(u[kept], filled), np.pad(weight[kept], filled)
 
 
-def make_rates(c2: NDArray[np.float64], lam: float, heaviest: float, capacity: int) -> Nodes:
-    """Models II and III: rules for all features and up to `capacity` neighbors whose votes weigh at most `heaviest`.
+def make_rates(c2: NDArray[np.float64], lam: float, lightest: float, heaviest: float, capacity: int) -> Nodes:
+    """Models II and III: rules for all features and up to `capacity` neighbors whose votes weigh at least `lightest`
+    and at most `heaviest`.
 
-    There is one for each power of two that bounds the number of neighbors, the same whatever the capacity.
+    There is one for each power of two that bounds the number of neighbors, the same whatever the capacity. Where no
+    vote weighs nothing, T = c2 stands alone, far below all others: it has a rate of its own, at which all w are off.
     """
     place: list[NDArray[np.float64]] = []
     weight: list[NDArray[np.float64]] = []
     span = np.zeros((2, capacity + 1), np.int32)
     begin, fewer, bound = 0, -1, 4
     while fewer < capacity:
-        u, w = rule_between(float(c2.min()), float(c2.max()) + lam * heaviest * bound)
+        u, w = rule_between(float(c2.min()) + lam * lightest, float(c2.max()) + lam * heaviest * bound)
+        filled = w[:, None] * np.exp(-u[:, None] * c2)
+        if lightest > 0.0:
+            u = np.append(u, [NEVER / (lam * lightest)] + [0.0] * (HANDFUL - 1))
+            filled = np.pad(filled, ((0, HANDFUL), (0, 0)))
+            filled[-HANDFUL] = np.maximum(1.0 / c2 - filled.sum(axis=0), 0.0)
         place.append(u[:, None])
-        weight.append(w[:, None] * np.exp(-u[:, None] * c2))
+        weight.append(filled)
         span[:, fewer + 1 : bound + 1] = [[begin], [begin + len(u)]]
         begin, fewer, bound = begin + len(u), bound, 2 * bound
     return Nodes(np.concatenate(place), np.concatenate(weight), span)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.compiling import compiled, inlined, vectorised_inline
+from bayespatch.engine.compiling import compiled, inlined
 
 CASE_MISSING = -1e300  # in place of NaN: a case's value that has likelihood 1, whoever votes
 
@@ -91,15 +91,20 @@ def set_bit(bits, s, j, on):
 
 
 @inlined
+def ones(v):
+    """How many bits of a word are on: added up in pairs, fours and bytes. Compilers know that as one instruction."""
+    v -= (v >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((v * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@inlined
 def n_on(bits, s):
     """How many features of entry s are on."""
     count = 0
     for word in range(bits.shape[1]):
-        v = bits[s, word]  # its bits are added up in pairs, fours and bytes: compilers know that as one instruction
-        v -= (v >> np.uint64(1)) & np.uint64(0x5555555555555555)
-        v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
-        v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-        count += int((v * np.uint64(0x0101010101010101)) >> np.uint64(56))
+        count += ones(bits[s, word])
     return count
 
 
@@ -219,20 +224,21 @@ def cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, k):
             votes[AGREE, j] += vote if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
 
 
-@vectorised_inline
-def slope_of_features(c, x, x_parents, feature, slopes, bits, i, b, s):
+@inlined
+def slope_of_features(x, x_parents, feature, slopes, bits, i, b, s):
     """How the log likelihood of the features of case i changes with a vote of entry s, parent b; `slopes` (AGREE, F) of
-    a vote that agrees and (TOTAL, F) of any. Without branches, as in `cast_votes`.
+    a vote that agrees and (TOTAL, F) of any. From one feature that is on to the next.
     """
     log = 0.0
     for word in range(bits.shape[1]):
         w = bits[s, word]
-        first = word << 6
-        for r in range(min(64, c.n_features - first)):
-            j = first + r
-            vote = float((w >> np.uint64(r)) & ONE)
-            log -= vote * slopes[TOTAL, j] if x_parents[b, j] != PARENT_MISSING else 0.0
-            log += vote * slopes[AGREE, j] if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+        while w != 0:
+            others = w & (w - ONE)
+            j = (word << 6) + ones((w ^ others) - ONE)
+            if x_parents[b, j] != PARENT_MISSING:
+                log -= slopes[TOTAL, j]
+                log += slopes[AGREE, j] if abs(x_parents[b, j] - x[i, j]) <= feature[WINDOW, j] else 0.0
+            w = others
     return log
 
 

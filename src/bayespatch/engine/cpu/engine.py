@@ -46,7 +46,10 @@ class CpuEngine(Engine):
         self.importance = layout.blank_importance(self.tables)
         self.proposed = layout.blank_importance(self.tables)
         self.proposed_logits = np.empty(data.x_parents.shape)
-        self.drawn = np.empty((0, 0), bool)  # (N, C) Model II: w of the feature that is to move
+        # Model II: w of the feature that is to move, and the votes on the cases, as `count_all_votes` has them.
+        self.drawn = np.empty((0, 0), bool)  # (N, C)
+        self.kept = np.empty((0, 2, 2, 0), np.float32)  # (N, 2, 2, F)
+        self.kept_classes = np.empty((0, 2, 0), np.float32)  # (N, 2, M)
         self.likelihood = np.empty((2, 0, 0))  # p(x_ij | z_i), w summed out, with the present importances and proposed
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
         self.rough = screen.blank_rough(self.constants, self.tables, n_threads)
@@ -68,7 +71,8 @@ class CpuEngine(Engine):
         rough = 4 * n_parents * width
         importances = 2 * 4 * 8 * n_parents * width + 2 * 8 * n_parents * n_features
         scratch = n_threads * n_parents * (16 + 8 * words)
-        neighbors = n_cases * (4 + capacity * (entry + (1 if model.kind == "II" else 0)) + 8)
+        kept = capacity + 4 * (4 * width + 2 * n_classes) if model.kind == "II" else 0
+        neighbors = n_cases * (4 + capacity * entry + kept + 8)
         compared = 1 if model.kind == "II" else 2 * n_features
         swept = n_cases * (8 + 1 + 8 * compared + 8 + 16 * n_classes) + 3 * 8 * n_parents * n_features
         return tables + importances + rough + scratch + neighbors, swept
@@ -159,7 +163,18 @@ class CpuEngine(Engine):
             self.summed_capacity = capacity
             self.drawn = np.zeros((len(self.data.x), capacity if self.model.kind == "II" else 0), bool)
         importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
-        if self.model.kind != "II":
+        n_cases, width = self.tables.x.shape
+        if self.model.kind == "II":
+            if len(self.kept) != n_cases:
+                self.kept = np.empty((n_cases, 2, 2, width), np.float32)
+                self.kept_classes = np.empty((n_cases, 2, self.data.n_classes), np.float32)
+            self.over(
+                n_cases,
+                lambda _, first, last: sums.count_all_votes(
+                    self.constants, self.tables, state.neighbors, self.kept, self.kept_classes, first, last
+                ),
+            )
+        else:
             if self.likelihood.shape[1:] != self.data.x.shape:
                 self.likelihood = np.empty((2, *self.data.x.shape))
             self.find_likelihood(state, self.importance, self.likelihood[0])
@@ -221,8 +236,8 @@ class CpuEngine(Engine):
         self.over(
             n_cases,
             lambda thread, lo, hi: sums.compare_importance(
-                self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.sums[thread],
-                self.numbers, sum_key, self.drawn, log_ratio[:, 0], first, lo, hi,
+                self.constants, self.tables, self.importance, self.proposed, state.neighbors, self.kept,
+                self.kept_classes, self.sums[thread], self.numbers, sum_key, self.drawn, log_ratio[:, 0], first, lo, hi,
             ),
         )  # fmt: skip
         return np.asarray(sum_blocks(log_ratio, self.edges))
@@ -241,7 +256,10 @@ class CpuEngine(Engine):
 
         def redraw(thread: int, first: int, last: int) -> None:
             if self.model.kind == "II":
-                sums.take_drawn(state.neighbors, self.drawn, features[0], first, last)
+                sums.take_drawn(
+                    self.constants, self.tables, state.neighbors, self.kept, self.kept_classes, self.drawn,
+                    features[0], first, last,
+                )  # fmt: skip
                 return
             sums.redraw_features(
                 self.constants, self.tables, self.importance, state.neighbors, self.sums[thread],

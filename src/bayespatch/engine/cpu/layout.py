@@ -49,24 +49,36 @@ class Work(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Scratch memory of one thread for summing w out; C is the capacity of the neighbor lists."""
+    """Scratch memory of one thread for summing w out; C is the capacity of the neighbor lists.
+
+    What a loop writes side by side are arrays of their own: of rows of one array the compiler does not see that they
+    are apart, and does without vector instructions.
+    """
 
     rng: NDArray[np.uint64]  # (2,)
     span: NDArray[np.int32]  # (2, C+1) where the rule for so many neighbors begins and ends (``quadrature.py``)
     rate: NDArray[np.float64]  # (nodes,) Model III: u
     weight: NDArray[np.float64]  # (F, nodes) W; in Models II and III W exp(-u c2)
     decay: NDArray[np.float64]  # s (F, nodes); exp(-u lam k), by weight in II (P+1, nodes), by entry in III (C, nodes)
-    k: NDArray[np.float64]  # (C,) how strongly an entry votes if it does
-    row: NDArray[np.int64]  # (C,) its row of `decay`
-    tilt: NDArray[np.float64]  # (C,) Model II: what one more vote of the entry does to all else, a factor
-    fresh: NDArray[np.bool_]  # (C,) w of one feature, drawn anew
-    # Rows: G and C of the rates, the weights of these and of the entries; on, off, vote and log tilt of the entries.
-    scratch: NDArray[np.float64]  # (8, 2 nodes + C)
+    # of the entries, (C,)
+    k: NDArray[np.float64]  # how strongly an entry votes if it does
+    row: NDArray[np.int64]  # its row of `decay`
+    tilt: NDArray[np.float64]  # Model II: what one more vote of the entry does to all else, a factor
+    log_tilt: NDArray[np.float64]  # and its logarithm
+    on: NDArray[np.float64]  # how likely w of one feature is to be on, and off; and the vote that it is then
+    off: NDArray[np.float64]
+    vote: NDArray[np.float64]
+    sources: NDArray[np.float64]  # from which entry a value was copied: the weights
+    fresh: NDArray[np.bool_]  # w of one feature, drawn anew
+    # of the rates, or in Model I of all features at two nodes (2F,)
+    base: NDArray[np.float64]  # G
+    copied: NDArray[np.float64]  # C
+    chosen: NDArray[np.float64]  # (2 nodes,) the weights of the rates
+    total: NDArray[np.float64]  # (2F,) Model I: the sum over nodes
     place: NDArray[np.float64]  # (nodes / 2, 2F) Model I: s of all features, for two nodes
     node_weight: NDArray[np.float64]  # (nodes / 2, 2F) Model I: W
-    on: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, twice
+    on_rows: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, twice
     agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
-    columns: NDArray[np.float64]  # (3, 2F) Model I: G and C of two nodes, and the sum over nodes
     terms: NDArray[
         np.float64
     ]  # (nodes + 1, 2F) Model I: weights of the rule of one case, two nodes in two rows, added up
@@ -199,12 +211,15 @@ def blank_work(c: Constants, t: Tables) -> Work:
 def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
     width = t.x.shape[1]
     c2 = np.pad(t.feature[1, : c.n_features], (0, width - c.n_features), mode="edge")  # no rule for padding
-    heaviest = c.n_features if c.kind == 2 else 1
-    rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, heaviest, capacity)
+    weights = (1, c.n_features) if c.kind == 2 else (0, 1)  # of a vote
+    rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, *weights, capacity)
+    beyond = 0, -len(rules.place) % LANES  # so that every row begins on a cache line
+    rules = rules._replace(place=np.pad(rules.place, (beyond, (0, 0))), weight=np.pad(rules.weight, (beyond, (0, 0))))
     by_weight = np.outer(np.arange(c.n_features + 1 if c.kind == 2 else capacity), rules.place[:, 0])
     of_features = rules if c.kind == 1 else rules._replace(place=np.zeros((0, width)), weight=np.zeros((0, width)))
     n_entries = capacity if c.kind == 1 else 0
     most = int((rules.span[1] - rules.span[0]).max())  # nodes of a rule
+    side_by_side = max(most, 2 * width)
     sums = Sums(
         rng=np.zeros(2, np.uint64),
         span=rules.span,
@@ -214,13 +229,20 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
         k=np.zeros(capacity),
         row=np.zeros(capacity, np.int64),
         tilt=np.ones(capacity),
+        log_tilt=np.zeros(capacity),
+        on=np.zeros(capacity),
+        off=np.zeros(capacity),
+        vote=np.zeros(capacity),
+        sources=np.zeros(capacity),
         fresh=np.zeros(capacity, np.bool_),
-        scratch=np.zeros((8, 2 * most + capacity)),
+        base=np.zeros(side_by_side),
+        copied=np.zeros(side_by_side),
+        chosen=np.zeros(2 * most),
+        total=np.zeros(2 * width),
         place=of_features.place.reshape(-1, 2 * width),
         node_weight=of_features.weight.reshape(-1, 2 * width),
-        on=np.zeros((n_entries, 2 * width)),
+        on_rows=np.zeros((n_entries, 2 * width)),
         agreeing=np.zeros((n_entries, 2 * width)),
-        columns=np.zeros((3, 2 * width)),
         terms=np.zeros((most + 1 if c.kind == 1 else 0, 2 * width)),
         chance=np.zeros((n_entries, width)),
         votes=np.zeros((2, 5, width)),

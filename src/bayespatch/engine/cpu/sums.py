@@ -58,26 +58,26 @@ def load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n):
 @vectorised_inline
 def pass_entries(on, agreeing, place, base, copied, n):
     """Model I: G and C of all columns: of all features at one node, and at the next one."""
-    for j in range(base.shape[0]):
+    for j in range(place.shape[0]):
         base[j] = 1.0
         copied[j] = 0.0
     for s in range(n):
         on_s, agreeing_s = on[s], agreeing[s]
-        for j in range(base.shape[0]):
+        for j in range(place.shape[0]):
             base[j], copied[j] = with_entry(base[j], copied[j], place[j] - 1.0, on_s[j], agreeing_s[j])
 
 
 @compiled
 def likelihood_of_features(
-    c, x, x_parents, feature, importance, parent, place, weight, on, agreeing, columns, likelihood, first, last, i, n
-):
+    c, x, x_parents, feature, importance, parent, place, weight, on, agreeing, base, copied, total, likelihood,
+    first, last, i, n,
+):  # fmt: skip
     """Model I: p(x_ij | z_i, q~) for all features at once, and 1 where x_ij is missing.
 
     Features lie side by side, for vector instructions, and two nodes at a time to have more of them: a thread of a GPU
     keeps its feature and needs no memory (``cuda/sums.py``).
     """
     width = x.shape[1]
-    base, copied, total = columns[0], columns[1], columns[2]
     load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n)
     total[:] = 0.0
     for pair in range(first // 2, last // 2):
@@ -90,12 +90,12 @@ def likelihood_of_features(
 
 @compiled
 def weigh_features(
-    c, x, x_parents, feature, importance, parent, place, weight, on, agreeing, columns, terms, chance, first, last, i, n
-):
+    c, x, x_parents, feature, importance, parent, place, weight, on, agreeing, base, copied, terms, chance,
+    first, last, i, n,
+):  # fmt: skip
     """Model I: W c1 G and W lam C of all features and nodes first..last-1, added up row by row into `terms`, whose
     first row is 0; and q~ of the entries, whether they vote or not, into `chance`.
     """
-    base, copied = columns[0], columns[1]
     load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n)
     for s in range(n):
         for j in range(chance.shape[1]):
@@ -103,7 +103,7 @@ def weigh_features(
     for pair in range(first // 2, last // 2):
         pass_entries(on, agreeing, place[pair], base, copied, n)
         r = 2 * pair - first
-        for j in range(columns.shape[1]):
+        for j in range(terms.shape[1]):
             terms[r + 1, j] = terms[r, j] + weight[pair, j] * c.c1 * base[j]
             terms[r + 2, j] = terms[r + 1, j] + weight[pair, j] * c.lam * place[pair, j] * copied[j]
 
@@ -220,24 +220,52 @@ def draw_w(decay, row, on, off, vote, sources, fresh, rng, node, copied, n):
 
 
 @compiled
-def find_tilt(c, x, y, x_parents, y_parents, feature, mu, parent, bits, votes, class_votes, log_tilt, tilt, i, j, n):
+def count_all_votes(c, tables, neighbors, kept, kept_classes, first, last):
+    """Model II: the votes on each case, kept[i, 0], and how many entries cast them, kept[i, 1]; likewise by class."""
+    x, _, _, x_parents, y_parents, feature, _ = tables
+    n_entries, parent, bits, _ = neighbors
+    for i in range(first, last):
+        kept_i, classes_i, bits_i = kept[i], kept_classes[i], bits[i]
+        kept_i[:] = 0.0
+        classes_i[:] = 0.0
+        for s in range(n_entries[i]):
+            b = parent[i, s]
+            k = float(n_on(bits_i, s))
+            cast_votes(c, x, x_parents, feature, kept_i[0], bits_i, i, b, s, k)
+            cast_votes(c, x, x_parents, feature, kept_i[1], bits_i, i, b, s, 1.0)
+            classes_i[0, y_parents[b]] += k
+            classes_i[1, y_parents[b]] += 1.0
+
+
+@compiled
+def find_tilt(
+    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kept, kept_classes, votes, class_votes, log_tilt, tilt,
+    i, j, n,
+):  # fmt: skip
     """Model II: tilt[s], the factor by which one more vote of entry s on everything but x_ij changes its likelihood, to
     first order, where w_i:j is half on: that is, whatever w_i:j is; and its logarithm.
     """
-    votes[:] = 0.0
-    class_votes[:] = 0.0
+    for f in range(x.shape[1]):
+        votes[0, AGREE, f] = kept[0, AGREE, f] + 0.5 * kept[1, AGREE, f]
+        votes[0, TOTAL, f] = kept[0, TOTAL, f] + 0.5 * kept[1, TOTAL, f]
+    for m in range(class_votes.shape[1]):
+        class_votes[0, m] = kept_classes[0, m] + 0.5 * kept_classes[1, m]
     for s in range(n):
-        b, k = parent[s], n_on(bits, s) - int(is_on(bits, s, j)) + 0.5
-        cast_votes(c, x, x_parents, feature, votes[0], bits, i, b, s, k)
-        class_votes[0, y_parents[b]] += k
-    for f in range(c.n_features):
-        if f != j and x[i, f] != CASE_MISSING:
-            votes[1, AGREE, f] = c.lam / (c.c1 + c.lam * votes[0, AGREE, f])
-            votes[1, TOTAL, f] = c.lam / (feature[C2, f] + c.lam * votes[0, TOTAL, f])
+        if is_on(bits, s, j):
+            cast_votes(c, x, x_parents, feature, votes[0], bits, i, parent[s], s, -1.0)
+            class_votes[0, y_parents[parent[s]]] -= 1.0
+    for f in range(x.shape[1]):
+        lam = 0.0 if f == j or x[i, f] == CASE_MISSING else c.lam
+        votes[1, AGREE, f] = lam / (c.c1 + c.lam * votes[0, AGREE, f])
+        votes[1, TOTAL, f] = lam / (feature[C2, f] + c.lam * votes[0, TOTAL, f])
+    for m in range(class_votes.shape[1]):
+        class_votes[1, m] = label_slope(c, mu, class_votes, y[i], m)
+    slopes = votes[1]
     for s in range(n):
         b = parent[s]
-        log = label_slope(c, mu, class_votes, y[i], y_parents[b])
-        log_tilt[s] = log + slope_of_features(c, x, x_parents, feature, votes[1], bits, i, b, s)
+        of_label = class_votes[1, y_parents[b]]
+        log_tilt[s] = of_label + slope_of_features(x, x_parents, feature, slopes, bits, i, b, s)
+    for s in range(n):
         tilt[s] = math.exp(log_tilt[s])
 
 
@@ -252,23 +280,29 @@ def silent_sum(on, off, vote, n):
 
 
 @compiled
-def log_others(c, x, y, x_parents, y_parents, feature, mu, parent, bits, log_tilt, fresh, votes, class_votes, i, j, n):
+def log_others(
+    c, x, y, x_parents, y_parents, feature, mu, parent, bits, kept, kept_classes, log_tilt, fresh, votes, class_votes,
+    i, j, n,
+):  # fmt: skip
     """Model II: log p(x_i, y_i | fresh w_i:j) - log p(x_i, y_i | w_i:j), without x_ij and what `tilt` has of it.
 
     An entry whose w_i:j changes votes on everything else with one more or one less.
     """
-    votes[:] = 0.0
-    class_votes[:] = 0.0
+    for f in range(x.shape[1]):
+        for row in (AGREE, TOTAL):
+            votes[0, row, f] = kept[0, row, f]
+            votes[1, row, f] = kept[0, row, f]
+    for m in range(class_votes.shape[1]):
+        class_votes[0, m] = kept_classes[0, m]
+        class_votes[1, m] = kept_classes[0, m]
     changed, linear = False, 0.0
     for s in range(n):
-        b, before = parent[s], n_on(bits, s)
-        after = before + int(fresh[s]) - int(is_on(bits, s, j))
-        changed |= after != before
-        linear += (after - before) * log_tilt[s]
-        cast_votes(c, x, x_parents, feature, votes[0], bits, i, b, s, float(before))
-        cast_votes(c, x, x_parents, feature, votes[1], bits, i, b, s, float(after))
-        class_votes[0, y_parents[b]] += before
-        class_votes[1, y_parents[b]] += after
+        more = float(int(fresh[s]) - int(is_on(bits, s, j)))
+        if more != 0.0:
+            changed = True
+            linear += more * log_tilt[s]
+            cast_votes(c, x, x_parents, feature, votes[1], bits, i, parent[s], s, more)
+            class_votes[1, y_parents[parent[s]]] += more
     if not changed:
         return 0.0
     log, ratio = 0.0, 1.0
@@ -286,8 +320,8 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
     """Models I and III: likelihood[i, j] = p(x_ij | z_i, q~), w summed out, for cases first..last-1."""
     x, _, _, x_parents, _, feature, _ = tables
     n_entries, parent, bits, kappa = neighbors
-    _, span, rate, weight, decay, k, row, tilt, _, scratch, place, node_weight, on_rows, agreeing, columns = sums[:15]
-    base, copied, chosen, _, on, off, vote, _ = scratch
+    _, span, rate, weight, decay, k, row, tilt, _, on, off, vote, _, _, base, copied, chosen, total = sums[:18]
+    place, node_weight, on_rows, agreeing = sums[18:22]
     for i in range(first, last):
         n = n_entries[i]
         likelihood[i] = 1.0  # whatever the importances, where a case has no neighbors or a value is missing
@@ -296,8 +330,8 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
         a, b = span[0, n], span[1, n]
         if c.kind == 1:
             likelihood_of_features(
-                c, x, x_parents, feature, importance, parent[i], place, node_weight, on_rows, agreeing, columns,
-                likelihood[i], a, b, i, n,
+                c, x, x_parents, feature, importance, parent[i], place, node_weight, on_rows, agreeing, base,
+                copied, total, likelihood[i], a, b, i, n,
             )  # fmt: skip
             continue
         load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, 0, n)
@@ -308,7 +342,9 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
 
 
 @compiled
-def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, drawn, log_ratio, j, first, last):
+def compare_importance(
+    c, tables, old, new, neighbors, kept, kept_classes, sums, numbers, key, drawn, log_ratio, j, first, last
+):
     """Model II: log_ratio[i]: how much better the new importance of feature j explains case i, w_i:j summed out, with
     w_i:j drawn, into drawn[i], and what that changes.
 
@@ -316,24 +352,26 @@ def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, drawn
     """
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, span, rate, weight, decay, k, row, tilt, _, scratch = sums[:10]
-    votes, class_votes = sums[17:]
-    base, copied, chosen, sources, on, off, vote, log_tilt = scratch
+    rng, span, rate, weight, decay, k, row, tilt, log_tilt, on, off, vote, sources, _, base, copied, chosen = sums[:17]
+    votes, class_votes = sums[24:]
     for i in range(first, last):
         n, fresh = n_entries[i], drawn[i]
         log_ratio[i] = 0.0
         if n == 0:
             continue
+        parent_i, bits_i, kappa_i = parent[i], bits[i], kappa[i]  # once: Numba counts references to rows
+        kept_i, classes_i = kept[i], kept_classes[i]
         a, b = span[0, n], span[1, n] if x[i, j] != CASE_MISSING else span[0, n]
-        load_weights(c, bits[i], kappa[i], decay, rate, k, row, a, b, j, n)
+        load_weights(c, bits_i, kappa_i, decay, rate, k, row, a, b, j, n)
         find_tilt(
-            c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], votes, class_votes, log_tilt, tilt, i, j, n
-        )
-        load_entries(c, x, x_parents, feature, old, parent[i], k, tilt, on, off, vote, i, j, n)
+            c, x, y, x_parents, y_parents, feature, mu, parent_i, bits_i, kept_i, classes_i, votes, class_votes,
+            log_tilt, tilt, i, j, n,
+        )  # fmt: skip
+        load_entries(c, x, x_parents, feature, old, parent_i, k, tilt, on, off, vote, i, j, n)
         ratio = 1.0 / silent_sum(on, off, vote, n)
         if b > a:
             ratio /= weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, b, j, n)
-        load_entries(c, x, x_parents, feature, new, parent[i], k, tilt, on, off, vote, i, j, n)
+        load_entries(c, x, x_parents, feature, new, parent_i, k, tilt, on, off, vote, i, j, n)
         ratio *= silent_sum(on, off, vote, n)
         total = 1.0
         if b > a:
@@ -345,17 +383,30 @@ def compare_importance(c, tables, old, new, neighbors, sums, numbers, key, drawn
             rule += a
         draw_w(decay, row, on, off, vote, sources, fresh, rng, rule, is_copied, n)
         log_ratio[i] = math.log(ratio * total) + log_others(
-            c, x, y, x_parents, y_parents, feature, mu, parent[i], bits[i], log_tilt, fresh, votes, class_votes, i, j, n
-        )
+            c, x, y, x_parents, y_parents, feature, mu, parent_i, bits_i, kept_i, classes_i, log_tilt, fresh, votes,
+            class_votes, i, j, n,
+        )  # fmt: skip
 
 
 @compiled
-def take_drawn(neighbors, drawn, j, first, last):
-    """Model II: the w_i:j that `compare_importance` has drawn take the place of the present ones."""
-    n_entries, _, bits, _ = neighbors
+def take_drawn(c, tables, neighbors, kept, kept_classes, drawn, j, first, last):
+    """Model II: the w_i:j that `compare_importance` has drawn take the place of the present ones, with their votes."""
+    x, _, _, x_parents, y_parents, feature, _ = tables
+    n_entries, parent, bits, _ = neighbors
     for i in range(first, last):
+        kept_i, bits_i = kept[i], bits[i]
         for s in range(n_entries[i]):
-            set_bit(bits[i], s, j, drawn[i, s])
+            before = is_on(bits_i, s, j)
+            if drawn[i, s] == before:
+                continue
+            b, k = parent[i, s], float(n_on(bits_i, s))
+            cast_votes(c, x, x_parents, feature, kept_i[0], bits_i, i, b, s, -k)
+            cast_votes(c, x, x_parents, feature, kept_i[1], bits_i, i, b, s, -1.0)
+            set_bit(bits_i, s, j, drawn[i, s])
+            more = -1.0 if before else 1.0
+            cast_votes(c, x, x_parents, feature, kept_i[0], bits_i, i, b, s, k + more)
+            cast_votes(c, x, x_parents, feature, kept_i[1], bits_i, i, b, s, 1.0)
+            kept_classes[i, 0, y_parents[b]] += more
 
 
 @compiled
@@ -363,9 +414,8 @@ def redraw_features(c, tables, importance, neighbors, sums, numbers, key, featur
     """Models I and III: w_i:j of the given features afresh, for cases first..last-1."""
     x, _, _, x_parents, _, feature, _ = tables
     n_entries, parent, bits, kappa = neighbors
-    rng, span, rate, weight, decay, k, row, tilt, fresh, scratch = sums[:10]
-    place, node_weight, on_rows, agreeing, columns, terms, chance = sums[10:17]
-    base, copied, chosen, sources, on, off, vote, _ = scratch
+    rng, span, rate, weight, decay, k, row, tilt, _, on, off, vote, sources, fresh, base, copied, chosen = sums[:17]
+    place, node_weight, on_rows, agreeing, terms, chance = sums[18:24]
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
@@ -374,8 +424,8 @@ def redraw_features(c, tables, importance, neighbors, sums, numbers, key, featur
         parent_i, bits_i, kappa_i = parent[i], bits[i], kappa[i]  # once: Numba counts references to rows
         if c.kind == 1:
             weigh_features(
-                c, x, x_parents, feature, importance, parent_i, place, node_weight, on_rows, agreeing, columns,
-                terms, chance, a, b, i, n,
+                c, x, x_parents, feature, importance, parent_i, place, node_weight, on_rows, agreeing, base,
+                copied, terms, chance, a, b, i, n,
             )  # fmt: skip
         else:
             load_weights(c, bits_i, kappa_i, decay, rate, k, row, a, b, 0, n)

@@ -247,9 +247,9 @@ class CudaEngine(Engine):
         """What it takes to sum over w, for lists of this length: a rule, and in Model II exp(-u lam k) by weight."""
         if capacity not in self.nodes:
             c, c2 = self.constants, feature_constants(self.data, self.model)[1]
-            heaviest = c.n_features if c.kind == 2 else 1
-            rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, heaviest, capacity)
-            by_weight = np.outer(np.arange(heaviest + 1), rules.place[:, 0]) if c.kind == 2 else np.zeros((1, 1))
+            weights = (1, c.n_features) if c.kind == 2 else (0, 1)  # of a vote
+            rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, *weights, capacity)
+            by_weight = np.outer(np.arange(c.n_features + 1), rules.place[:, 0]) if c.kind == 2 else np.zeros((1, 1))
             self.nodes[capacity] = sums.DeviceNodes(*map(layout.to_device, (*rules, np.exp(-c.lam * by_weight))))
         return self.nodes[capacity]
 
