@@ -8,6 +8,7 @@ from scipy.special import expit
 from bayespatch import model as bp
 from bayespatch.engine.base import Neighbors
 from bayespatch.engine.cpu import CpuEngine
+from bayespatch.engine.streams import subkey
 from bayespatch.engine.votes import ON
 from bayespatch.model import HIDDEN, KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.problems import make_data, random_data
@@ -211,6 +212,26 @@ def test_a_move_is_weighed_by_the_prior_of_q():
     found = engine.carry_along(state, np.uint64(1), new, np.zeros(5, np.int64), 1, 3)
     logs = [stats.beta(1.3, 0.6).logpdf(q) + np.log(q * (1 - q)) for q in (expit(state.logit_q[1:]), expit(new))]
     np.testing.assert_allclose(found, logs[1] - logs[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_proposals_go_on_where_they_are_accepted_and_turn_round_where_not(kind):
+    engine, state = run(random_data(0, 30, 8, 6), Model(kind, "exact", Hyperparameters(lam0=0.3)), 30)
+    some = slice(2, 3) if kind == "II" else slice(0, 6)  # in Model II they move one by one
+    went = {True: 0, False: 0}
+    for _ in range(20):
+        step, before = state.step.copy(), state.logit_q.copy()
+        engine.prepare_comparison(state)
+        key = subkey(np.uint64(state.n_sweeps), 0)
+        used = engine.count_cases(state)
+        accepted = engine.move_features(state, key, key, used, some.start, some.stop, adapt=False)
+        moved = np.sign(state.logit_q - before)
+        np.testing.assert_array_equal(moved[some], np.where(accepted, np.sign(step[some]), 0.0))
+        np.testing.assert_array_equal(state.step[some], np.where(accepted, step[some], -step[some]))
+        went[True] += accepted.sum()
+        went[False] += (~accepted).sum()
+        engine.sweep(state)
+    assert min(went.values()) > 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -186,6 +186,9 @@ BUGS = {
         "pass",
         "tests/engine/test_cpu.py::test_moves_go_on_from_where_the_last_one_led",
     ),
+    "a proposal that is refused does not turn round": Bug(
+        "state.step[first:last][~accepted] *= -1.0", "state.step[first:last][~accepted] *= 1.0", Check("binary", "I")
+    ),
     "a number that is carried does not keep its place": Bug(
         "lowered += lower * ((shape + k) / (shape_new + k))",
         "lowered += lower",

@@ -30,7 +30,7 @@ class CpuState:
     logit_q: NDArray[np.float64]  # (P,)
     logit_q_tilde: NDArray[np.float64]  # (S, P)
     neighbors: Neighbors
-    step: NDArray[np.float64]  # (P,) width of the proposals for logit q
+    step: NDArray[np.float64]  # (P,) width of the proposals for logit q; the sign is where the next one goes
 
 
 class CpuEngine(Engine):
@@ -201,8 +201,8 @@ class CpuEngine(Engine):
         adapt: bool,
     ) -> NDArray[np.bool_]:
         """The move for features first..last-1, each accepted or not by itself; which ones are."""
-        normals, uniforms = importance.draw_for_proposals(subkey(move_key, PROPOSE), first, last)
-        logit_q_new = state.logit_q[first:last] + state.step[first:last] * normals
+        far, uniforms = importance.draw_for_proposals(subkey(move_key, PROPOSE), first, last)
+        logit_q_new = state.logit_q[first:last] + state.step[first:last] * far
         log_accept = self.carry_along(state, move_key, logit_q_new, used, first, last)
         log_accept += sum_of_blocks(self.compare_importance(state, key, move_key, logit_q_new, first, last))
         accepted = np.log1p(-uniforms) < log_accept
@@ -210,6 +210,7 @@ class CpuEngine(Engine):
             chance = np.exp(np.minimum(np.nan_to_num(log_accept, nan=-np.inf), 0.0))
             rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6
             state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE))
+        state.step[first:last][~accepted] *= -1.0  # the next goes the other way
         if accepted.any():
             state.logit_q[first:last][accepted] = logit_q_new[accepted]
             self.accept_importance(state, used, first + np.flatnonzero(accepted))

@@ -140,7 +140,7 @@ def draw_q_tilde_given_w(logits, logit_q, n_neighbors, n_on, sigma2, key, first,
 
 @compiled
 def draw_for_proposals(key, first, last):
-    """A normal and a uniform number for each of the features."""
+    """`draw_for_proposal` for each of the features."""
     rng = np.zeros(2, np.uint64)
     drawn = np.empty((2, last - first))
     for r in range(last - first):

@@ -50,7 +50,7 @@ class Chain(NamedTuple):
 
     logit_q: Any  # (P,)
     logits: Any  # (S, P) logit q-tilde
-    step: Any  # (P,) width of the proposals for logit q
+    step: Any  # (P,) width of the proposals for logit q; the sign is where the next one goes
     n_neighbors: Any  # (S,) int32
     n_on: Any  # (S, P) int32
     above: Any  # (2, P, N+1) int32: how many parents have n > k, and s > k
@@ -148,9 +148,9 @@ def propose(parents, chain, move, prior, key, carry_key, first):
     buffer = cuda.shared.array(BLOCK, float64)
     rng = cuda.local.array(2, uint64)
     j = first + cuda.blockIdx.x
-    drawn, _ = draw_for_proposal(rng, key, j)
+    far, _ = draw_for_proposal(rng, key, j)
     logit = chain.logit_q[j]
-    logit_new = logit + chain.step[j] * drawn
+    logit_new = logit + chain.step[j] * far
     log = carry_along(
         parents, chain, move, prior.sigma2, logit, logit_new, rng, carry_key, j, cuda.threadIdx.x, cuda.blockDim.x
     )
@@ -183,7 +183,8 @@ def decide(chain, move, key, first, number, rate):
     accepted = is_accepted(u, log)
     if t == 0:
         move.moved[j] = accepted or (number > 0 and move.moved[j] != 0)
-        chain.step[j] = adapted(chain.step[j], log, rate)
+        step = adapted(chain.step[j], log, rate)
+        chain.step[j] = step if accepted else -step  # the next goes the other way
         if accepted:
             chain.logit_q[j] = move.logit_new[j]
             move.present[j] = 1 - move.present[j]
