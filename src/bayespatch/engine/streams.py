@@ -133,6 +133,8 @@ def log_gamma(rng, shape):
 @compiled
 def logit_beta(rng, a, b):
     """logit of a Beta(a, b) number: exact also where the number rounds to 0 or 1."""
+    if min(a, b) >= 1.0:
+        return math.log(gamma(rng, a) / gamma(rng, b))
     return log_gamma(rng, a) - log_gamma(rng, b)
 
 
