@@ -207,6 +207,13 @@ def test_carried_nowhere_it_stays():
         np.testing.assert_allclose(found[1], 0.0, atol=1e-9)
 
 
+def test_a_number_that_cannot_be_of_its_shape_is_not_carried():
+    """It is refused, as what is not a number is; it must not be accepted whatever the data say."""
+    logits, found = np.array([-800.0, 800.0]), np.empty((2, 2))
+    carry(np.uint64(4), logits, 4.0, 40.0, 2.0, found)
+    assert np.isnan(found).all()
+
+
 def test_parents_from_the_prior_are_carried_at_no_cost():
     """The ratio has mean 1; 20,000 of them know it to .03 / sqrt(20000)."""
     n, logit_q, logit_q_new = 20_000, np.array([-2.0]), np.array([3.0])

@@ -41,7 +41,9 @@ from bayespatch.model import Data, Model
 MOST_STEPS = 512  # of a slice, out and in; an interval of an ordinary posterior is a dozen wide
 
 
-N_MOVES = {"I": 2, "II": 1, "III": 3}  # for q in a sweep: about the most effective draws a second on heart
+# Moves of q in a sweep: about the most effective draws a second on heart. In Model II there is one, as w is drawn with
+# the proposal, by random numbers of the sweep.
+N_MOVES = {"I": 2, "II": 1, "III": 3}
 
 
 TARGET_ACCEPTANCE = 0.55  # about the most effective draws on heart; a walk that turns round when refused wants more
@@ -111,6 +113,8 @@ def carried(rng, logit, shape, shape_new, sigma2):
         odds, total = math.exp(logit), gamma(rng, shape + sigma2)
         below = total / (1.0 + odds)  # the second number
         raised = below * odds
+        if not raised > 0.0:  # too far from where such a shape has its numbers for a double
+            return math.nan, math.nan
         kept = math.log(a_new / below)
     else:
         a, a_new = shape + RISE, shape_new + RISE

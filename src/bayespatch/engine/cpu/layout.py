@@ -79,9 +79,7 @@ class Sums(NamedTuple):
     node_weight: NDArray[np.float64]  # (nodes / 2, 2F) Model I: W
     on_rows: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, twice
     agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
-    terms: NDArray[
-        np.float64
-    ]  # (nodes + 1, 2F) Model I: weights of the rule of one case, two nodes in two rows, added up
+    terms: NDArray[np.float64]  # (nodes + 1, 2F) Model I: weights of two nodes in two rows, added up
     chance: NDArray[np.float64]  # (C, F) Model I: q~ of the entries, whether they vote or not
     votes: NDArray[np.float64]  # (2, 5, F) Model II: all votes, before and after; or votes and slopes
     class_votes: NDArray[np.float64]  # (2, M)

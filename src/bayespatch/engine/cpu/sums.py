@@ -321,7 +321,7 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
     x, _, _, x_parents, _, feature, _ = tables
     n_entries, parent, bits, kappa = neighbors
     _, span, rate, weight, decay, k, row, tilt, _, on, off, vote, _, _, base, copied, chosen, total = sums[:18]
-    place, node_weight, on_rows, agreeing = sums[18:22]
+    place, node_weight, on_rows, agreeing = sums.place, sums.node_weight, sums.on_rows, sums.agreeing
     for i in range(first, last):
         n = n_entries[i]
         likelihood[i] = 1.0  # whatever the importances, where a case has no neighbors or a value is missing
@@ -353,7 +353,7 @@ def compare_importance(
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
     rng, span, rate, weight, decay, k, row, tilt, log_tilt, on, off, vote, sources, _, base, copied, chosen = sums[:17]
-    votes, class_votes = sums[24:]
+    votes, class_votes = sums.votes, sums.class_votes
     for i in range(first, last):
         n, fresh = n_entries[i], drawn[i]
         log_ratio[i] = 0.0
@@ -377,11 +377,11 @@ def compare_importance(
         if b > a:
             total = weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, a, b, j, n)
         open_stream(rng, key_of(key_of(key, j), numbers[i]))
-        rule, is_copied = -1, False
+        node, is_copied = -1, False
         if b > a:
-            rule, is_copied = pick_rate(chosen, uniform(rng) * total, b - a)
-            rule += a
-        draw_w(decay, row, on, off, vote, sources, fresh, rng, rule, is_copied, n)
+            node, is_copied = pick_rate(chosen, uniform(rng) * total, b - a)
+            node += a
+        draw_w(decay, row, on, off, vote, sources, fresh, rng, node, is_copied, n)
         log_ratio[i] = math.log(ratio * total) + log_others(
             c, x, y, x_parents, y_parents, feature, mu, parent_i, bits_i, kept_i, classes_i, log_tilt, fresh, votes,
             class_votes, i, j, n,
@@ -415,7 +415,8 @@ def redraw_features(c, tables, importance, neighbors, sums, numbers, key, featur
     x, _, _, x_parents, _, feature, _ = tables
     n_entries, parent, bits, kappa = neighbors
     rng, span, rate, weight, decay, k, row, tilt, _, on, off, vote, sources, fresh, base, copied, chosen = sums[:17]
-    place, node_weight, on_rows, agreeing, terms, chance = sums[18:24]
+    place, node_weight, on_rows, agreeing = sums.place, sums.node_weight, sums.on_rows, sums.agreeing
+    terms, chance = sums.terms, sums.chance
     for i in range(first, last):
         n = n_entries[i]
         if n == 0:
