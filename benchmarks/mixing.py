@@ -67,7 +67,7 @@ GOOD_LENGTHS: dict[ModelKind, Length] = {
 # As the paper has it, many neighbors: each sweep costs more, and q is all but unidentified.
 PAPER_LENGTHS: dict[float, dict[ModelKind, Length]] = {
     0.1: {"I": Length(500, 2000, 1), "II": Length(500, 2000, 1), "III": Length(500, 2000, 1)},
-    0.5: {"I": Length(500, 6000, 2), "II": Length(1000, 4000, 2), "III": Length(400, 3600, 1)},
+    0.5: {"I": Length(500, 6000, 2), "II": Length(8000, 5000, 2), "III": Length(400, 3600, 1)},
 }
 PAPER_RHAT: dict[ModelKind, float] = {"I": 1.01, "II": 1.05, "III": 1.05}
 

@@ -32,11 +32,13 @@ from bayespatch.calibrate import Calibration
 from bayespatch.engine.base import (
     MAX_FEATURES_BY_PLACE,
     Draws,
+    Neighbors,
     Places,
     Voters,
     VoteSums,
     first_capacity,
     open_streams,
+    tally_of,
     vote_on_cases,
 )
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
@@ -58,6 +60,8 @@ PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
 BATCH = 4096  # cases at a time, at most;
 BATCH_ON_GPU = 2**16  # many, to keep it busy; and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+PAIRS_ON_GPU = 2**27  # of a parent and a case, a round of a chain: half a gigabyte says where they agree
+MOST_RUNS = 64  # rounds of chains at once, each with importances of its own
 
 Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
 
@@ -264,10 +268,11 @@ def predict_batches(
     name = chosen_engine(check_choice("engine", engine, PREDICTING), data)
     rounds = Rounds.of(posterior, max_passes)
     per_case = posterior.n_chains * rounds.n_batches * data.n_classes
+    by_place = name == "cpu" and votes_by_place(posterior.model, data)
     if detail:
         per_case += n_parents * (2 + 2 * posterior.n_chains)
     if detail and detail != "shares":
-        per_case += n_parents * (n_features + data.n_classes) * (1 + posterior.n_chains)
+        per_case += n_parents * (n_features + data.n_classes) * (1 + posterior.n_chains if by_place else 2)
     size = max(1, min(BATCH_ON_GPU if name == "cuda" else BATCH, BATCH_NUMBERS // per_case))
     reading = calibration or Calibration.none(data.n_classes)
     for first in range(0, len(data.x), size):
@@ -275,19 +280,19 @@ def predict_batches(
         batch = data._replace(x=data.x[rows], y=data.y[rows], own_parent=data.own_parent[rows])
         apart = None if excluded is None else excluded[rows]
         votes: _Votes
-        if name == "cpu" and votes_by_place(posterior.model, data):
+        if by_place:
             votes = _VotesByPlace(posterior, batch, detail, apart, rounds, n_threads)
         elif apart is None:
             votes = _VotesBySweep(posterior, batch, detail, rounds, n_threads, name)
         else:
             raise ValueError("parents can be excluded in Model I with few neighbors on engine='cpu' alone")
-        todo = np.arange(len(batch.x))
-        for round_ in range(rounds.n_rounds):
-            votes.add(todo, round_)
-            if round_ + 1 >= min(MIN_ROUNDS, rounds.n_rounds):
+        todo, done = np.arange(len(batch.x)), 0
+        while len(todo) and done < rounds.n_rounds:
+            upto = min(done + votes.n_more(done), rounds.n_rounds)
+            votes.add(todo, range(done, upto))
+            done = upto
+            if done >= min(MIN_ROUNDS, rounds.n_rounds):
                 todo = todo[reading.scaled_error(votes.by_batch(todo)) > error]
-            if len(todo) == 0:
-                break
         found = votes.prediction()
         blank = np.isnan(batch.x).all(axis=1) & (batch.y == HIDDEN) & (batch.own_parent < 0)
         if posterior.model.kind == "I" and apart is None and blank.any():
@@ -384,8 +389,11 @@ class Rounds(NamedTuple):
 class _Votes(Protocol):
     """Votes on a batch of cases, round after round."""
 
-    def add(self, todo: NDArray[np.int64], round_: int) -> None:
-        """Add the votes of a round on some of the cases."""
+    def n_more(self, done: int) -> int:
+        """How many rounds to add after so many."""
+
+    def add(self, todo: NDArray[np.int64], rounds: range) -> None:
+        """Add the votes of some rounds on some of the cases."""
 
     def by_batch(self, cases: NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean shares of the votes on some of the cases so far, (n, C * B, M)."""
@@ -493,7 +501,15 @@ class _VotesByPlace(_Counted):
             _prepared[posterior] = order, voters, draws
         return order, voters, draws
 
-    def add(self, todo: NDArray[np.int64], round_: int) -> None:
+    def n_more(self, done: int) -> int:
+        """One: each goes on where the last one ended."""
+        return 1
+
+    def add(self, todo: NDArray[np.int64], rounds: range) -> None:
+        for round_ in rounds:
+            self._add_round(todo, round_)
+
+    def _add_round(self, todo: NDArray[np.int64], round_: int) -> None:
         used = self.rounds.draws(round_)
         batches = self.rounds.batches(used)
         n_pairs = len(todo) * self.places.n.shape[1]
@@ -560,47 +576,88 @@ class _VotesBySweep(_Counted):
                 **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
             )
 
-    def add(self, todo: NDArray[np.int64], round_: int) -> None:
-        from bayespatch.engine.streams import subkey
+    def n_more(self, done: int) -> int:
+        """Half as many again: they run side by side."""
+        return max(1, done // 2) if done else MIN_ROUNDS
 
-        posterior = self.posterior
+    def add(self, todo: NDArray[np.int64], rounds: range) -> None:
+        runs = [(round_, chain) for round_ in rounds for chain in range(self.posterior.n_chains)]
+        most = BATCH
+        if self.name == "cuda":
+            n_words = -(-self.data.x.shape[1] // 32)
+            most = PAIRS_ON_GPU // (len(self.data.x_parents) * n_words)
+        size = min(MOST_RUNS, max(1, most // len(todo)))
+        for first in range(0, len(runs), size):
+            self._add_runs(todo, runs[first : first + size])
+
+    def _add_runs(self, todo: NDArray[np.int64], runs: list[tuple[int, int]]) -> None:
+        """Rounds of chains, side by side: the same cases once for each of them, all without neighbors at first."""
+        from bayespatch.engine.streams import renumbered, subkey
+
+        posterior, n, n_runs = self.posterior, len(todo), len(runs)
         some = self.data._replace(x=self.data.x[todo], y=self.data.y[todo], own_parent=self.data.own_parent[todo])
-        engine = load_engine(self.name)(some, posterior.model, min(self.n_threads, 1 + len(todo) // 16))
-        sums = None if self.statistics is None else self._blank(len(todo))
-        used = self.rounds.draws(round_)
-        batches = self.rounds.batches(used)
-        key = subkey(_prediction_key(posterior), round_)
-        for chain in range(posterior.n_chains):
-            state = engine.start(posterior.seed, chain)
-            chain_key, sweep = subkey(key, chain), 0
-            for k, draw in enumerate(used):
-                engine.set_importance(state, posterior.q[chain, draw], posterior.q_tilde[chain, draw])
-                for _ in range(1 if k else N_SETTLING):
-                    engine.update_cases(state, subkey(chain_key, sweep), self.numbers[todo])
-                    sweep += 1
-                shares, log_likelihood = engine.summarise(state)
-                self.votes[todo, chain, batches[k]] += shares
-                self.familiarity[todo, chain] += log_likelihood
-                if sums is not None:
-                    engine.add_statistics(
-                        state,
-                        sums.probability,
-                        sums.features,
-                        sums.influence,
-                        sums.share,
-                        sums.explained,
-                        sums.votes_with,
-                    )
-            if sums is not None:
-                sums.share_by_chain[:, chain] = sums.share - sums.share_by_chain[:, :chain].sum(axis=1)
-        if sums is not None and self.statistics is not None:
-            for total, part in zip(self.statistics, sums, strict=True):
-                total[todo] += part
-        self.count(todo, batches)
+        repeated = some._replace(
+            x=np.tile(some.x, (n_runs, 1)), y=np.tile(some.y, n_runs), own_parent=np.tile(some.own_parent, n_runs)
+        )
+        engine = load_engine(self.name)(repeated, posterior.model, min(self.n_threads, 1 + n // 16))
+        state = engine.start(posterior.seed, 0)
+        draws = [self.rounds.draws(round_) for round_, _ in runs]
+        numbers = np.concatenate([renumbered(self.numbers[todo], *run) for run in runs])
+        votes, familiarity = np.zeros((n_runs, *self.votes[todo, 0].shape)), np.zeros((n_runs, n))
+        found: list[list[Neighbors]] = [[] for _ in runs]  # where they are wanted
+        key, sweep = _prediction_key(posterior), 0
+        for k in range(max(map(len, draws))):
+            q_tilde = np.stack(
+                [
+                    posterior.q_tilde[chain, of_run[min(k, len(of_run) - 1)]]
+                    for (_, chain), of_run in zip(runs, draws, strict=True)
+                ]
+            )
+            for _ in range(1 if k else N_SETTLING):
+                engine.update_given(state, q_tilde, subkey(key, sweep), numbers)
+                sweep += 1
+            shares, log_likelihood = engine.summarise(state)
+            neighbors = None if self.statistics is None else engine.neighbors(state)
+            for run, of_run in enumerate(draws):
+                if k == len(of_run):  # a draw less than other runs have
+                    continue
+                rows = slice(run * n, (run + 1) * n)
+                votes[run, :, self.rounds.batches(of_run[k])] += shares[rows]
+                familiarity[run] += log_likelihood[rows]
+                if neighbors is not None:
+                    n_entries, parent, bits, kappa = neighbors
+                    some_of = n_entries[rows].copy(), parent[rows].copy(), bits[rows].copy(), kappa[rows].copy()
+                    found[run].append(Neighbors(*some_of))
+        # Run by run, so that what is added up does not depend on how many there were at once.
+        for run, (_, chain) in enumerate(runs):
+            self.votes[todo, chain] += votes[run]
+            self.familiarity[todo, chain] += familiarity[run]
+            if chain == 0:
+                self.count(todo, self.rounds.batches(draws[run]))
+        if self.statistics is not None:
+            self._add_statistics(todo, tally_of(some, posterior.model), found, [chain for _, chain in runs])
 
-    def _blank(self, n: int) -> NeighborStatistics:
+    def _add_statistics(
+        self, todo: NDArray[np.int64], tally: Any, found: list[list[Neighbors]], chains: list[int]
+    ) -> None:
+        """Add up who the neighbors were in the draws of each run."""
         assert self.statistics is not None
-        return NeighborStatistics(*(np.zeros((n, *part.shape[1:]), np.float32) for part in self.statistics))
+        taken = NeighborStatistics(*(part[todo] for part in self.statistics))
+        for draws, chain in zip(found, chains, strict=True):
+            share = np.ascontiguousarray(taken.share_by_chain[:, chain])
+            for neighbors in draws:
+                tally.add(
+                    neighbors,
+                    taken.probability,
+                    taken.features,
+                    taken.influence,
+                    share,
+                    taken.explained,
+                    taken.votes_with,
+                )
+            taken.share_by_chain[:, chain] = share
+        for total, part in zip(self.statistics, taken, strict=True):
+            total[todo] = part
 
     def prediction(self) -> Prediction:
         n_draws, n_chains = self.n_draws(), self.votes.shape[1]
@@ -609,6 +666,7 @@ class _VotesBySweep(_Counted):
             for name, part in self.statistics._asdict().items():
                 draws = each if name == "share_by_chain" else n_chains * each
                 part /= draws.reshape(-1, *[1] * (part.ndim - 1)).astype(np.float32)
+            self.statistics = self.statistics._replace(share=self.statistics.share_by_chain.mean(axis=1))
         familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
         everyone = np.arange(len(each))
         return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), self.statistics)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
+from bayespatch.engine.base import tally_of
 from bayespatch.model import Hyperparameters, Model
 from tests.problems import random_data
 
@@ -90,14 +91,38 @@ def a_case_has_its_own_stream(engine_class, kind):
     rows = slice(2, N)
     part = DATA._replace(x=DATA.x[rows], y=DATA.y[rows], own_parent=DATA.own_parent[rows])
     found = []
-    for data, numbers in ((DATA, None), (part, np.arange(2, N))):
+    q_tilde = np.random.default_rng(0).random((1, S, P))
+    for data, numbers in ((DATA, np.arange(N)), (part, np.arange(2, N))):
         engine = engine_class(data, Model(kind, "exact", HYPER))
         state = engine.start(11, 2)
-        engine.update_cases(state, np.uint64(7), numbers)
+        engine.update_given(state, q_tilde, np.uint64(7), numbers)
         found.append(engine.latent(state))
     assert found[0].z.any()
     for name in ("z", "w", "kappa"):
         np.testing.assert_array_equal(getattr(found[0], name)[rows], getattr(found[1], name))
+
+
+def parts_have_their_own_importances(engine_class, kind):
+    """The same cases three times, each time with other importances and numbers: what each finds by itself."""
+    q_tilde = np.random.default_rng(1).random((3, S, P)).astype(np.float32)
+    q_tilde[0, 0], q_tilde[0, 1] = 0.0, 1.0
+    model, numbers = Model(kind, "exact", HYPER), np.arange(100, 100 + 3 * N)
+    repeated = DATA._replace(
+        x=np.tile(DATA.x, (3, 1)), y=np.tile(DATA.y, 3), own_parent=np.tile(DATA.own_parent, 3)
+    )  # fmt: skip
+    together = engine_class(repeated, model)
+    state, alone = together.start(1, 0), engine_class(DATA, model)
+    states = [alone.start(1, 0) for _ in range(3)]
+    for key in (np.uint64(7), np.uint64(8)):
+        together.update_given(state, q_tilde, key, numbers)
+        for part, own in enumerate(states):
+            alone.update_given(own, q_tilde[part : part + 1], key, numbers[part * N : (part + 1) * N])
+    found = together.latent(state)
+    for part, own in enumerate(states):
+        expected = alone.latent(own)
+        assert expected.z.any()
+        for name in ("z", "w", "kappa"):
+            np.testing.assert_array_equal(getattr(found, name)[part * N : (part + 1) * N], getattr(expected, name))
 
 
 def statistics_are_those_of_the_model(engine_class, kind):
@@ -112,7 +137,7 @@ def statistics_are_those_of_the_model(engine_class, kind):
     for i, n in enumerate(neighbors.n):
         assert set(neighbors.parent[i, :n].tolist()) == set(np.flatnonzero(latent.z[i]).tolist())
     sums = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, P), (N, S), (N, S), (N, P), (N, S, 2))]
-    engine.add_statistics(state, *sums)
+    tally_of(DATA, model).add(neighbors, *sums)
     kappa = bp.influence(model, latent)
     cast = HYPER.mu_per_class(2)[DATA.y_parents] * kappa
     share = cast / (HYPER.mu0_per_class(2).sum() + cast.sum(axis=1, keepdims=True))
@@ -121,9 +146,14 @@ def statistics_are_those_of_the_model(engine_class, kind):
     for found, truth in zip(sums, (latent.z, on, kappa, share, np.exp(features), to_each), strict=True):
         np.testing.assert_allclose(found, truth, rtol=1e-5)
     without = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, 0), (N, S), (N, S), (N, 0), (N, S, 0))]
-    engine.add_statistics(state, *without)
+    tally_of(DATA, model).add(neighbors, *without)
     np.testing.assert_array_equal(without[0], latent.z)
 
 
 CHAINS = (observations_are_those_of_the_model, draws_follow_from_seed_and_chain, a_thawed_chain_goes_on)
-GIVEN = (importances_can_be_given, a_case_has_its_own_stream, statistics_are_those_of_the_model)
+GIVEN = (
+    importances_can_be_given,
+    a_case_has_its_own_stream,
+    parts_have_their_own_importances,
+    statistics_are_those_of_the_model,
+)

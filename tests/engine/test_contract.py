@@ -29,10 +29,9 @@ def test_the_papers_engine_refuses_given_importances():
     engine, state = begun(PaperEngine, "I")
     calls = {
         "sweep_given_q": (np.full(3, 0.5),),
-        "update_cases": (np.uint64(1),),
+        "update_given": (np.full((1, 5, 3), 0.5), np.uint64(1), np.arange(4)),
         "summarise": (),
         "neighbors": (),
-        "add_statistics": (np.zeros(1),) * 6,
     }
     for name, arguments in calls.items():
         with pytest.raises(ValueError, match="cannot take them as given; pass engine='cpu'"):

@@ -79,7 +79,8 @@ def test_same_draws_with_the_cases_in_shards(kind):
         shard = CpuEngine(part, engine.model)
         shard_state = copy.deepcopy(before)
         shard_state.neighbors = Neighbors(*(values[rows].copy() for values in before.neighbors))
-        shard.update_cases(shard_state, key, numbers=np.arange(first, last))
+        shard.numbers = np.arange(first, last)
+        shard.update_cases(shard_state, key)
         latent = shard.latent(shard_state)
         for name in ("z", "w", "kappa"):
             np.testing.assert_array_equal(getattr(latent, name), getattr(whole, name)[rows])

@@ -5,10 +5,10 @@ caller may know about it comes through `observe`, `latent`, `neighbors`, `summar
 of a chain derives from ``(seed, chain, number of the sweep, case)``, so that the same seed gives the same draws on any
 number of threads.
 
-`sample` calls `start`, `sweep` or `sweep_given_q`, `observe`, `add_neighbors`, `freeze` and `thaw`. `predict` calls
-`set_importance`, `update_cases`, `summarise` and `neighbors`. Two computations are no chains and run on the host alone,
-whatever the engine: votes of new cases place by place (`cpu/voting.py`), and how well past cases predict each other
-(`cpu/leave_one_out.py`).
+`sample` calls `start`, `set_importance`, `sweep` or `sweep_given_q`, `observe`, `add_neighbors`, `freeze` and `thaw`.
+`predict` calls `start`, `update_given`, `summarise` and `neighbors`. Three computations are no chains and run on the
+host alone, whatever the engine: sums over draws of the neighbors (`cpu/summary.py`), votes of new cases place by place
+(`cpu/voting.py`), and how well past cases predict each other (`cpu/leave_one_out.py`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import Data, Latent, Model
+
+if TYPE_CHECKING:
+    from bayespatch.engine.cpu.summary import Tally
 
 MAX_FEATURES_BY_PLACE = 64  # for `vote_on_cases`: w of a neighbor is one word
 DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
@@ -105,10 +108,11 @@ class Engine(ABC):
         """Update everything but q once, in place, given q (P,)."""
         raise self.no_given_importances()
 
-    def update_cases(self, state: Any, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
-        """Update z, w and kappa of every case given q-tilde, with the random numbers of `key` (``streams``).
+    def update_given(self, state: Any, q_tilde: NDArray[Any], key: np.uint64, numbers: NDArray[np.int64]) -> None:
+        """Update z, w and kappa of every case given q-tilde (G, S, P), with the random numbers of `key` (``streams``).
 
-        A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
+        The cases are G parts of equal size, one after the other, and each part has its own q-tilde. A case's stream
+        belongs to its number.
         """
         raise self.no_given_importances()
 
@@ -118,22 +122,6 @@ class Engine(ABC):
 
     def neighbors(self, state: Any) -> Neighbors:
         """The lists of neighbors."""
-        raise self.no_given_importances()
-
-    def add_statistics(
-        self,
-        state: Any,
-        z_sum: NDArray[np.float32],
-        w_sum: NDArray[np.float32],
-        kappa_sum: NDArray[np.float32],
-        share_sum: NDArray[np.float32],
-        explained_sum: NDArray[np.float32],
-        votes_sum: NDArray[np.float32],
-    ) -> None:
-        """Add what this draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), the
-        probability of each value given the neighbors (N, P), and the shares of the votes for the classes, to each of
-        the neighbors (N, S, M). Where the last three have no features or classes, not these.
-        """
         raise self.no_given_importances()
 
     def no_given_importances(self) -> ValueError:
@@ -263,6 +251,13 @@ class Pairs(NamedTuple):
     heard: NDArray[np.float64]  # (M,) weight of a vote for the class
     base: NDArray[np.float64]  # (M,) base rates; they have LEAST of the votes
     weight: NDArray[np.float64]  # (n,) of the case
+
+
+def tally_of(data: Data, model: Model) -> Tally:
+    """What adds up draws of the neighbors of these cases."""
+    from bayespatch.engine.cpu.summary import Tally  # loads Numba
+
+    return Tally(data, model)
 
 
 def open_streams(places: Places, key: np.uint64, numbers: NDArray[np.int64]) -> None:

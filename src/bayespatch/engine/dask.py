@@ -609,13 +609,15 @@ class DaskEngine(CpuEngine):
             now = time.monotonic()
             state.snapshot_due = now + max(SNAPSHOT_SECONDS, SNAPSHOT_SHARE * (now - began))
 
-    def update_cases(  # type: ignore[override]
-        self, state: DaskState, key: np.uint64, numbers: NDArray[np.int64] | None = None
-    ) -> None:
+    def update_cases(self, state: DaskState, key: np.uint64) -> None:  # type: ignore[override]
         """z, w and kappa of every case given q-tilde."""
-        if numbers is not None:
-            raise ValueError("engine='dask' numbers its cases itself")
         self._send(state, "update_cases", key)
+
+    def update_given(  # type: ignore[override]
+        self, state: DaskState, q_tilde: NDArray[Any], key: np.uint64, numbers: NDArray[np.int64]
+    ) -> None:
+        """Not on workers: they predict with the CPU's engine, in parts of their own."""
+        raise self.no_given_importances()
 
     def prepare_comparison(self, state: DaskState) -> None:  # type: ignore[override]
         """The shards take the present importances."""
@@ -674,10 +676,6 @@ class DaskEngine(CpuEngine):
         """Vote shares (N, M) and log likelihood (N,)."""
         votes, log_likelihood = zip(*self._ask(state, "summarise"), strict=True)
         return np.concatenate(votes), np.concatenate(log_likelihood)
-
-    def add_statistics(self, state: DaskState, *sums: NDArray[np.float32]) -> None:  # type: ignore[override]
-        """Add what this draw says of the neighbors."""
-        self.whole.add_statistics(self._gathered(state), *sums)
 
     def add_neighbors(  # type: ignore[override]
         self, state: DaskState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None

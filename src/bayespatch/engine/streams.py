@@ -45,6 +45,15 @@ def subkey(key: np.uint64, number: int) -> np.uint64:
     return np.uint64(key_of(key, np.uint64(number)))
 
 
+@compiled
+def renumbered(numbers, first, second):
+    """What items (int64) are numbered by where each of them has a stream for every pair of two other numbers."""
+    found = np.empty_like(numbers)
+    for i in range(len(numbers)):
+        found[i] = np.int64(key_of(key_of(np.uint64(numbers[i]), first), second))
+    return found
+
+
 def chain_key(seed: int, chain: int) -> np.uint64:
     """The key of a chain."""
     return subkey(subkey(np.uint64(0), seed), chain)

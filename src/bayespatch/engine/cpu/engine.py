@@ -14,7 +14,6 @@ from scipy.special import betaln, expit
 from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
 from bayespatch.engine.blocks import block_edges, log_ratio_blocks, sum_blocks, sum_of_blocks
 from bayespatch.engine.cpu import importance, layout, screen, summary, sums, update
-from bayespatch.engine.cpu.summary import Tally
 from bayespatch.engine.importance import N_MOVES, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
 from bayespatch.engine.streams import CARRY, CASES, GLOBAL, MOVE, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.model import Data, Latent, Model
@@ -40,7 +39,6 @@ class CpuEngine(Engine):
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
-        self.tally: Tally | None = None  # made when it is first asked for
         self.constants = layout.constants_of(data, model)
         self.tables = layout.tables_of(data, model)
         self.importance = layout.blank_importance(self.tables)
@@ -115,22 +113,36 @@ class CpuEngine(Engine):
         self.draw_q_tilde(state, key, *self.count_neighbors(state))
         state.n_sweeps += 1
 
-    def update_cases(self, state: CpuState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
-        """z, w and kappa of every case given q-tilde.
+    def update_cases(self, state: CpuState, key: np.uint64) -> None:
+        """z, w and kappa of every case given q-tilde."""
+        self.update_some(state, state.logit_q_tilde, key, self.numbers, 0, len(self.data.x))
 
-        A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
-        """
-        n_cases = self.data.x.shape[0]
-        numbers = self.numbers if numbers is None else numbers
-        importance.fill_importance(state.logit_q_tilde, self.tables.x_parents, self.importance)
+    def update_given(self, state: CpuState, q_tilde: NDArray[Any], key: np.uint64, numbers: NDArray[np.int64]) -> None:
+        """z, w and kappa of every case given q-tilde of its part, one part after the other."""
+        size = len(self.data.x) // len(q_tilde)
+        for part, given in enumerate(q_tilde):
+            self.update_some(state, logit_inside(given), key, numbers, part * size, (part + 1) * size)
+
+    def update_some(
+        self,
+        state: CpuState,
+        logits: NDArray[np.float64],
+        key: np.uint64,
+        numbers: NDArray[np.int64],
+        first: int,
+        last: int,
+    ) -> None:
+        """z, w and kappa of cases first..last-1 given logit q-tilde. A case's stream belongs to its number."""
+        importance.fill_importance(logits, self.tables.x_parents, self.importance)
         screen.fill_rough(self.rough[0], self.importance)
-        todo = np.ones(n_cases, bool)
+        todo = np.zeros(len(self.data.x), bool)
+        todo[first:last] = True
         while True:
             self.over(
-                n_cases,
-                lambda thread, first, last: update.update_cases(
+                last - first,
+                lambda thread, lo, hi: update.update_cases(
                     self.constants, self.tables, self.importance, state.neighbors, self.work[thread],
-                    self.rough[thread], numbers, key, todo, first, last,
+                    self.rough[thread], numbers, key, todo, first + lo, first + hi,
                 ),
             )  # fmt: skip
             if not todo.any():
@@ -382,11 +394,6 @@ class CpuEngine(Engine):
     def neighbors(self, state: CpuState) -> Neighbors:
         """The lists of neighbors."""
         return state.neighbors
-
-    def add_statistics(self, state: CpuState, *sums: NDArray[np.float32]) -> None:
-        """Add what this draw says of the neighbors."""
-        self.tally = self.tally or Tally(self.data, self.model)
-        self.tally.add(self.neighbors(state), *sums)
 
     def latent(self, state: CpuState) -> Latent:
         """The state as dense arrays."""

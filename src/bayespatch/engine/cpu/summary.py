@@ -154,7 +154,10 @@ class Tally:
         explained: Any,
         votes_sum: Any,
     ) -> None:
-        """`Engine.add_statistics`"""
+        """Add what a draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), the
+        probability of each value given the neighbors (N, P), and the shares of the votes for the classes, to each of
+        the neighbors (N, S, M). Where the last three have no features or classes, not these.
+        """
         t = self.tables
         add_z(neighbors, z_sum)
         add_w(neighbors, w_sum)

@@ -22,7 +22,7 @@ except ImportError as error:  # pragma: no cover
 from bayespatch.engine.base import Engine, Neighbors, Observation, first_capacity
 from bayespatch.engine.cpu import layout as cpu_layout
 from bayespatch.engine.cpu.engine import CpuEngine, CpuState
-from bayespatch.engine.cpu.summary import Tally, add_w, add_z
+from bayespatch.engine.cpu.summary import add_w, add_z
 from bayespatch.engine.cuda import importance, layout, summary, sums, update
 from bayespatch.engine.cuda.importance import Chain, Move, ParentCodes, Prior
 from bayespatch.engine.cuda.launch import Launcher, grid_of_pairs, grid_over, power_of_two
@@ -30,6 +30,7 @@ from bayespatch.engine.cuda.layout import (
     DeviceData,
     DeviceNeighbors,
     Importance,
+    ImportanceOfParts,
     UpdateArguments,
 )
 from bayespatch.engine.cuda.update import Shape
@@ -51,6 +52,8 @@ class CudaState:
     chain: int
     n_sweeps: int
     importance: Importance
+    as_one_part: ImportanceOfParts  # `importance` again: all cases have the same
+    parts: ImportanceOfParts | None  # those that the cases were last given
     weights: Chain  # q and q-tilde
     move: Move
     entries: DeviceNeighbors  # z, w and kappa
@@ -67,7 +70,6 @@ class CudaEngine(Engine):
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
-        self.tally: Tally | None = None  # made when it is first asked for
         layout.require_gpu()
         n_cases, n_features = data.x.shape
         n_parents = len(data.x_parents)
@@ -139,6 +141,13 @@ class CudaEngine(Engine):
             chain,
             0,
             values,
+            ImportanceOfParts(
+                values.double.reshape(1, *pairs),
+                values.chance.reshape(1, -1),
+                group,
+                layout.blank((1, 1, 1), np.float32),  # nobody gave them
+            ),
+            None,
             Chain(
                 layout.to_device(logit_q),
                 layout.to_device(logits),
@@ -212,19 +221,37 @@ class CudaEngine(Engine):
         self.draw_q_tilde(state, key)
         state.n_sweeps += 1
 
-    def update_cases(self, state: CudaState, key: np.uint64, numbers: NDArray[np.int64] | None = None) -> None:
-        """z, w and kappa of every case given q-tilde.
+    def update_cases(self, state: CudaState, key: np.uint64) -> None:
+        """z, w and kappa of every case given q-tilde."""
+        self.update_parts(state, state.as_one_part, state.run, key)
 
-        A case's stream belongs to its number in the whole data: `numbers`, where this engine holds only a part of it.
-        """
+    def update_given(self, state: CudaState, q_tilde: NDArray[Any], key: np.uint64, numbers: NDArray[np.int64]) -> None:
+        """z, w and kappa of every case given q-tilde of its part, all at once."""
+        if state.parts is None or state.parts.given.shape != q_tilde.shape:
+            n_parts = len(q_tilde)
+            shapes = (n_parts, *state.importance.double.shape), (n_parts, *state.importance.chance.shape)
+            state.parts = ImportanceOfParts(
+                layout.blank(shapes[0], np.float64),
+                layout.blank(shapes[1], np.float32),
+                self.shape.group,
+                layout.blank(q_tilde.shape, np.float32),
+            )
+        layout.overwrite(state.parts.given, q_tilde.astype(np.float32, copy=False))
+        blocks, threads = grid_over(q_tilde.shape[1])
+        grid = (blocks, q_tilde.shape[2], len(q_tilde)), threads
+        self.launch(importance.fill_parts, grid, state, self.parents, state.parts)
+        run = UpdateArguments(layout.to_device(numbers), state.run.most)
+        self.update_parts(state, state.parts, run, key)
+
+    def update_parts(self, state: CudaState, parts: ImportanceOfParts, run: UpdateArguments, key: np.uint64) -> None:
+        """z, w and kappa of every case given the importances of its part."""
         kernel = update.update_kernel(self.shape)
         grid = len(self.data.x), self.shape.group
-        run = state.run if numbers is None else UpdateArguments(layout.to_device(numbers), state.run.most)
         while True:
             self.launch(summary.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
             self.launch(
                 kernel, grid, state,
-                self.constants, self.table, state.importance, state.entries, state.spare, state.weights, run, key,
+                self.constants, self.table, parts, state.entries, state.spare, state.weights, run, key,
             )  # fmt: skip
             most = int(layout.from_device(run.most, state.stream)[0])
             if most == 0:
@@ -390,11 +417,6 @@ class CudaEngine(Engine):
             layout.to_device(np.pad(kappa, room) if self.constants.kind == 3 else np.zeros((1, 1))),
             layout.to_device(np.pad(np.ones(parent.shape), room) if self.constants.kind == 2 else np.zeros((1, 1))),
         )
-
-    def add_statistics(self, state: CudaState, *sums: NDArray[np.float32]) -> None:
-        """Add what this draw says of the neighbors."""
-        self.tally = self.tally or Tally(self.data, self.model)
-        self.tally.add(self.neighbors(state), *sums)
 
     def latent(self, state: CudaState) -> Latent:
         """The state as dense arrays."""

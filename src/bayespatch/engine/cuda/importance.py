@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numba import cuda, float64, int32, uint64
 
 from bayespatch.engine.compiling import compiled, inlined
-from bayespatch.engine.cuda.layout import chance_at
+from bayespatch.engine.cuda.layout import Importance, chance_at
 from bayespatch.engine.importance import (
     MOST_STEPS,
     adapted,
@@ -86,6 +86,24 @@ def fill_importance(parents, chain, importance):
     j = cuda.blockIdx.y
     if b < chain.logits.shape[0]:
         fill_one(parents, importance, b, j, chain.logits[b, j])
+
+
+@inlined
+def logit_of(p):
+    """As `logit_inside`, of one number in single precision."""
+    inside = min(max(float(p), 1e-300), 1.0 - 2.0**-25)
+    return math.log(inside / (1.0 - inside))
+
+
+@cuda.jit
+def fill_parts(parents, parts):
+    """q-tilde of every part, as it was given: one thread a part, parent and feature."""
+    b = cuda.grid(1)
+    j = cuda.blockIdx.y
+    g = cuda.blockIdx.z
+    if b < parts.given.shape[1]:
+        importance = Importance(parts.double[g], parts.chance[g], parts.group)
+        fill_one(parents, importance, b, j, logit_of(parts.given[g, b, j]))
 
 
 @cuda.jit(device=True)

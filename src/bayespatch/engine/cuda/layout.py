@@ -52,6 +52,15 @@ class Importance(NamedTuple):
     group: int
 
 
+class ImportanceOfParts(NamedTuple):
+    """q-tilde of G parts of the cases, of equal size, one after the other: as `Importance`, for each of them."""
+
+    double: Any  # (G, 4, S, P) float64
+    chance: Any  # (G, ...) float32
+    group: int
+    given: Any  # (G, S, P) float32: what it was filled from
+
+
 class UpdateArguments(NamedTuple):
     """What an update of the cases is given, and where it answers."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from numba import config, cuda, float32, float64, uint32, uint64
 
 from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.layout import BIT, bit, in_word, vote_weight
+from bayespatch.engine.cuda.layout import BIT, Importance, bit, in_word, vote_weight
 from bayespatch.engine.cuda.weigh import (
     UNIT,
     ZERO,
@@ -371,6 +371,7 @@ def update_kernel(shape: Shape) -> Any:
     """One sweep over all parents of every case, from the entries `old` to `new`; `most`: the longest list, if too long.
 
     A group of threads a case, a block each; a group is a warp or a part of one. n_b and s_bj of `chain` are added to.
+    `parts`: the importances, each of as many cases.
     """
     kind, size, n_classes, part, group = shape
     n_words = -(-size // 32)
@@ -385,7 +386,7 @@ def update_kernel(shape: Shape) -> Any:
     take_out, put_in = changing(kind, size, group)
 
     @cuda.jit(fastmath=True, **limited_registers(kind, size))
-    def kernel(c, table, importance, old, new, chain, run, key):
+    def kernel(c, table, parts, old, new, chain, run, key):
         votes = cuda.shared.array((2, size), exact)
         gain = cuda.shared.array((size, 2), float32)
         class_votes = cuda.shared.array(n_classes, exact)
@@ -419,6 +420,8 @@ def update_kernel(shape: Shape) -> Any:
 
         i = cuda.blockIdx.x
         lane = cuda.threadIdx.x
+        part = i * parts.double.shape[0] // cuda.gridDim.x
+        importance = Importance(parts.double[part], parts.chance[part], parts.group)
         n_parents = table.same.shape[2]
         own_parent = table.own_parent[i]
         case_key = np.uint64(key_of(key, run.numbers[i]))
