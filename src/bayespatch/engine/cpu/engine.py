@@ -49,6 +49,7 @@ class CpuEngine(Engine):
         self.kept = np.empty((0, 2, 2, 0), np.float32)  # (N, 2, 2, F)
         self.kept_classes = np.empty((0, 2, 0), np.float32)  # (N, 2, M)
         self.likelihood = np.empty((2, 0, 0))  # p(x_ij | z_i), w summed out, with the present importances and proposed
+        self.compared = False  # whether the first is that of the present importances
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
         self.rough = screen.blank_rough(self.constants, self.tables, n_threads)
         self.sums: list[layout.Sums] = []
@@ -189,18 +190,7 @@ class CpuEngine(Engine):
         else:
             if self.likelihood.shape[1:] != self.data.x.shape:
                 self.likelihood = np.empty((2, *self.data.x.shape))
-            self.find_likelihood(state, self.importance, self.likelihood[0])
-
-    def find_likelihood(
-        self, state: CpuState, importances: NDArray[np.float64], likelihood: NDArray[np.float64]
-    ) -> None:
-        """p(x_ij | z_i, q~), w summed out."""
-        self.over(
-            len(likelihood),
-            lambda thread, first, last: sums.find_likelihood(
-                self.constants, self.tables, importances, state.neighbors, self.sums[thread], likelihood, first, last
-            ),
-        )
+            self.compared = False
 
     def move_features(
         self,
@@ -241,10 +231,19 @@ class CpuEngine(Engine):
 
         They have been carried along with `logit_q_new` by `move_key` already, into `self.proposed`.
         """
-        if self.model.kind != "II":
-            self.find_likelihood(state, self.proposed, self.likelihood[1])
-            return np.asarray(log_ratio_blocks(self.likelihood[1], self.likelihood[0], self.edges))
         n_cases, sum_key = self.data.x.shape[0], subkey(key, SUM)
+        if self.model.kind != "II":
+
+            def find(thread: int, lo: int, hi: int) -> None:
+                given = self.constants, self.tables
+                there = state.neighbors, self.sums[thread]
+                if not self.compared:
+                    sums.find_likelihood(*given, self.importance, *there, self.likelihood[0], lo, hi)
+                sums.find_likelihood(*given, self.proposed, *there, self.likelihood[1], lo, hi)
+
+            self.over(n_cases, find)
+            self.compared = True
+            return np.asarray(log_ratio_blocks(self.likelihood[1], self.likelihood[0], self.edges))
         log_ratio = np.empty((n_cases, 1))
         self.over(
             n_cases,

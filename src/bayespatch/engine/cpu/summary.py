@@ -66,10 +66,12 @@ def count_neighbors(neighbors, n_parents, n_features):
     n_on = np.zeros((n_parents, n_features), np.int64)
     for i in range(n_entries.shape[0]):
         for s in range(n_entries[i]):
-            b = parent[i, s]
-            n[b] += 1
-            for j in range(n_features):
-                n_on[b, j] += np.int64((bits[i, s, j >> 6] >> np.uint64(j & 63)) & ONE)
+            n[parent[i, s]] += 1
+            row = n_on[parent[i, s]]
+            for word in range(bits.shape[2]):
+                on = bits[i, s, word]
+                for j in range(min(64, n_features - 64 * word)):
+                    row[64 * word + j] += np.int64((on >> np.uint64(j)) & ONE)
     return n, n_on
 
 
