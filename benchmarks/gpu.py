@@ -44,6 +44,7 @@ N_NEIGHBORS = 5.0  # expected
 EXACT = ["crowd", "exclude_self", "missing", "windows", "many_values", "hidden_label", "small_shapes", "rare_influence"]
 UPDATED = (6, 70, 34)  # N, S, P: several batches of parents, the last not full, and two words of features
 WARM_SECONDS = 1.0  # a GPU that has been idle runs at a fraction of its clock
+IN_DETAIL = 600  # held-out cases whose neighbors are asked for
 CPU_CASES = 2_000  # on which one core is timed; its time is proportional to the number of cases
 
 
@@ -194,7 +195,10 @@ def given(n_draws: int) -> list[dict[str, Any]]:
 
 
 def end_to_end(folder: Path) -> dict[str, Any]:
-    """Load, encode, 4 chains x 500 sweeps, 20,000 held-out cases predicted."""
+    """Load, encode, 4 chains x 500 sweeps, 20,000 held-out cases predicted; and who the neighbors of some of them are.
+
+    The latter beside all cores of the machine, which ask each neighbor in turn who should be in its place.
+    """
     from sklearn.metrics import log_loss, roc_auc_score
 
     from bayespatch.datasets.readmission import load_readmission
@@ -225,6 +229,13 @@ def end_to_end(folder: Path) -> dict[str, Any]:
         total_seconds=sum(seconds.values()),
         log_loss=log_loss(truth, probabilities, labels=classifier.classes_),
     )
+    some = table.iloc[test[:IN_DETAIL]]
+    for engine in ("cuda", "cpu"):
+        classifier.engine = engine
+        classifier.neighbors(some.iloc[:8])  # compiled
+        began = time.perf_counter()
+        classifier.neighbors(some)
+        found[f"seconds for the neighbors of {IN_DETAIL}, {engine}"] = time.perf_counter() - began
     if len(classifier.classes_) == 2:
         found["auc"] = roc_auc_score(truth == classifier.classes_[1], probabilities[:, 1])
     show(found)

@@ -10,7 +10,7 @@ from bayespatch.study.claims import CLAIMS
 from bayespatch.study.figures import PICTURES
 from bayespatch.study.metrics import MEASURES
 from bayespatch.study.parts import PARTS, Context
-from bayespatch.study.protocol import BALANCED, MODELS, OURS, PAPER, QUICK, SETTINGS
+from bayespatch.study.protocol import BALANCED, MODELS, OURS, PAPER, QUICK, SETTINGS, StudySizes
 from bayespatch.study.results import Results, about
 from bayespatch.study.tables import Table, write_atomically
 
@@ -28,7 +28,7 @@ def write_page(results: Results, context: Context) -> Path:
         _length(results),
         _picture(results, "probabilities", "## Estimated probabilities (fig:estpr)"),
         _patients(results),
-        _importance(results),
+        _importance(results, context.sizes),
         _sensitivity(results),
         _comparison(results),
         _relatives(results),
@@ -190,7 +190,7 @@ def _patients(results: Results) -> str:
     return "## Sample patients (fig:network1 to fig:network1111)\n\n" + "\n\n".join(pictures) if any(pictures) else ""
 
 
-def _importance(results: Results) -> str:
+def _importance(results: Results, sizes: StudySizes) -> str:
     if "importance" not in results:
         return ""
     lines = ["## Importance of features (fig:posteriorbox1, fig:posteriorbox2)"]
@@ -206,8 +206,9 @@ def _importance(results: Results) -> str:
     lines.append(
         "\nThe paper shows such boxes without diagnostics. Under its constants, with some forty neighbors to a "
         "case, the likelihood is "
-        "nearly flat in the importance, and in Model II all importances can be large together or small together: a "
-        "chain seldom goes from one to the other ([measured](../chains.md#the-papers-own-settings))."
+        "nearly flat in the importance, and in Model II all importances can be large together or small together: "
+        f"hence chains of {sizes.importance_draws:,} sweeps after {sizes.importance_warmup:,} "
+        "([why](../chains.md#the-papers-own-settings))."
     )
     text = lines[0] + "\n\n" + "\n".join(lines[1:])
     return "\n\n".join([text, _picture(results, "importance", ""), _picture(results, "ranked-features", "")])

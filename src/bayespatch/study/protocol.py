@@ -61,8 +61,8 @@ class StudySizes:
     draws: int = 30
     scan_warmup: int = 12
     scan_draws: int = 24
-    importance_warmup: int = 300
-    importance_draws: int = 1500
+    importance_warmup: int = 8000
+    importance_draws: int = 4000
     prediction_draws: int = 200
     case_sweeps: int = 300
     readmission: int = 500

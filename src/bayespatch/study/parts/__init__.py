@@ -13,7 +13,7 @@ PARTS = (
     Part("likelihood", "The likelihood as printed", "eq:xphi", prediction.printed_likelihood, 70),
     Part("length", "Longer chains", "not in the paper", prediction.longer_chains, 250),
     Part("patients", "Sample patients", "fig:network1 to fig:network1111", interpretation.sample_patients, 7),
-    Part("importance", "Importance of features", "fig:posteriorbox1", interpretation.importance, 240),
+    Part("importance", "Importance of features", "fig:posteriorbox1", interpretation.importance, 600),
     Part("ranked-features", "Ranked features", "fig:posteriorbox2", interpretation.ranked_features, 50),
     Part("sensitivity-parents", "Number of parents", "subsec:sensS", sensitivity.number_of_parents, 75),
     Part("sensitivity-alpha", "Number of neighbors", "fig:sensalpha", sensitivity.number_of_neighbors, 85),
