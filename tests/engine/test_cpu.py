@@ -29,12 +29,16 @@ def test_moves_go_on_from_where_the_last_one_led(kind):
     for seed in range(5):
         state = engine.start(seed, 0)
         engine.update_cases(state, np.uint64(seed))
-        before, used = state.logit_q_tilde.copy(), engine.count_cases(state) > 0
+        before, counts = state.logit_q_tilde.copy(), engine.count_cases(state)
         engine.move_importance(state, np.uint64(seed), adapt=False)
         n_moved += (state.logit_q_tilde != before).any(axis=0).sum()
+        used = counts > 0
         np.testing.assert_allclose(engine.importance[ON, used, :5], expit(state.logit_q_tilde[used]), rtol=1e-12)
         kept = engine.likelihood[0].copy()
-        engine.prepare_comparison(state)
+        engine.likelihood[:] = np.nan
+        engine.prepare_comparison(state)  # and now from the beginning
+        engine.carry_along(state, np.uint64(seed), state.logit_q, counts, 0, 5)
+        engine.compare_importance(state, np.uint64(seed), np.uint64(seed), state.logit_q, 0, 5)
         np.testing.assert_allclose(engine.likelihood[0], kept, rtol=1e-12)
     assert n_moved > 5
 

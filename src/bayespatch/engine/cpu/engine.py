@@ -169,7 +169,7 @@ class CpuEngine(Engine):
                 self.redraw_features(state, key, first + np.flatnonzero(moved))
 
     def prepare_comparison(self, state: CpuState) -> None:
-        """The present importances, room to sum over the neighbors that there are now, and how well all is explained."""
+        """The present importances, room to sum over the neighbors that there are now, and in Model II their votes."""
         capacity = state.neighbors.parent.shape[1]
         if capacity > self.summed_capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
