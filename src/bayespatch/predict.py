@@ -38,7 +38,6 @@ from bayespatch.engine.base import (
     VoteSums,
     first_capacity,
     open_streams,
-    tally_of,
     vote_on_cases,
 )
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
@@ -635,7 +634,7 @@ class _VotesBySweep(_Counted):
             if chain == 0:
                 self.count(todo, self.rounds.batches(draws[run]))
         if self.statistics is not None:
-            self._add_statistics(todo, tally_of(some, posterior.model), found, [chain for _, chain in runs])
+            self._add_statistics(todo, engine.tally(some), found, [chain for _, chain in runs])
 
     def _add_statistics(
         self, todo: NDArray[np.int64], tally: Any, found: list[list[Neighbors]], chains: list[int]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
-from bayespatch.engine.base import tally_of
 from bayespatch.model import Hyperparameters, Model
 from tests.problems import random_data
 
@@ -137,7 +136,7 @@ def statistics_are_those_of_the_model(engine_class, kind):
     for i, n in enumerate(neighbors.n):
         assert set(neighbors.parent[i, :n].tolist()) == set(np.flatnonzero(latent.z[i]).tolist())
     sums = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, P), (N, S), (N, S), (N, P), (N, S, 2))]
-    tally_of(DATA, model).add(neighbors, *sums)
+    engine.tally(DATA).add(neighbors, *sums)
     kappa = bp.influence(model, latent)
     cast = HYPER.mu_per_class(2)[DATA.y_parents] * kappa
     share = cast / (HYPER.mu0_per_class(2).sum() + cast.sum(axis=1, keepdims=True))
@@ -146,7 +145,7 @@ def statistics_are_those_of_the_model(engine_class, kind):
     for found, truth in zip(sums, (latent.z, on, kappa, share, np.exp(features), to_each), strict=True):
         np.testing.assert_allclose(found, truth, rtol=1e-5)
     without = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, 0), (N, S), (N, S), (N, 0), (N, S, 0))]
-    tally_of(DATA, model).add(neighbors, *without)
+    engine.tally(DATA).add(neighbors, *without)
     np.testing.assert_array_equal(without[0], latent.z)
 
 

@@ -32,6 +32,7 @@ def test_the_papers_engine_refuses_given_importances():
         "update_given": (np.full((1, 5, 3), 0.5), np.uint64(1), np.arange(4)),
         "summarise": (),
         "neighbors": (),
+        "tally": (),
     }
     for name, arguments in calls.items():
         with pytest.raises(ValueError, match="cannot take them as given; pass engine='cpu'"):

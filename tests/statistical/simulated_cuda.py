@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
-from bayespatch.engine.base import tally_of
 from bayespatch.engine.cuda import CudaEngine
 from bayespatch.engine.cuda import engine as cuda_engine
 from bayespatch.engine.cuda import importance as cuda_importance
@@ -57,7 +56,7 @@ def test_a_sweep_leaves_a_state_that_the_model_knows(kind, monkeypatch):
     w, explained, votes = (
         np.zeros((*shape, 0), np.float32) for shape in (latent.z.shape, seen.n_neighbors.shape, z.shape)
     )
-    tally_of(data, model).add(engine.neighbors(state), z, w, kappa, shares, explained, votes)
+    engine.tally(data).add(engine.neighbors(state), z, w, kappa, shares, explained, votes)
     np.testing.assert_array_equal(z > 0, latent.z)
     np.testing.assert_allclose(kappa, bp.influence(model, latent), rtol=1e-6)
 

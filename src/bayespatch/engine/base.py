@@ -6,9 +6,9 @@ of a chain derives from ``(seed, chain, number of the sweep, case)``, so that th
 number of threads.
 
 `sample` calls `start`, `set_importance`, `sweep` or `sweep_given_q`, `observe`, `add_neighbors`, `freeze` and `thaw`.
-`predict` calls `start`, `update_given`, `summarise` and `neighbors`. Three computations are no chains and run on the
-host alone, whatever the engine: sums over draws of the neighbors (`cpu/summary.py`), votes of new cases place by place
-(`cpu/voting.py`), and how well past cases predict each other (`cpu/leave_one_out.py`).
+`predict` calls `start`, `update_given`, `summarise`, `neighbors` and `tally`. Two computations are no chains and run on
+the host alone, whatever the engine: votes of new cases place by place (`cpu/voting.py`), and how well past cases
+predict each other (`cpu/leave_one_out.py`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import Data, Latent, Model
-
-if TYPE_CHECKING:
-    from bayespatch.engine.cpu.summary import Tally
 
 MAX_FEATURES_BY_PLACE = 64  # for `vote_on_cases`: w of a neighbor is one word
 DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
@@ -122,6 +119,10 @@ class Engine(ABC):
 
     def neighbors(self, state: Any) -> Neighbors:
         """The lists of neighbors."""
+        raise self.no_given_importances()
+
+    def tally(self, data: Data) -> Any:
+        """What adds up draws of the neighbors of these cases (``cpu/summary.py``: on the host, whatever the engine)."""
         raise self.no_given_importances()
 
     def no_given_importances(self) -> ValueError:
@@ -251,13 +252,6 @@ class Pairs(NamedTuple):
     heard: NDArray[np.float64]  # (M,) weight of a vote for the class
     base: NDArray[np.float64]  # (M,) base rates; they have LEAST of the votes
     weight: NDArray[np.float64]  # (n,) of the case
-
-
-def tally_of(data: Data, model: Model) -> Tally:
-    """What adds up draws of the neighbors of these cases."""
-    from bayespatch.engine.cpu.summary import Tally  # loads Numba
-
-    return Tally(data, model)
 
 
 def open_streams(places: Places, key: np.uint64, numbers: NDArray[np.int64]) -> None:

@@ -14,6 +14,7 @@ from scipy.special import betaln, expit
 from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
 from bayespatch.engine.blocks import block_edges, log_ratio_blocks, sum_blocks, sum_of_blocks
 from bayespatch.engine.cpu import importance, layout, screen, summary, sums, update
+from bayespatch.engine.cpu.summary import Tally
 from bayespatch.engine.importance import N_MOVES, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
 from bayespatch.engine.streams import CARRY, CASES, GLOBAL, MOVE, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.model import Data, Latent, Model
@@ -393,6 +394,10 @@ class CpuEngine(Engine):
     def neighbors(self, state: CpuState) -> Neighbors:
         """The lists of neighbors."""
         return state.neighbors
+
+    def tally(self, data: Data) -> Tally:
+        """What adds up draws of the neighbors of these cases."""
+        return Tally(data, self.model)
 
     def latent(self, state: CpuState) -> Latent:
         """The state as dense arrays."""

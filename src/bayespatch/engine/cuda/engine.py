@@ -22,7 +22,7 @@ except ImportError as error:  # pragma: no cover
 from bayespatch.engine.base import Engine, Neighbors, Observation, first_capacity
 from bayespatch.engine.cpu import layout as cpu_layout
 from bayespatch.engine.cpu.engine import CpuEngine, CpuState
-from bayespatch.engine.cpu.summary import add_w, add_z
+from bayespatch.engine.cpu.summary import Tally, add_w, add_z
 from bayespatch.engine.cuda import importance, layout, summary, sums, update
 from bayespatch.engine.cuda.importance import Chain, Move, ParentCodes, Prior
 from bayespatch.engine.cuda.launch import Launcher, grid_of_pairs, grid_over, power_of_two
@@ -417,6 +417,10 @@ class CudaEngine(Engine):
             layout.to_device(np.pad(kappa, room) if self.constants.kind == 3 else np.zeros((1, 1))),
             layout.to_device(np.pad(np.ones(parent.shape), room) if self.constants.kind == 2 else np.zeros((1, 1))),
         )
+
+    def tally(self, data: Data) -> Tally:
+        """What adds up draws of the neighbors of these cases."""
+        return Tally(data, self.model)
 
     def latent(self, state: CudaState) -> Latent:
         """The state as dense arrays."""
