@@ -3,7 +3,8 @@
     python benchmarks/gpu.py --parts updates exact speed models end --data FOLDER --out FOLDER
 
 Every speed is a ratio of two things measured in this run, on this machine. Results go to ``gpu.json`` in --out (the
-variable OUT, or benchmarks/results). Nothing but the engine, NumPy, SciPy, scikit-learn and pandas is needed.
+variable OUT, or benchmarks/results), where other parts that ran on this GPU stay. Nothing but the engine, NumPy, SciPy,
+scikit-learn and pandas is needed.
 """
 
 from __future__ import annotations
@@ -262,6 +263,9 @@ def main() -> None:
     name = device.name if isinstance(device.name, str) else device.name.decode()
     results: dict[str, Any] = {"device": name, "multiprocessors": device.MULTIPROCESSOR_COUNT}
     results["clock_kHz"] = device.CLOCK_RATE
+    before = options.out / "gpu.json"
+    if before.exists() and (kept := json.loads(before.read_text()))["device"] == name:
+        results = kept | results  # other parts stay
     todo = {
         "updates": updates,
         "exact": lambda: exact(options.draws),

@@ -562,7 +562,7 @@ class _VotesBySweep(_Counted):
     ) -> None:
         (n, n_features), n_parents, n_chains = data.x.shape, len(data.x_parents), posterior.n_chains
         super().__init__(n, n_chains, data.n_classes, rounds)
-        self.posterior, self.data, self.n_threads, self.name, self.detail = posterior, data, n_threads, name, detail
+        self.posterior, self.data, self.n_threads, self.name = posterior, data, n_threads, name
         self.numbers = row_numbers(data.x)
         self.statistics = None
         if detail:
@@ -585,6 +585,9 @@ class _VotesBySweep(_Counted):
         if self.name == "cuda":
             n_words = -(-self.data.x.shape[1] // 32)
             most = PAIRS_ON_GPU // (len(self.data.x_parents) * n_words)
+        if self.statistics is not None:  # the neighbors in all draws are kept until they are added up
+            capacity = first_capacity(len(self.data.x_parents), self.posterior.model.hyper.alpha)
+            most = min(most, BATCH_NUMBERS // (capacity * len(self.rounds.draws(0))))
         size = min(MOST_RUNS, max(1, most // len(todo)))
         for first in range(0, len(runs), size):
             self._add_runs(todo, runs[first : first + size])

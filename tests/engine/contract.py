@@ -106,9 +106,7 @@ def parts_have_their_own_importances(engine_class, kind):
     q_tilde = np.random.default_rng(1).random((3, S, P)).astype(np.float32)
     q_tilde[0, 0], q_tilde[0, 1] = 0.0, 1.0
     model, numbers = Model(kind, "exact", HYPER), np.arange(100, 100 + 3 * N)
-    repeated = DATA._replace(
-        x=np.tile(DATA.x, (3, 1)), y=np.tile(DATA.y, 3), own_parent=np.tile(DATA.own_parent, 3)
-    )  # fmt: skip
+    repeated = DATA._replace(x=np.tile(DATA.x, (3, 1)), y=np.tile(DATA.y, 3), own_parent=np.tile(DATA.own_parent, 3))
     together = engine_class(repeated, model)
     state, alone = together.start(1, 0), engine_class(DATA, model)
     states = [alone.start(1, 0) for _ in range(3)]

@@ -50,7 +50,7 @@ class CpuEngine(Engine):
         self.kept = np.empty((0, 2, 2, 0), np.float32)  # (N, 2, 2, F)
         self.kept_classes = np.empty((0, 2, 0), np.float32)  # (N, 2, M)
         self.likelihood = np.empty((2, 0, 0))  # p(x_ij | z_i), w summed out, with the present importances and proposed
-        self.compared = False  # whether the first is that of the present importances
+        self.present_known = False  # whether the first is that of the present importances
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
         self.rough = screen.blank_rough(self.constants, self.tables, n_threads)
         self.sums: list[layout.Sums] = []
@@ -191,7 +191,7 @@ class CpuEngine(Engine):
         else:
             if self.likelihood.shape[1:] != self.data.x.shape:
                 self.likelihood = np.empty((2, *self.data.x.shape))
-            self.compared = False
+            self.present_known = False
 
     def move_features(
         self,
@@ -238,12 +238,12 @@ class CpuEngine(Engine):
             def find(thread: int, lo: int, hi: int) -> None:
                 given = self.constants, self.tables
                 there = state.neighbors, self.sums[thread]
-                if not self.compared:
+                if not self.present_known:
                     sums.find_likelihood(*given, self.importance, *there, self.likelihood[0], lo, hi)
                 sums.find_likelihood(*given, self.proposed, *there, self.likelihood[1], lo, hi)
 
             self.over(n_cases, find)
-            self.compared = True
+            self.present_known = True
             return np.asarray(log_ratio_blocks(self.likelihood[1], self.likelihood[0], self.edges))
         log_ratio = np.empty((n_cases, 1))
         self.over(
