@@ -202,8 +202,8 @@ def test_draws_are_every_kth_step_and_warm_up_comes_first():
     assert found.given.shape == (2, 45, 4)
     density = LeaveOneOut(past(n=60), MODEL, HALVES)
     np.testing.assert_array_equal(found.given[:, 20:], found.steps[:, each - 1 :: each, :4])
-    q, largest = found.steps[1, 7, :4], density.largest_effect
-    agree, differ = 1 - q + q * density.r_agree, 1 - q + q * density.r_differ
+    q, largest = found.steps[1, 7, :4], density.effects.largest
+    agree, differ = 1 - q + q * density.effects.r_agree, 1 - q + q * density.effects.r_differ
     position = np.append(logit(np.log(agree / differ) / largest), found.steps[1, 7, 4])
     assert density(position)[0] == pytest.approx(found.steps[1, 7, 5])
 

@@ -16,8 +16,8 @@ LAYERS = (
     *("encode", "dictionary", "parents"),
     *("engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
-    *("sampling", "importances"),
-    *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool", "workload"),
+    *("retrieval", "sampling", "importances", "importances_at_scale"),
+    *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
     *("explain", "plot", "report"),
     *("persistence", "estimator"),
     *("datasets", "source", "compare", "casebase", "web", "study", "cli"),
@@ -27,7 +27,7 @@ LAYERS = (
 ARRAY_LAYERS = (
     *("version", "model", "simulate", "validation", "available_memory", "engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
-    *("sampling", "importances", "calibrate", "predict", "leave_one_out"),
+    *("retrieval", "sampling", "importances", "importances_at_scale", "calibrate", "predict", "leave_one_out"),
 )
 TABLE_LAYERS = ("encode", "parents", "datasets", "source")
 
@@ -45,7 +45,11 @@ KEEPERS = {
     "yaml": ("dictionary",),
     "filelock": ("casebase",),
     "narwhals": ("encode",),
-    "numba": ("engine", "study.bcm.kernel"),  # the rival is compiled as well, or speeds could not be compared
+    "numba": (
+        "engine",
+        "retrieval",
+        "study.bcm.kernel",
+    ),  # the rival is compiled as well, or speeds could not be compared
     "cuda": ("engine.cuda.launch",),
     "dask": ("engine.dask",),
     "distributed": ("engine.dask",),
@@ -254,7 +258,7 @@ def build(root: Path, files: dict[str, str]) -> Path:
         ({"model.py": "def f():\n    import bayespatch.plot", "plot.py": ""}, "model knows plot"),
         ({"engine/cpu.py": "from bayespatch.encode import Schema", "encode.py": ""}, "engine sees arrays"),
         ({"tune.py": "import bayespatch"}, "are for its users"),
-        ({"model.py": "import numba"}, "numba is for engine, study.bcm.kernel alone"),
+        ({"model.py": "import numba"}, "numba is for engine, retrieval, study.bcm.kernel alone"),
         ({"engine/paper.py": "from numba import njit"}, "engine.paper is without Numba"),
         ({"explain.py": "def f():\n    from matplotlib import pyplot"}, "matplotlib is for plot, study.figures alone"),
         ({"plot.py": "import matplotlib.pyplot as plt"}, "matplotlib is optional"),

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bayespatch import predict
 from bayespatch.calibrate import Calibration
 from bayespatch.leave_one_out import cases_left_out, leave_one_out_votes
 from bayespatch.model import HIDDEN, Hyperparameters, Latent, Model, class_votes, log_likelihood_features
 from bayespatch.predict import (
     MAX_PASSES,
-    MIN_ROUNDS,
     Neighborhood,
-    Rounds,
     blank_votes,
     predict_batches,
     predict_cases,
@@ -24,6 +21,8 @@ from bayespatch.predict import (
     sample_together,
     without_parent,
 )
+from bayespatch.predict import sampled as predict
+from bayespatch.predict.sampled import MIN_ROUNDS, Rounds
 from bayespatch.sampling.sampler import sample
 from bayespatch.validation import check_data
 

@@ -40,13 +40,62 @@ from bayespatch.sampling.diagnostics import steps_converged
 from bayespatch.sampling.metropolis import Array, Chain, Shape, find_shape
 from bayespatch.sampling.posterior import PredictiveDraws
 
-COMMON_MEAN, COMMON_SD, APART_SD = -0.7, 1.0, 0.5  # of the logit of an effect
-LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
+COMMON_MEAN, COMMON_SD, APART_SD = 0.0, 1.0, 0.5  # of the logit of an effect
+LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(1.4), 0.25
 MIN_STEPS, MAX_STEPS = 2, 12  # of the sampler of q, for each draw that is kept
 MAX_PAIRS = 2**25  # numbers that are compared: cases x parents x features
 MAX_PARENTS = 1000  # of them, where there are too many
 _MOST = 30.0  # logits lie between -30 and 30, log slope too: beyond, nothing changes
 _LEAST = 1e-12  # q lies between this and 1 less this
+
+
+class Effects:
+    """The prior of the effects of P features, and what an effect is as an importance q.
+
+    Parameters
+    ----------
+    model : Model
+        Whose lam0 and lam say what a vote is worth.
+    n_values : array of shape (P,)
+        The number of values of each feature.
+    """
+
+    def __init__(self, model: Model, n_values: Array) -> None:
+        hyper, self.n_features = model.hyper, len(n_values)
+        first = n_values * hyper.lam0  # base votes of all values together, before the first neighbor votes
+        self.r_agree = n_values * (hyper.lam0 + hyper.lam) / (first + hyper.lam)
+        self.r_differ = first / (first + hyper.lam)
+        self.largest = math.log1p(hyper.lam / hyper.lam0)
+        spread = APART_SD**2 * (APART_SD**2 + self.n_features * COMMON_SD**2)
+        self.precision = np.eye(self.n_features) / APART_SD**2 - COMMON_SD**2 / spread
+
+    def effect(self, logits: Array) -> Array:
+        """Effects that have these logits, (..., P)."""
+        return self.largest * _share(logits)
+
+    def importance(self, logits: Array) -> Array:
+        """q of features whose effects have these logits, (..., P)."""
+        odds = np.exp(self.effect(logits))
+        q = (odds - 1.0) / (self.r_agree - 1.0 + odds * (1.0 - self.r_differ))
+        return np.minimum(np.maximum(q, _LEAST), 1.0 - _LEAST)
+
+    def start(self) -> Array:
+        """The mean of the prior, (P + 1,): logits and log slope."""
+        return np.append(np.full(self.n_features, COMMON_MEAN), LOG_SLOPE_MEAN)
+
+    def prior(self, position: Array) -> tuple[float, Array]:
+        """Log prior density of logits and log slope, (P + 1,), and its gradient."""
+        apart = position[:-1] - COMMON_MEAN
+        pull = self.precision @ apart
+        from_mean = (position[-1] - LOG_SLOPE_MEAN) / LOG_SLOPE_SD
+        return -0.5 * float(apart @ pull + from_mean**2), np.append(-pull, -from_mean / LOG_SLOPE_SD)
+
+    def prior_precision(self) -> Array:
+        """Of logits and log slope, (P + 1, P + 1)."""
+        precision = np.zeros((self.n_features + 1, self.n_features + 1))
+        precision[:-1, :-1] = self.precision
+        precision[-1, -1] = LOG_SLOPE_SD**-2
+        return precision
 
 
 class LeaveOneOut:
@@ -77,32 +126,24 @@ class LeaveOneOut:
 
     def __init__(self, data: Data, model: Model, base: Array, class_weight: Array | None = None) -> None:
         self.pairs = compared_pairs(data, base, class_weight)
-        hyper, n_features = model.hyper, data.x.shape[1]
-        first = data.n_values * hyper.lam0  # base votes of all values together, before the first neighbor votes
-        self.r_agree = data.n_values * (hyper.lam0 + hyper.lam) / (first + hyper.lam)
-        self.r_differ = first / (first + hyper.lam)
-        self.largest_effect = math.log1p(hyper.lam / hyper.lam0)
-        spread = APART_SD**2 * (APART_SD**2 + n_features * COMMON_SD**2)
-        self.precision = np.eye(n_features) / APART_SD**2 - COMMON_SD**2 / spread
+        self.effects = Effects(model, data.n_values)
 
     def __call__(self, position: Array, with_gradient: bool = True) -> tuple[float, Array]:
         """Log density and gradient."""
         log_p, by_logit, by_slope = self.predict(position, with_gradient)
-        apart = position[:-1] - COMMON_MEAN
-        pull = self.precision @ apart
-        from_mean = (position[-1] - LOG_SLOPE_MEAN) / LOG_SLOPE_SD
+        log_prior, by_prior = self.effects.prior(position)
         weight = self.pairs.weight
-        value = float(weight @ log_p) - 0.5 * float(apart @ pull + from_mean**2)
+        value = float(weight @ log_p) + log_prior
         if not with_gradient:
             return value, position
-        return value, np.append(weight @ by_logit - pull, weight @ by_slope - from_mean / LOG_SLOPE_SD)
+        return value, np.append(weight @ by_logit, weight @ by_slope) + by_prior
 
     def predict(self, position: Array, with_gradient: bool = True) -> tuple[Array, Array, Array]:
         """log p(y_i | all others), (n,), and its derivatives by the logits, (n, P), and by log slope, (n,)."""
-        share = _share(position[:-1])
-        q = self._importance_at(share)
+        effects = self.effects
+        q = effects.importance(position[:-1])
         slope = math.exp(min(max(position[-1], -_MOST), _MOST))
-        agree, differ = 1.0 - q + q * self.r_agree, 1.0 - q + q * self.r_differ
+        agree, differ = 1.0 - q + q * effects.r_agree, 1.0 - q + q * effects.r_differ
         n, n_features = self.pairs.codes.shape[:2]
         log_p, by_slope = np.empty(n), np.empty(n)
         pulls = np.empty((2, n if with_gradient else 0, n_features))
@@ -110,26 +151,20 @@ class LeaveOneOut:
         predict_each(self.pairs, *relative, slope, log_p, pulls[0], pulls[1], by_slope)
         if not with_gradient:
             return log_p, pulls[0], by_slope
-        of_agree, of_differ = (self.r_agree - 1.0) / agree, (self.r_differ - 1.0) / differ  # d log f / dq
-        per_logit = self.largest_effect * share * (1.0 - share) / (of_agree - of_differ)  # dq / d logit
+        of_agree, of_differ = (effects.r_agree - 1.0) / agree, (effects.r_differ - 1.0) / differ  # d log f / dq
+        share = _share(position[:-1])
+        per_logit = effects.largest * share * (1.0 - share) / (of_agree - of_differ)  # dq / d logit
         # The pulls of all parents on a case add up to 0, so those that differ have the rest.
         by_logit = per_logit * (of_agree * pulls[0] - of_differ * (pulls[0] + pulls[1]))
         return log_p, by_logit, slope * by_slope
 
     def importance(self, logits: Array) -> Array:
         """q of features whose effects have these logits, (..., P)."""
-        return self._importance_at(_share(logits))
-
-    def _importance_at(self, share: Array) -> Array:
-        """q of features whose effects are these shares of the largest, (..., P)."""
-        odds = np.exp(self.largest_effect * share)
-        q = (odds - 1.0) / (self.r_agree - 1.0 + odds * (1.0 - self.r_differ))
-        return np.minimum(np.maximum(q, _LEAST), 1.0 - _LEAST)
+        return self.effects.importance(logits)
 
     def shape(self) -> Shape:
         """The mode, and how the density is shaped there."""
-        n_features = self.pairs.codes.shape[1]
-        return find_shape(self, np.append(np.full(n_features, COMMON_MEAN), LOG_SLOPE_MEAN))
+        return find_shape(self, self.effects.start())
 
 
 def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -> Any:

@@ -200,6 +200,8 @@ class Data(NamedTuple):
     n_classes: int
     windows: NDArray[np.float64]  # (P,)  r_j
     own_parent: NDArray[np.int64]  # (N,)  the parent that is the case itself and so never its neighbor; -1: none
+    nested: tuple[tuple[float, ...], ...] = ()  # P further windows each, which closed-form votes compare as well
+    groups: NDArray[np.int64] | None = None  # (S,)  parents of the same group never vote on each other
 
 
 class Latent(NamedTuple):

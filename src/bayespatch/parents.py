@@ -3,9 +3,6 @@
 Everybody (``parents="all"``: each case may learn from every other), or some, drawn at random as in the paper, drawn
 evenly from the classes, chosen to stand for the others (medoids), or given. Where only some are parents, the others
 are the cases that the model learns from: the two are disjoint.
-
-``parents="auto"`` is "all" while that is affordable. Beyond, `plan_parents` says how many parents there are and from
-how many of the other cases the model learns; which way of choosing them is best, the leave-one-out score decides.
 """
 
 from __future__ import annotations
@@ -20,16 +17,6 @@ from bayespatch.model import HIDDEN
 from bayespatch.validation import check_choice
 
 WAYS = ("all", "random", "balanced", "medoids")
-AUTO_WAYS = ("random", "balanced", "medoids")  # among which the leave-one-out score decides under "auto"
-
-# Under "auto": values that a sweep compares (cases x parents x features) ...
-MOST_WITH_ALL = 100_000_000  # ... up to which everybody is a parent,
-MOST_WITH_SOME = 200_000_000  # ... and at most, where some are: of so many parents and cases, or fewer
-AUTO_PARENTS, AUTO_CASES = 2000, 5000
-LEAST_PARENTS, LEAST_CASES = 200, 500
-JUDGED_NUMBERS = 2**24  # values that tuning compares: so many cases beside COMPARED of the parents, at most
-COMPARED = 1000
-
 SAMPLED = 10_000  # medoids of more cases than this are sought among so many, drawn at random (two per medoid at least)
 MOST_ROUNDS = 20  # of improving the medoids; most settle in fewer
 _BLOCK = 2**22  # entries of a distance matrix that are held at a time
@@ -48,79 +35,6 @@ class Parents(NamedTuple):
 
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
-
-
-class Plan(NamedTuple):
-    """How many parents there are to be, and from how many of the other cases the model learns, under "auto".
-
-    Attributes
-    ----------
-    n_parents : int or None
-        None: everybody is a parent, and everybody a case.
-    n_cases : int
-        From how many cases the sampler learns.
-    n_judged : int
-        On how many cases tuning and importances rest, beside `COMPARED` of the parents at most.
-    """
-
-    n_parents: int | None
-    n_cases: int
-    n_judged: int
-
-
-def plan_parents(n_rows: int, n_features: int, n_parents: int | float | None = None) -> Plan:
-    """How many parents and cases are affordable in a table of such a size.
-
-    Examples
-    --------
-    >>> plan_parents(300, 13)
-    Plan(n_parents=None, n_cases=300, n_judged=300)
-    >>> plan_parents(50_000, 10)
-    Plan(n_parents=2000, n_cases=5000, n_judged=1677)
-    >>> plan_parents(50_000, 10, n_parents=4000)
-    Plan(n_parents=4000, n_cases=5000, n_judged=1677)
-    """
-    smaller = min(1.0, (MOST_WITH_SOME / (AUTO_PARENTS * AUTO_CASES * n_features)) ** 0.5)
-    wanted = max(LEAST_PARENTS, int(smaller * AUTO_PARENTS))
-    # So few rows that most would be parents anyway are left alone, too.
-    if n_parents is None and (n_rows * n_rows * n_features <= MOST_WITH_ALL or 2 * n_rows <= 3 * wanted):
-        return Plan(None, n_rows, n_rows)
-    if n_parents is not None:
-        wanted = _how_many("auto", n_parents, n_rows, n_rows)
-    wanted = min(wanted, n_rows - 1)
-    cases = min(max(LEAST_CASES, int(smaller * AUTO_CASES)), n_rows - wanted)
-    judged = max(16, JUDGED_NUMBERS // (min(wanted, COMPARED) * n_features))
-    return Plan(wanted, cases, min(n_rows, judged))
-
-
-def choose_planned(
-    way: str,
-    plan: Plan,
-    x: NDArray[np.float64],
-    y: NDArray[np.int64],
-    rng: np.random.Generator,
-    windows: NDArray[np.float64],
-) -> Parents:
-    """Parents and cases as a plan has them; every class has a parent, and the cases are drawn at random.
-
-    Examples
-    --------
-    >>> y = np.array([0] * 99 + [1])
-    >>> x = np.arange(100.0)[:, None]
-    >>> chosen = choose_planned("random", Plan(10, 20, 50), x, y, np.random.default_rng(0), np.zeros(1))
-    >>> len(chosen.parents), len(chosen.cases), bool(1 in y[chosen.parents])
-    (10, 20, True)
-    """
-    assert plan.n_parents is not None
-    parents = choose_parents(way, x, y, rng, n_parents=plan.n_parents, windows=windows).parents
-    for absent in np.setdiff1d(y, y[parents]):
-        counts = np.bincount(y[parents])
-        if counts.max() < 2:  # more classes than parents
-            break
-        common = np.flatnonzero(y[parents] == counts.argmax())
-        parents[rng.choice(common)] = rng.choice(np.flatnonzero(y == absent))
-    others = np.setdiff1d(np.arange(len(y)), parents)
-    return Parents(np.sort(parents), np.sort(rng.choice(others, plan.n_cases, replace=False)))
 
 
 def choose_parents(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -23,12 +22,6 @@ def progress_meter(progress: bool | Tell, unit: str = "sweeps") -> Meter:
     if callable(progress):
         return _telling(progress)
     return _bar(unit) if check_flag("progress", progress) else _silent
-
-
-def announce(progress: bool | Tell, text: str) -> None:
-    """A line on stderr before the work, where a person watches."""
-    if progress is True and sys.stderr is not None:
-        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

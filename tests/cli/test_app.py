@@ -122,9 +122,8 @@ def test_ctrl_c_in_a_fit_leaves_nothing_behind(tmp_path):
     words += ["--hyper", "default", "--chains", "1", "--warmup", "0", "--draws", "100000"]
     with subprocess.Popen([*MAIN, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert "Reading" in running.stderr.readline()
-        assert "This will take about" in running.stderr.readline()  # now it learns
         try:
-            running.wait(timeout=0.5)
+            running.wait(timeout=5)  # now it learns
         except subprocess.TimeoutExpired:
             running.send_signal(signal.SIGINT)
         stdout, stderr = running.communicate(timeout=120)

@@ -41,7 +41,7 @@ def test_the_papers_engine_refuses_given_importances():
 
 def test_no_engine_has_methods_that_callers_need_and_the_contract_lacks():
     """What ``sample``, ``chains`` and ``predict`` call of an engine is declared in the base class."""
-    from bayespatch import predict
+    from bayespatch.predict import sampled as predict
     from bayespatch.sampling import chains
 
     declared = {name for name in dir(Engine) if not name.startswith("_")} | {"data", "model", "n_threads"}

@@ -221,7 +221,7 @@ def test_predictions_on_workers(cluster, monkeypatch):
     posterior = quietly(n_threads=1)
     new = DATA._replace(own_parent=np.full(len(DATA.x), -1))
     expected = predict_cases(posterior, new, detail=True)
-    monkeypatch.setattr("bayespatch.predict.CASES_PER_PART", 17)
+    monkeypatch.setattr("bayespatch.predict.sampled.CASES_PER_PART", 17)
     found = predict_cases(posterior, new, detail=True, scheduler=cluster.scheduler_address)
     assert_equal(found[:3], expected[:3])
     assert_equal(found.neighbors, expected.neighbors)

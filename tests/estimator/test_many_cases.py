@@ -1,86 +1,225 @@
-"""Tables that are too large for everybody to be a parent."""
+"""Tables of more than 500 rows: every past case votes, in closed form."""
 
 from __future__ import annotations
 
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from bayespatch import PatchworkClassifier, parents
-from bayespatch.estimator.base import ManyCasesWarning
+import bayespatch
+from bayespatch import PatchworkClassifier, PatchworkRegressor
+from bayespatch.casebase.without import without_case
+from bayespatch.estimator.base import MOST_SAMPLED, ManyCasesWarning
+from bayespatch.persistence.atomic import StorageError
+from bayespatch.retrieval import CaseIndex, vote
 
-RNG = np.random.default_rng(0)
-X = RNG.integers(3, size=(120, 3)).astype(float)
-Y = np.where(X[:, 0] + RNG.normal(size=120) / 2 > 1, "sick", "well").astype(object)
-Y[7] = "rare"
+N = 700
+SMALL = dict(chains=2, draws=24, warmup=5, random_state=0)
+
+
+def table(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "smoker": rng.choice(["yes", "no"], n),
+            "stage": rng.choice(["I", "II", "III"], n),
+            "age": rng.normal(60, 10, n).round(),
+            "noise": rng.normal(size=n),
+        }
+    )
+    X.loc[rng.random(n) < 0.1, "age"] = np.nan
+    risk = (X.smoker == "yes") * 1.5 + (X.stage == "III") * 1.5 + (X.age.fillna(60) > 65) * 1.0 - 1.8
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-risk)), "sick", "well")
+    return X, y, risk.to_numpy()
+
+
+X, Y, RISK = table()
 
 
 @pytest.fixture(scope="module")
-def fitted():
-    """A model of a table that is said to be too large, and what was warned of."""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        for name, value in {
-            "MOST_WITH_ALL": 10,
-            "AUTO_PARENTS": 30,
-            "LEAST_PARENTS": 30,
-            "AUTO_CASES": 40,
-            "LEAST_CASES": 40,
-            "JUDGED_NUMBERS": 50 * 30 * 3,
-        }.items():
-            patch.setattr(parents, name, value)
-        told = []
-        clf = PatchworkClassifier(chains=2, draws=20, warmup=5, random_state=0, progress=lambda *t: told.append(t))
-        clf.fit(X, Y)
-    return clf.set_params(progress=False), said, told
+def clf():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ManyCasesWarning)
+        return PatchworkClassifier(**SMALL).fit(X, Y)
 
 
-def test_some_are_parents_some_are_cases_and_it_is_said_once(fitted):
-    clf, said, _ = fitted
-    assert (len(clf.parents_), len(clf.cases_), len(clf.x_)) == (30, 40, 120)
-    assert not set(clf.parents_) & set(clf.cases_)
-    (warning,) = [str(one.message) for one in said if one.category is ManyCasesWarning]
-    assert "of 120 past cases 30 may be neighbors" in warning
-    assert "tuning looked at 50" in warning
-    assert "pass n_parents for another number, or parents='all'" in warning
+def test_nobody_is_dropped(clf):
+    assert len(clf.parents_) == len(clf.cases_) == N > MOST_SAMPLED
+    assert clf.posterior_.log_weights is not None
+    assert clf.diagnostics_.converged
+    assert "closed-form votes" in repr(clf.posterior_)
 
 
-def test_the_way_is_the_one_with_the_most_evidence(fitted):
-    clf, said, _ = fitted
-    ways = {t.coding: t.evidence for t in clf.tuning_.trials if t.coding.endswith(" parents")}
-    assert set(ways) == {"random parents", "balanced parents", "medoids parents"}
-    best = max(ways, key=ways.get).removesuffix(" parents")
-    assert any(f"({best}:" in str(one.message) for one in said)
+def test_votes_are_those_of_all_past_cases(clf):
+    """`predict_votes` is the mean over draws of closed-form votes, 1 % of which are the base rates'."""
+    x = clf.schema_.encode(X).x
+    windows = [(c.window, *c.nested) for c in clf.schema_.columns]
+    index = CaseIndex.build(x, clf.y_, 2, windows, clf.posterior_.compares_missing)
+    weights = clf.posterior_.log_weights.reshape(-1, len(index.columns))
+    new = x[:7] + 0.0
+    shares = vote(index, index.ranges(new), weights).shares(np.array(clf.hyper_.mu))
+    base = np.bincount(clf.y_) / N
+    expected = 0.99 * shares.mean(axis=1) + 0.01 * base
+    np.testing.assert_allclose(clf.predict_votes(X.iloc[:7]), expected, atol=1e-6)
 
 
-def test_every_class_has_a_parent(fitted):
-    clf, _, _ = fitted
-    assert set(clf.y_[clf.parents_]) == {0, 1, 2}
+def test_what_matters_is_found(clf):
+    q = dict(zip(clf.schema_.names, clf.feature_importances_, strict=True))
+    assert min(q["smoker"], q["stage"]) > q["noise"]
 
 
-def test_phases_have_their_own_words(fitted):
-    _, _, told = fitted
-    phases = list(dict.fromkeys(phase for _, _, phase in told))
-    wanted = ["tuning", "choosing parents", "importances", "warm-up", "sampling", "second opinion", "leave-one-out"]
-    assert phases == wanted
-    for phase in wanted:
-        done = [(n, total) for n, total, which in told if which == phase]
-        assert done[-1][0] == done[-1][1] or phase == "warm-up"
+def test_new_cases_are_predicted_well():
+    """Better than the base rates, and within 0.03 of the true probabilities' log loss."""
+    new, y, risk = table(2000, seed=1)
+    model = PatchworkClassifier(**SMALL).fit(X, Y)
+    p = model.predict_proba(new)[:, 0]
+    truth = 1 / (1 + np.exp(-risk))
+    sick = y == "sick"
+
+    def loss(q):
+        return -np.mean(np.where(sick, np.log(q), np.log(1 - q)))
+
+    assert loss(p) < loss(truth) + 0.03 < loss(np.full(2000, sick.mean()))
 
 
-def test_it_is_saved_and_predicts(fitted, tmp_path):
-    from bayespatch import load
+def test_predictions_do_not_depend_on_threads_or_on_the_other_rows(clf):
+    whole = clf.predict_proba(X.iloc[:20])
+    np.testing.assert_array_equal(clf.predict_proba(X.iloc[5:6]), whole[5:6])
+    alone = PatchworkClassifier(**SMALL, n_jobs=1).fit(X, Y)
+    np.testing.assert_array_equal(alone.predict_proba(X.iloc[:20]), whole)
 
-    clf, _, _ = fitted
+
+def test_another_seed_says_the_same():
+    one, two = (PatchworkClassifier(**{**SMALL, "random_state": seed, "draws": 50}).fit(X, Y) for seed in (1, 2))
+    gap = np.abs(one.predict_proba(X) - two.predict_proba(X))
+    assert gap.mean() < 0.01
+    assert gap.max() < 0.05
+
+
+def test_a_past_case_does_not_vote_on_itself(clf):
+    why = clf.explain_past(3, known=False)
+    assert 3 not in [neighbor.index for neighbor in why.neighbors]
+    votes = clf.loo_.votes[clf.loo_.rows == 3]
+    assert why.votes["sick"] == pytest.approx(votes[0, 0], abs=1e-6)
+
+
+def test_an_explanation_adds_up(clf):
+    why = clf.explain(X.iloc[0])
+    shares = why.to_dict()["vote_shares"]
+    assert sum(shares.values()) == pytest.approx(1.0, abs=1e-6)
+    assert shares["base_rates"] == pytest.approx(0.01, abs=1e-6)
+    best = why.neighbors[0]
+    assert best.vote_share == max(neighbor.vote_share for neighbor in why.neighbors)
+    assert best.reliance is not None
+    assert all(0 <= patch.matters <= 1 for patch in best.features.values())
+    assert 0 < why.precedent.percentile <= 1
+
+
+def test_an_outcome_that_is_known_counts(clf):
+    without, known = clf.neighbors(X.iloc[:3]), clf.neighbors(X.iloc[:3], ["sick"] * 3, top=20)
+    assert without.rows.shape == (3, 4)
+    sick = (clf.y_[known.rows] == 0).mean()
+    assert sick > (clf.y_[clf.neighbors(X.iloc[:3], top=20).rows] == 0).mean()
+
+
+def test_who_has_somebody_as_a_neighbor(clf):
+    rows, share = clf.has_as_neighbor(5)
+    assert 5 not in rows
+    best = int(rows[share.argmax()])
+    ours = clf.schema_.encode(X).x
+    agree = (ours[best, :2] == ours[5, :2]).mean()
+    assert agree == 1.0
+    assert clf.neighbor_totals().sum() == pytest.approx(0.99 * N, rel=1e-3)
+
+
+def test_an_overview(clf):
+    overview = clf.overview()
+    assert len(overview.influential) == 10
+
+
+def test_a_model_file_keeps_it(clf, tmp_path):
     clf.save(tmp_path / "m.bpatch")
-    np.testing.assert_array_equal(load(tmp_path / "m.bpatch").predict_proba(X[:5]), clf.predict_proba(X[:5]))
-    with pytest.raises(ValueError, match="already exists; pass overwrite=True"):
-        clf.save(tmp_path / "m.bpatch")
-    clf.save(tmp_path / "m.bpatch", overwrite=True)
+    again = bayespatch.load(tmp_path / "m.bpatch")
+    np.testing.assert_array_equal(again.predict_proba(X.iloc[:9]), clf.predict_proba(X.iloc[:9]))
+    clf.save(tmp_path / "apart.bpatch", with_cases=False)
+    assert bayespatch.load(tmp_path / "apart.bpatch").feature_importances_.shape == (4,)
 
 
-def test_a_small_table_has_everybody():
-    clf = PatchworkClassifier(chains=1, draws=5, warmup=0, random_state=0, second_opinion=None).fit(X[:40], X[:40, 0])
-    assert len(clf.parents_) == len(clf.cases_) == 40
-    assert clf.get_params()["parents"] == "auto"
+def test_a_model_file_whose_weights_do_not_fit_its_columns_is_refused(clf, tmp_path):
+    from dataclasses import replace
+
+    broken = PatchworkClassifier(**SMALL)
+    broken.__dict__ = dict(clf.__dict__)
+    weights = clf.posterior_.log_weights
+    broken.posterior_ = replace(clf.posterior_, log_weights=weights[:, :, 1:])
+    with pytest.raises(StorageError, match="the weights are not those of the comparisons"):
+        broken.save(tmp_path / "m.bpatch")
+
+
+def test_a_forgotten_case_votes_no_more(clf):
+    x = clf.schema_.encode(X).x
+    gone = without_case(clf, 4)
+    assert len(gone.parents_) == N - 1
+    weights = clf.posterior_.log_weights.reshape(-1, clf.posterior_.log_weights.shape[2])
+    rest = np.delete(np.arange(N), 4)
+    windows = [(c.window, *c.nested) for c in clf.schema_.columns]
+    index = CaseIndex.build(x[rest], clf.y_[rest], 2, windows, clf.posterior_.compares_missing)
+    shares = vote(index, index.ranges(x[:3]), weights).shares(np.array(clf.hyper_.mu))
+    expected = 0.99 * shares.mean(axis=1) + 0.01 * np.bincount(clf.y_) / N
+    np.testing.assert_allclose(gone.predict_votes(X.iloc[:3]), expected, atol=1e-6)
+
+
+def test_a_case_of_which_nothing_is_known_gets_the_base_rates(clf):
+    nothing = pd.DataFrame([[None, None, np.nan, np.nan]], columns=X.columns)
+    p = clf.predict_opinions(nothing)["precedents"][0]
+    np.testing.assert_allclose(p, np.bincount(clf.y_) / N, atol=1e-6)
+
+
+def test_numbers_vote_too():
+    outcome = RISK + np.random.default_rng(3).normal(0, 0.3, N)
+    model = PatchworkRegressor(**SMALL).fit(X, outcome)
+    assert model.posterior_.log_weights is not None
+    new, _, risk = table(200, seed=2)
+    error = np.sqrt(np.mean((model.predict(new) - risk) ** 2))
+    assert error < 0.6 * risk.std()
+    why = model.explain(new.iloc[0])
+    assert why.interval[0] < why.mean < why.interval[1]
+
+
+def test_classes_can_be_weighted():
+    model = PatchworkClassifier(**SMALL, class_weight={"sick": 3.0, "well": 1.0}).fit(X, Y)
+    assert model.predict_proba(X)[:, 0].mean() > (Y == "sick").mean() + 0.1
+
+
+def test_some_rows_may_vote_and_the_others_may_not():
+    model = PatchworkClassifier(**SMALL, parents="balanced", n_parents=560).fit(X, Y)
+    assert model.posterior_.log_weights is not None
+    assert len(model.parents_) == 560
+    counts = np.bincount(model.y_[model.parents_])
+    assert model.predict_proba(X)[:, 0].mean() == pytest.approx((Y == "sick").mean(), abs=0.03)
+    assert counts[0] == counts[1]
+
+
+def test_models_without_a_closed_form_look_at_some_rows_and_say_so(monkeypatch):
+    monkeypatch.setattr("bayespatch.estimator.base.MOST_AUTO", 100)
+    with pytest.warns(ManyCasesWarning, match="sampling looks at 100 of the 700 past cases"):
+        model = PatchworkClassifier(**SMALL, importances="joint").fit(X, Y)
+    assert len(model.parents_) == 100
+
+
+def test_those_who_truly_resemble_the_case_lead():
+    """20 of 6,000 past cases were made like the case: each value is its own with a probability of 95 %."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    x = rng.integers(0, 4, (n, 12))
+    case = np.full(12, 1)
+    like = rng.choice(n, 20, replace=False)
+    x[like] = np.where(rng.random((20, 12)) < 0.95, 1, x[like])
+    score = (x[:, :5] == 1).sum(axis=1)
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-(1.5 * score - 2.0))), "a", "b")
+    model = PatchworkClassifier(**SMALL, categorical=[f"x{j}" for j in range(12)]).fit(x.astype(float), y)
+    found = model.neighbors(case[None].astype(float), top=20).rows[0]
+    assert set(found) == set(like)
+    assert model.cases_.shape == (n,)

@@ -173,7 +173,7 @@ def test_alone_in_a_batch_in_another_order_with_other_threads(fitted, monkeypatc
         np.testing.assert_array_equal(fitted.predict_interval(table.iloc[[i]]), intervals[[i]])
     again = pickle.loads(pickle.dumps(fitted)).set_params(n_jobs=3)
     np.testing.assert_array_equal(again.predict(table), whole)
-    monkeypatch.setattr("bayespatch.predict.BATCH", 7)
+    monkeypatch.setattr("bayespatch.predict.sampled.BATCH", 7)
     np.testing.assert_array_equal(fitted.predict(table), whole)
     again = fit(PAST, OUTCOMES, **LONGER, n_jobs=1)  # leave-one-out in batches, too
     np.testing.assert_array_equal(again.predict(table), whole)

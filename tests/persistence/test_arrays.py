@@ -13,7 +13,8 @@ from bayespatch.persistence.arrays import (
     unpacked,
 )
 
-SIZES = {"n": 5, "N": 4, "S": 3, "P": 2, "M": 2, "C": 2, "D": 6, "R": 3, "T": 7, "Q": 4, "s": SALT_BYTES}
+SIZES = {"n": 5, "N": 4, "S": 3, "P": 2, "M": 2, "C": 2, "D": 6, "R": 3, "T": 7, "A": 4, "B": 3, "K": 5, "Q": 4}
+SIZES["s"] = SALT_BYTES
 
 
 def good():
@@ -70,9 +71,9 @@ def test_texts_become_arrays_and_texts_again():
 def test_a_wrong_array_is_named(name):
     array = good()[name]
     one = array.copy()
-    if array.dtype.kind != "u":
+    if array.dtype.kind not in "ub":
         one.flat[-1] = -2 if array.dtype.kind == "i" else np.nan
-    may_be = name in ("x_", "values_") or array.dtype.kind == "u"
+    may_be = name in ("x_", "values_") or array.dtype.kind in "ub"
     for wrong in (array[..., :-1], array[None], array.astype(np.float16), *([] if may_be else [one])):
         with pytest.raises(ValueError, match=name):
             check_arrays({**good(), name: wrong}, ARRAYS, SIZES)

@@ -14,7 +14,8 @@ from bayespatch.engine.cpu import CpuEngine
 from bayespatch.explain.ballot import ballot_of
 from bayespatch.explain.build import OFTEN
 from bayespatch.model import KINDS, LIKELIHOODS, Model
-from bayespatch.predict import N_BATCHES, predict_cases
+from bayespatch.predict import predict_cases
+from bayespatch.predict.sampled import N_BATCHES
 from tests.enumeration import enumerate_posterior, enumerate_votes
 from tests.montecarlo import TOLERANCE, batch_means
 from tests.problems import PROBLEMS, unsupervised

@@ -6,7 +6,7 @@ from functools import cache, cached_property
 import numpy as np
 import pytest
 
-from bayespatch import predict
+from bayespatch.predict import sampled as predict
 from bayespatch.study import baselines, cohorts
 from bayespatch.study.parts import PARTS, Context, computation, prediction
 from bayespatch.study.protocol import QUICK

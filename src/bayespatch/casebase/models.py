@@ -182,10 +182,10 @@ def neighbor_of(clf: Any, case: int, most: int) -> list[tuple[int, float]]:
     place = np.flatnonzero(clf.parents_ == clf.ids_.index(str(case)))
     if not len(place):
         return []
-    probability = clf.posterior_.z_mean[:, place[0]]
+    rows, probability = clf.has_as_neighbor(int(place[0]))
     found: list[tuple[int, float]] = []
     for i in np.argsort(-probability, kind="stable").tolist():
-        row = int(clf.cases_[i])
+        row = int(rows[i])
         if len(found) == most or probability[i] <= 0.0:
             break
         if clf.may_be_shown(row):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bayespatch.dictionary import Value
 from bayespatch.encode import Schema
 from bayespatch.encode.column import MISSING_NUMBER, Column
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveScore
 from bayespatch.second_opinion.design import Term
 
@@ -65,22 +66,30 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
     new.cases_ = _renumbered(np.delete(clf.cases_, cases), row)
     loo = type(clf.loo_)(*(np.delete(array, left_out, axis=0) for array in clf.loo_))
     new.loo_ = loo._replace(rows=_renumbered(loo.rows, row))
-    posterior = clf.posterior_
+    new.posterior_ = _posterior_without(clf.posterior_, parents, cases, n_left[1])
+    new.schema_ = _without_values(clf.schema_, clf.values_[row], new.values_, levels or {})
+    if clf.opinion_ is not None:
+        new.opinion_ = _opinion_without(clf.opinion_, row, clf.values_[row], new.values_, new.schema_)
+    return new
+
+
+def _posterior_without(
+    posterior: Posterior, parents: NDArray[np.int64], cases: NDArray[np.int64], n_left: int
+) -> Posterior:
+    """The draws without some parents and cases; with closed-form votes they do not depend on these."""
+    if posterior.log_weights is not None:
+        return replace(posterior)
     w_mean, votes = posterior.kept_w_mean, posterior.kept_votes
-    new.posterior_ = replace(
+    return replace(
         posterior,
         q_tilde=np.delete(posterior.q_tilde, parents, axis=2),
         z_mean=np.delete(np.delete(posterior.z_mean, parents, axis=1), cases, axis=0),
         votes_mean=np.delete(posterior.votes_mean, cases, axis=0),
         # Which draws had it as a neighbor is not known; nobody has more neighbors than there are parents.
-        n_neighbors=np.minimum(np.delete(posterior.n_neighbors, cases, axis=2), n_left[1]),
+        n_neighbors=np.minimum(np.delete(posterior.n_neighbors, cases, axis=2), n_left),
         kept_w_mean=None if w_mean is None else np.delete(np.delete(w_mean, parents, axis=1), cases, axis=0),
         kept_votes=None if votes is None else np.delete(votes, cases, axis=2),
     )
-    new.schema_ = _without_values(clf.schema_, clf.values_[row], new.values_, levels or {})
-    if clf.opinion_ is not None:
-        new.opinion_ = _opinion_without(clf.opinion_, row, clf.values_[row], new.values_, new.schema_)
-    return new
 
 
 def _opinion_without(

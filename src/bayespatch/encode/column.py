@@ -56,6 +56,8 @@ class Column:
         In what its numbers are measured; may be empty.
     usual : pair of floats, or empty
         The usual range of its numbers; one outside of it is worth a warning.
+    nested : tuple of float
+        Ranked: further windows, which closed-form votes compare as well (`bayespatch.retrieval`).
 
     Examples
     --------
@@ -80,6 +82,7 @@ class Column:
     knots: tuple[float, ...] = ()
     unit: str = ""
     usual: tuple[float, ...] = ()
+    nested: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
@@ -295,13 +298,12 @@ def _complaints(column: Column) -> list[str]:
         return ["its name, description or unit is not a text"]
     if column.kind not in KINDS or column.family not in ("text", "number", "boolean"):
         return [f"kind {column.kind!r} of {column.family!r} is not known"]
-    if not all(
-        isinstance(part, tuple) for part in (column.values, column.labels, column.edges, column.knots, column.usual)
-    ):
+    lists = (column.values, column.labels, column.edges, column.knots, column.usual, column.nested)
+    if not all(isinstance(part, tuple) for part in lists):
         return ["its values, labels, edges, knots or usual range are not lists"]
     if not all(isinstance(label, str) for label in column.labels) or not isinstance(column.missing_is_value, bool):
         return ["its labels are not texts, or it does not say whether missing is a value"]
-    numbers = (*column.edges, *column.knots, *column.usual, column.window, column.low, column.high)
+    numbers = (*column.edges, *column.knots, *column.usual, *column.nested, column.window, column.low, column.high)
     if not all(type(number) is float and abs(number) <= LARGEST for number in numbers):
         return ["its edges, knots, window or range are not finite numbers"]
     broken = []
@@ -327,9 +329,10 @@ def _complaints(column: Column) -> list[str]:
     if column.has_window != (column.window > 0) or column.low > column.high:
         broken.append("a windowed or ranked column, and no other, has a window above 0 and a range")
     if column.kind == "ranked":
-        broken += rank_complaints(column.knots, column.window, column.low, column.high)
-    elif column.knots:
-        broken.append("only ranked columns have knots")
+        for window in (column.window, *column.nested):
+            broken += rank_complaints(column.knots, window, column.low, column.high)
+    elif column.knots or column.nested:
+        broken.append("only ranked columns have knots or nested windows")
     return broken
 
 

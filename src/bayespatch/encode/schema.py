@@ -69,6 +69,7 @@ class _Wishes(NamedTuple):
     window: float | Share | None  # a number: in standard deviations
     categorical: frozenset[str]
     max_levels: int
+    nested: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ class Schema:
         labels: Mapping[Any, Mapping[Any, str]] | None = None,
         descriptions: Mapping[Any, str] | None = None,
         whole: TableSummary | None = None,
+        nested: Iterable[str] = (),
     ) -> Schema:
         """Learn how to code a table.
 
@@ -166,6 +168,9 @@ class Schema:
         whole : TableSummary, optional
             Where X is a sample of a longer table: what is known of all of it. Types, levels, ranges and missing values
             are then those of the whole table, and only quantiles, standard deviations and supervised bins the sample's.
+        nested : shares
+            Further windows of the columns that are compared by rank, such as ``("4%", "40%")``; closed-form votes
+            compare numbers at each of them.
 
         Returns
         -------
@@ -175,6 +180,7 @@ class Schema:
         table = read_table(X)
         _refuse_empty_columns(table, whole)
         wishes = _read_wishes(table.names, bins, n_bins, windows, categorical, max_levels)
+        wishes = wishes._replace(nested=tuple(read_share("nested", share) for share in nested))
         known = summarise(table, wishes.categorical, wishes.max_levels) if whole is None else whole
         if missing == "error":
             _refuse_missing({name: known.column(name).n_missing for name in table.names})
@@ -209,6 +215,11 @@ class Schema:
     def windows(self) -> NDArray[np.float64]:
         """r_j, by how much two values of a column may differ and still agree, (P,); 0 for codes."""
         return np.array([column.window for column in self.columns])
+
+    @property
+    def nested(self) -> tuple[tuple[float, ...], ...]:
+        """Further windows of each column, which closed-form votes compare as well."""
+        return tuple(column.nested for column in self.columns)
 
     def encode(self, X: Any) -> EncodedTable:
         """Code a table that has the same columns as the one this schema was learned from.
@@ -335,7 +346,10 @@ def _learn_column(
         if not isinstance(window, Share):
             return {**part, "kind": "windowed", "window": window}
         knots = learn_knots(numbers)
-        return {**part, "kind": "ranked", "window": rank_window(window, len(knots)), "knots": knots}
+        radius = rank_window(window, len(knots))
+        further = {rank_window(share, len(knots)) for share in wishes.nested} - {radius}
+        nested = tuple(sorted(other for other in further if 0 < other < len(knots)))
+        return {**part, "kind": "ranked", "window": radius, "knots": knots, "nested": nested}
     cut = wishes.cuts.get(name, wishes.cut)
     edges = learn_edges(numbers, cut, None if outcome is None else outcome[is_known])
     return {**part, "kind": "binned", "edges": edges}

@@ -2,7 +2,7 @@
 
 Numba looks at the file of each function alone to see whether its compiled code is still good; but a kernel contains the
 kernels that it calls, from other files, and would go on running their old code. So what is kept is stamped with a
-digest of all sources of the engines. Nothing is deleted: Numba overwrites what has another stamp.
+digest of all sources of the engines and of retrieval. Nothing is deleted: Numba overwrites what has another stamp.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from numba import njit
 
 from bayespatch.engine import digest_of_sources
 
-STAMP = digest_of_sources(Path(__file__).parent)
+_PACKAGE = Path(__file__).parent.parent
+STAMP = digest_of_sources(_PACKAGE / "engine") + digest_of_sources(_PACKAGE / "retrieval")
 REASSOCIATED = {"reassoc", "contract", "nsz"}  # sums and products may be reordered, and so use vector instructions
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -26,11 +27,13 @@ from bayespatch.encode.summary import TableSummary
 from bayespatch.encode.table import read_table
 from bayespatch.estimator.explaining import Explaining
 from bayespatch.estimator.snapshot import read_at_once
+from bayespatch.explain.ballot import closed_ballot
 from bayespatch.explain.guards import ranges, warn_out_of_range
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
+from bayespatch.importances_at_scale import N_STEPS, LeaveOneOutBatches
 from bayespatch.leave_one_out import leave_one_out_votes, n_left_out
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
-from bayespatch.parents import AUTO_WAYS, COMPARED, Parents, Plan, choose_parents, choose_planned, plan_parents
+from bayespatch.parents import choose_parents
 from bayespatch.persistence.checkpoint_folder import check_folder
 from bayespatch.persistence.model_file import Storable
 from bayespatch.predict import (
@@ -42,19 +45,30 @@ from bayespatch.predict import (
     UnseenValueWarning,
     blank_votes,
     predict_batches,
+    predict_cases,
     sample_together,
 )
-from bayespatch.progress import Report, announce, progress_meter
+from bayespatch.progress import Report, progress_meter
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.metropolis import Shape
-from bayespatch.sampling.posterior import Posterior, SamplingSettings
+from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
 from bayespatch.sampling.sampler import ENGINES, check_scheduler, check_size, chosen_engine, run_chains
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
 from bayespatch.validation import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
-from bayespatch.workload import estimate_work
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
+# With closed-form votes, numbers may agree at several nested windows.
+NESTED = ("4%", "22%", "40%")
+CLOSED_CODINGS: dict[str, dict[str, Any]] = {
+    "quantile bins": {"bins": "quantile"},
+    "nested rank windows": {"windows": "10%", "nested": NESTED},
+}
+# Up to so many past cases, several neighbors of a case are sampled at a time; beyond, every past case votes in closed
+# form, which predicts as well from about 500 past cases on (docs/default.md).
+MOST_SAMPLED = 500
+MOST_TUNED = 2000  # rows on which codings of a large table are compared
+MOST_AUTO = 2000  # parents under "auto" where votes have no closed form
 # What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
 # tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
 GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
@@ -66,12 +80,33 @@ class _TrainingTable(NamedTuple):
     """The training table under one coding."""
 
     schema: Schema
-    encoded: EncodedTable | None  # of a large table only once the coding is chosen
+    encoded: EncodedTable
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
-    past: Data
-    judged: Data  # the cases on which tuning and importances rest, beside the parents
-    plan: Plan
+    n_classes: int
+
+    def past(self, y: NDArray[np.int64], cases: NDArray[np.int64] | None = None) -> Data:
+        """The parents, beside the cases or those that are named."""
+        rows = self.cases if cases is None else cases
+        return _past(self.encoded.x, y, self.parents, rows, self.schema, self.n_classes)
+
+    def part(self, rows: NDArray[np.int64], y: NDArray[np.int64]) -> Data:
+        """Some rows as both cases and parents."""
+        everyone = np.arange(len(rows))
+        return _past(self.encoded.x[rows], y[rows], everyone, everyone, self.schema, self.n_classes)
+
+
+class _Fit(NamedTuple):
+    """What is asked of a fit, and what it knows before it begins."""
+
+    y: NDArray[np.int64]
+    n_classes: int
+    model: Model
+    given: Hyperparameters | None  # by the user
+    base: NDArray[np.float64]
+    class_weight: NDArray[np.float64] | None
+    seed: int
+    n_threads: int
 
 
 class Learning(NamedTuple):
@@ -94,7 +129,7 @@ class Learning(NamedTuple):
 
 
 class ManyCasesWarning(UserWarning):
-    """There are too many past cases for all of them to be parents; under parents="auto" some are."""
+    """There are too many past cases for all of them to be looked at; some are, drawn at random."""
 
 
 class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -156,8 +191,25 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """
         check_is_fitted(self)
         top = check_count("top", top, at_least=1)
+        if self.posterior_.log_weights is not None:
+            return self._closed_neighbors(X, y, top)
         parts = (part.neighbors for part in self._predictions(X, y, detail=True))
         return Neighborhood.joined([Neighborhood.of(part, self.parents_, top) for part in parts if part])
+
+    def _closed_neighbors(self, X: Any, y: ArrayLike | None, top: int) -> Neighborhood:
+        """`neighbors` where every past case votes: those with the largest shares, and the details of these alone."""
+        posterior, new, _ = self._cases_of(X, y)
+        q = posterior.q.mean(axis=(0, 1))
+        found = []
+        for i in range(len(new.x)):
+            case = new._replace(x=new.x[[i]], y=new.y[[i]], own_parent=new.own_parent[[i]])
+            seen = predict_cases(posterior, case, detail="shares", n_threads=self._n_threads())
+            assert seen.neighbors is not None
+            best = np.argsort(-seen.neighbors.share[0], kind="stable")[:top]
+            ballot = closed_ballot(seen, case, best, posterior.model, q)
+            share = ballot.share.astype(np.float32)
+            found.append(Neighborhood(self.parents_[best][None], share, share, ballot.features))
+        return Neighborhood.joined(found)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -278,68 +330,16 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         Where the outcomes are numbers, y has the classes into which they were cut. Where X is a sample of a longer
         table, `whole` and `counts` say what is known of all of it, and how many of its rows have each class.
         """
-        n_threads = self._n_threads()
-        tables = self._coded(X, y, n_classes, seed, outcomes, whole)
-        self._announce(tables, y, n_classes, n_threads)
         base = base_rates(y, n_classes, class_weight, counts)
         model = Model(cast(ModelKind, self.model), cast(Likelihood, self.likelihood))
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
-        with progress_meter(self.progress, "codings")(len(tables)) as report:
-            pasts = {name: table.judged for name, table in tables.items()}
-            tuning, density, shape = self._tuned(pasts, model, base, class_weight, given, report, n_threads)
-        table = tables.pop(tuning.coding)
-        tables.clear()  # what was not chosen takes memory
-        if table.encoded is None:
-            table = table._replace(encoded=table.schema.encode(X))
-            found = self._best_parents(table, y, tuning, density, shape, model, base, class_weight, given, seed)
-            table, tuning, density, shape = found
-        schema, encoded, parents, cases, past = table[:5]
-        assert encoded is not None
-        model = replace(model, hyper=tuning.hyper)
-        begin = self._beginning(schema, parents)
-        settings = SamplingSettings(
-            engine=chosen_engine(self.engine, past),
-            chains=self.chains,
-            draws=self.draws,
-            warmup=self.warmup,
-            thin=self.thin,
-            # Where chains begin must not depend on the random numbers that they will draw.
-            seed=seed if begin is None else (seed + begin.seed + 1) % 2**31,
-            supervised=self.supervised,
-            exclude_self=bool(past.own_parent.max() >= 0),
-            missing="ignore" if schema.missing == "ignore" else "error",
-        )
-        model = check_model(model.kind, model.likelihood, model.hyper, n_classes, past.x.shape[1])
-        check_size(past, model, settings, n_threads, checkpoint=self.checkpoint is not None)
-        predictive = None
-        if density is not None and shape is not None:
-            n_draws = self.draws * self.thin
-            with progress_meter(self.progress, "steps")(MAX_STEPS * (self.warmup + n_draws)) as report:
-                predictive = draw_importances(
-                    density,
-                    shape,
-                    chains=self.chains,
-                    warmup=self.warmup,
-                    draws=n_draws,
-                    seed=seed,
-                    n_threads=n_threads,
-                    report=lambda done: report(done, "importances"),
-                )
-                report(MAX_STEPS * (self.warmup + n_draws), "importances")
-        posterior = run_chains(
-            past if self.supervised else past._replace(y=np.full_like(past.y, HIDDEN)),
-            model,
-            settings,
-            n_threads=n_threads,
-            progress=self.progress,
-            begin=begin,
-            predictive=predictive,
-            checkpoint=self.checkpoint,
-            scheduler=self.scheduler,
-            feature_names=schema.names,
-        )
+        fit = _Fit(y, n_classes, model, given, base, class_weight, seed, self._n_threads())
+        learn = self._learn_closed if self._votes_are_closed(len(y)) else self._learn_sampled
+        table, tuning, posterior = learn(self._coded(X, fit, outcomes, whole), fit)
+        schema, encoded, parents, cases = table[:4]
+        model, n_threads = posterior.model, fit.n_threads
         learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents)
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
@@ -362,104 +362,147 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             **opinion,
         }
 
+    def _votes_are_closed(self, n_rows: int) -> bool:
+        """Whether every past case votes in closed form; see `MOST_SAMPLED`."""
+        possible = (
+            self.importances == "predictive"
+            and self.model == "I"
+            and self.likelihood == "exact"
+            and not self.transductive
+        )
+        n_parents: Any = self.n_parents
+        if n_parents is None and isinstance(self.parents, str):
+            n_parents = n_rows
+        elif isinstance(self.parents, Integral):
+            n_parents = self.parents
+        elif not isinstance(self.parents, str):
+            rows = np.asarray(self.parents)
+            n_parents = int(rows.sum()) if rows.dtype.kind == "b" else rows.size
+        wanted = n_parents if n_parents >= 1 else n_parents * n_rows
+        return possible and wanted > MOST_SAMPLED
+
+    def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
+        """A coding that suits the table, and the posterior of the importances: every past case votes."""
+        began = time.perf_counter()
+        y = fit.y
+        some = np.linspace(0, len(y) - 1, min(len(y), MOST_TUNED)).round().astype(np.int64)
+        n_fits = (len(tables) if len(tables) > 1 else 0) + 1
+        with progress_meter(self.progress, "steps")(n_fits * N_STEPS) as report:
+            done, trials, odds = 0, [], {}
+            if len(tables) > 1:
+                for name, table in tables.items():
+                    small = self._large_density(table, table.part(some, y), fit)
+                    found = small.learn(fit.seed, lambda step, at=done: report(at + step, "tuning"))  # type: ignore[misc]
+                    evidence = found.log_density + np.linalg.slogdet(found.factor)[1]
+                    evidence += 0.5 * len(found.mode) * math.log(2.0 * math.pi)
+                    trials.append(Trial(name, float(evidence) / len(some)))
+                    odds[name] = float(evidence) + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
+                    done += N_STEPS
+            best = max(odds, key=lambda name: odds[name]) if odds else next(iter(tables))
+            table = tables[best]
+            tables.clear()  # what was not chosen takes memory
+            past = table.past(y, np.arange(len(y)))
+            density = self._large_density(table, past, fit)
+            found = density.learn(fit.seed, lambda step: report(done + step, "importances"))
+        hyper = constants(past, fit.base) if fit.given is None else fit.given
+        model = check_model(fit.model.kind, fit.model.likelihood, hyper, fit.n_classes, past.x.shape[1])
+        q, log_weights, steps = density.draw(found, self.chains, self.draws, fit.seed)
+        settings = SamplingSettings(
+            engine="cpu",
+            chains=self.chains,
+            draws=self.draws,
+            warmup=self.warmup,
+            thin=self.thin,
+            seed=fit.seed,
+            supervised=self.supervised,
+            exclude_self=np.array_equal(table.parents, table.cases),
+            missing="ignore" if table.schema.missing == "ignore" else "error",
+        )
+        timing = Timing(0.0, time.perf_counter() - began, N_STEPS, fit.n_threads)
+        posterior = Posterior.closed(
+            q, log_weights, density.index.compares_missing, steps, fit.n_classes, model, settings, timing
+        )
+        return table, Tuning(best, hyper, tuple(trials)), posterior
+
+    def _large_density(self, table: _TrainingTable, past: Data, fit: _Fit) -> LeaveOneOutBatches:
+        hyper = constants(past, fit.base) if fit.given is None else fit.given
+        model = replace(fit.model, hyper=hyper)
+        return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads)
+
+    def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
+        """A coding that suits the table, and the posterior with sampled neighbors."""
+        with progress_meter(self.progress, "codings")(len(tables)) as report:
+            pasts = {name: table.past(fit.y) for name, table in tables.items()}
+            tuning, density, shape = self._tuned(pasts, fit, report)
+        table = tables.pop(tuning.coding)
+        tables.clear()  # what was not chosen takes memory
+        past = table.past(fit.y)
+        begin = self._beginning(table.schema, table.parents)
+        settings = SamplingSettings(
+            engine=chosen_engine(self.engine, past),
+            chains=self.chains,
+            draws=self.draws,
+            warmup=self.warmup,
+            thin=self.thin,
+            # Where chains begin must not depend on the random numbers that they will draw.
+            seed=fit.seed if begin is None else (fit.seed + begin.seed + 1) % 2**31,
+            supervised=self.supervised,
+            exclude_self=bool(past.own_parent.max() >= 0),
+            missing="ignore" if table.schema.missing == "ignore" else "error",
+        )
+        model = check_model(fit.model.kind, fit.model.likelihood, tuning.hyper, fit.n_classes, past.x.shape[1])
+        check_size(past, model, settings, fit.n_threads, checkpoint=self.checkpoint is not None)
+        predictive = None
+        if density is not None and shape is not None:
+            n_draws = self.draws * self.thin
+            with progress_meter(self.progress, "steps")(MAX_STEPS * (self.warmup + n_draws)) as report:
+                predictive = draw_importances(
+                    density,
+                    shape,
+                    chains=self.chains,
+                    warmup=self.warmup,
+                    draws=n_draws,
+                    seed=fit.seed,
+                    n_threads=fit.n_threads,
+                    report=lambda done: report(done, "importances"),
+                )
+                report(MAX_STEPS * (self.warmup + n_draws), "importances")
+        posterior = run_chains(
+            past if self.supervised else past._replace(y=np.full_like(past.y, HIDDEN)),
+            model,
+            settings,
+            n_threads=fit.n_threads,
+            progress=self.progress,
+            begin=begin,
+            predictive=predictive,
+            checkpoint=self.checkpoint,
+            scheduler=self.scheduler,
+            feature_names=table.schema.names,
+        )
+        return table, tuning, posterior
+
     def _tuned(
-        self,
-        pasts: dict[str, Data],
-        model: Model,
-        base: NDArray[np.float64],
-        class_weight: NDArray[np.float64] | None,
-        given: Hyperparameters | None,
-        report: Report,
-        n_threads: int,
+        self, pasts: dict[str, Data], fit: _Fit, report: Report
     ) -> tuple[Tuning, LeaveOneOut | None, Shape | None]:
         """A coding and constants that suit the table, and the density of the importances where they are predictive."""
         if self.importances == "joint":
             name = next(iter(pasts))
-            hyper = constants(pasts[name], base) if given is None else given
+            hyper = constants(pasts[name], fit.base) if fit.given is None else fit.given
             return Tuning(name, hyper, ()), None, None
-        if given is None:
+        if fit.given is None:
             log_prior = {name: GAPS_LOG_PRIOR for name in pasts if name.endswith(GAPS_COUNT)}
             return tune(
-                pasts, model, base, class_weight, lambda done: report(done, "tuning"), log_prior, n_threads=n_threads
+                pasts,
+                fit.model,
+                fit.base,
+                fit.class_weight,
+                lambda done: report(done, "tuning"),
+                log_prior,
+                n_threads=fit.n_threads,
             )
         (name,) = pasts
-        density = LeaveOneOut(pasts[name], replace(model, hyper=given), base, class_weight)
-        return Tuning(name, given, ()), density, density.shape()
-
-    def _best_parents(
-        self,
-        table: _TrainingTable,
-        y: NDArray[np.int64],
-        tuning: Tuning,
-        density: LeaveOneOut | None,
-        shape: Shape | None,
-        model: Model,
-        base: NDArray[np.float64],
-        class_weight: NDArray[np.float64] | None,
-        given: Hyperparameters | None,
-        seed: int,
-    ) -> tuple[_TrainingTable, Tuning, LeaveOneOut | None, Shape | None]:
-        """The table with the parents that predict best, among the ways to choose so many of them."""
-        assert table.encoded is not None
-        schema, x, judged = table.schema, table.encoded.x, _judged_rows(len(y), table.plan, seed)
-        chosen = {"random": Parents(table.parents, table.cases)}
-        for way in AUTO_WAYS[1:]:
-            rng = np.random.default_rng([seed, AUTO_WAYS.index(way)])
-            chosen[way] = choose_planned(way, table.plan, x, y, rng, schema.windows)
-        n_classes = table.past.n_classes
-        pasts = {way: _past(x, y, _compared(rows.parents), judged, schema, n_classes) for way, rows in chosen.items()}
-        with progress_meter(self.progress, "ways")(len(pasts)) as report:
-            report(0, "choosing parents")
-            best, density_best, shape_best = tune(
-                pasts,
-                model,
-                base,
-                class_weight,
-                lambda done: report(done, "choosing parents"),
-                given=given,
-                n_threads=self._n_threads(),
-            )
-        way, trials = best.coding, tuple(Trial(f"{trial.coding} parents", trial.evidence) for trial in best.trials)
-        parents, cases = chosen[way]
-        table = table._replace(
-            parents=parents, cases=cases, past=_past(x, y, parents, cases, schema, n_classes), judged=pasts[way]
-        )
-        warnings.warn(
-            f"of {len(y):,} past cases {len(parents):,} may be neighbors ({way}: of the ways to choose them, this one "
-            f"predicts best), {len(cases):,} others show how they are used, and tuning looked at {len(judged):,}; "
-            f"pass n_parents for another number, or parents='all'",
-            ManyCasesWarning,
-            stacklevel=5,
-        )
-        hyper = constants(table.past, base) if given is None else given
-        if self.importances == "joint":
-            return table, replace(tuning, hyper=hyper), density, shape
-        # The density rests on the parents with which the model will work.
-        return table, Tuning(tuning.coding, hyper, tuning.trials + trials), density_best, shape_best
-
-    def _announce(
-        self, tables: dict[str, _TrainingTable], y: NDArray[np.int64], n_classes: int, n_threads: int
-    ) -> None:
-        """How long it will take, and how much memory, before the work begins."""
-        if self.progress is not True:
-            return
-        table = next(iter(tables.values()))
-        work = estimate_work(
-            n_rows=len(y),
-            n_features=len(table.schema.columns),
-            n_classes=n_classes,
-            plan=Plan(len(table.parents), len(table.cases), len(table.judged.x)),
-            chosen=table.plan.n_parents is not None,
-            n_codings=len(tables),
-            predictive=self.importances == "predictive",
-            second_opinion=self.second_opinion is not None,
-            chains=self.chains,
-            sweeps=self.warmup + self.draws * self.thin,
-            draws=self.draws,
-            n_threads=n_threads,
-            n_left_out=n_left_out(y),
-        )
-        announce(self.progress, work.sentence())
+        density = LeaveOneOut(pasts[name], replace(fit.model, hyper=fit.given), fit.base, fit.class_weight)
+        return Tuning(name, fit.given, ()), density, density.shape()
 
     def _leave_one_out(self, posterior: Posterior, found: Learning, n_threads: int) -> dict[str, Any]:
         """What the past cases say of each other, and how votes are to be read: fitted attributes."""
@@ -483,25 +526,21 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         """The second opinion, learned from the training table: a fitted attribute."""
 
     def _coded(
-        self,
-        X: Any,
-        y: NDArray[np.int64],
-        n_classes: int,
-        seed: int,
-        outcomes: NDArray[np.float64] | None,
-        whole: TableSummary | None,
+        self, X: Any, fit: _Fit, outcomes: NDArray[np.float64] | None, whole: TableSummary | None
     ) -> dict[str, _TrainingTable]:
         """The training table under each coding that is to be tried."""
+        y = fit.y
         wishes = {name: getattr(self, name) for name in _CODING}
         codings: dict[str, dict[str, Any]] = {"as asked": {}}
+        tried = self.hyper == "auto" and self.importances == "predictive"
         if isinstance(self.bins, str) and self.bins == "auto":
             wishes["bins"] = "quantile"
             if self.windows is None:
-                tried = self.hyper == "auto" and self.importances == "predictive"
-                codings = CODINGS if tried else {"quantile bins": {}}
+                several = CLOSED_CODINGS if self._votes_are_closed(len(y)) else CODINGS
+                codings = several if tried else {"quantile bins": {}}
         if self.missing == "auto":
             wishes["missing"] = "ignore"
-            if self.hyper == "auto" and self.importances == "predictive":
+            if tried:
                 counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
                 codings = {**codings, **counted}
         tables: dict[str, _TrainingTable] = {}
@@ -511,26 +550,30 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if any(schema.codes_as(table.schema) for table in tables.values()):
                 continue
             encoded = schema.encode(plain)
-            x = encoded.x
-            if len(x) < 2:
-                raise ValueError(f"n_samples={len(x)}: a case needs another one to resemble; pass at least two rows")
-            plan = Plan(None, len(x), len(x))
-            rng = np.random.default_rng(seed)
-            automatic = isinstance(self.parents, str) and self.parents == "auto"
-            if automatic:
-                plan = plan_parents(len(x), x.shape[1], self.n_parents)
-            if plan.n_parents is not None:
-                parents, cases = choose_planned(AUTO_WAYS[0], plan, x, y, rng, schema.windows)
-            else:
-                way, n_parents = ("all", None) if automatic else (self.parents, self.n_parents)
-                parents, cases = choose_parents(way, x, y, rng, n_parents=n_parents, windows=schema.windows)
-            past = _past(x, y, parents, cases, schema, n_classes)
-            judged = past
-            if plan.n_parents is not None:
-                judged = _past(x, y, _compared(parents), _judged_rows(len(y), plan, seed), schema, n_classes)
-            kept = encoded if plan.n_parents is None else None
-            tables[name] = _TrainingTable(schema, kept, parents, cases, past, judged, plan)
+            if len(encoded.x) < 2:
+                raise ValueError(f"n_samples={len(y)}: a case needs another one to resemble; pass at least two rows")
+            parents, cases = self._chosen_parents(encoded.x, schema, fit)
+            tables[name] = _TrainingTable(schema, encoded, parents, cases, fit.n_classes)
         return tables
+
+    def _chosen_parents(
+        self, x: NDArray[np.float64], schema: Schema, fit: _Fit
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Parents and cases, as rows of the training table."""
+        way, n_parents = self.parents, self.n_parents
+        if isinstance(way, str) and way == "auto":
+            way = "all" if n_parents is None else "random"
+            if n_parents is None and len(x) > MOST_AUTO and not self._votes_are_closed(len(x)):
+                way, n_parents = "random", MOST_AUTO
+                warnings.warn(
+                    f"sampling looks at {MOST_AUTO:,} of the {len(x):,} past cases, drawn at random; pass n_parents "
+                    f"for another number, parents='all', or the defaults model='I' and importances='predictive', with "
+                    f"which every past case votes",
+                    ManyCasesWarning,
+                    stacklevel=6,
+                )
+        rng = np.random.default_rng(fit.seed)
+        return choose_parents(way, x, fit.y, rng, n_parents=n_parents, windows=schema.windows)
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
         """Where the last fit ended, if warm_start asks for it and the features are the same."""
@@ -617,16 +660,6 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         return tags
 
 
-def _compared(parents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of the parents that tuning looks at, evenly spread."""
-    return parents[np.linspace(0, len(parents) - 1, min(len(parents), COMPARED)).round().astype(np.int64)]
-
-
-def _judged_rows(n_rows: int, plan: Plan, seed: int) -> NDArray[np.int64]:
-    """Rows on which ways of coding and of choosing parents are compared: the same for all of them."""
-    return np.sort(np.random.default_rng([seed, 97]).choice(n_rows, plan.n_judged, replace=False))
-
-
 def check_error(error: object) -> float:
     """A Monte Carlo standard error of a probability."""
     if isinstance(error, bool) or not isinstance(error, int | float | np.number) or not 0.0 < float(error) < 1.0:
@@ -646,5 +679,13 @@ def _past(
     own_parent = np.full(len(x), -1)
     own_parent[parents] = np.arange(len(parents))
     return Data(
-        x[cases], y[cases], x[parents], y[parents], schema.n_values, n_classes, schema.windows, own_parent[cases]
+        x=x[cases],
+        y=y[cases],
+        x_parents=x[parents],
+        y_parents=y[parents],
+        n_values=schema.n_values,
+        n_classes=n_classes,
+        windows=schema.windows,
+        own_parent=own_parent[cases],
+        nested=schema.nested,
     )

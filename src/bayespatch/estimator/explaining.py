@@ -30,13 +30,14 @@ from bayespatch.explain.fitted_model import FittedModel
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.summarize import summarize
 from bayespatch.model import HIDDEN, Data
-from bayespatch.predict import Detail, Prediction
+from bayespatch.predict import Detail, Prediction, predict_batches, predict_cases
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveScore
 from bayespatch.validation import check_count, check_flag
 
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
 _LOOKED_AT = 5  # changes that are looked at closely, where the search is undecided between two classes
+_N_TOTALED = 300  # past cases on whom votes are counted, where all vote in closed form
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 # Posterior -> what the past cases were made of, and the past cases in the user's words
@@ -542,6 +543,70 @@ class Explaining(FittedModel, ABC):
             return None
         precedents, additive = self.calibration_.apply(self.loo_.votes), self.opinion_.loo[self.loo_.rows]
         return {"precedents": precedents, "additive": additive, "pool": self.pool_.combine(additive, precedents)}
+
+    def has_as_neighbor(self, parent: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Past cases, as rows of the training table, and the probability that a parent is their neighbor.
+
+        Where every past case votes in closed form, these are the past cases most like the parent, and the probability
+        is its share of the votes on them.
+
+        Parameters
+        ----------
+        parent : int
+            Its place in `parents_`.
+
+        Returns
+        -------
+        rows : int array
+        probability : array
+
+        Examples
+        --------
+        >>> rows, probability = clf.has_as_neighbor(0)
+        >>> len(rows) == len(probability)
+        True
+        """
+        posterior = self.posterior_
+        if posterior.log_weights is None:
+            return self.cases_, posterior.z_mean[:, parent].astype(np.float64)
+        past, place = self._past(), np.flatnonzero(self.cases_ == self.parents_[parent])
+        own = past._replace(
+            x=past.x_parents[[parent]], y=np.array([HIDDEN]), own_parent=np.array([parent], dtype=np.int64)
+        )
+        near = predict_cases(posterior, own, detail="shares", n_threads=self._n_threads()).neighbors
+        assert near is not None
+        order = np.argsort(-near.share[0], kind="stable")[:_N_TOTALED]
+        rows = np.setdiff1d(self.parents_[order], self.cases_[place])
+        cases = np.flatnonzero(np.isin(self.cases_, rows))
+        some = past._replace(x=past.x[cases], y=np.full(len(cases), HIDDEN), own_parent=past.own_parent[cases])
+        parts = predict_batches(posterior, some, detail="shares", n_threads=self._n_threads())
+        shares = [part.neighbors.share[:, parent] for part in parts if part.neighbors is not None]
+        return self.cases_[cases], np.concatenate([np.empty(0), *shares])
+
+    def neighbor_totals(self) -> NDArray[np.float64]:
+        """Of how many past cases each parent is a neighbor, on average.
+
+        Returns
+        -------
+        array of shape (S,)
+            Where every past case votes in closed form, an estimate from some of the past cases.
+
+        Examples
+        --------
+        >>> clf.neighbor_totals().shape
+        (20,)
+        """
+        posterior = self.posterior_
+        if posterior.log_weights is None:
+            return posterior.z_mean.sum(axis=0, dtype=np.float64)
+        past = self._past()
+        some = np.linspace(0, len(past.x) - 1, min(len(past.x), _N_TOTALED)).round().astype(np.int64)
+        cases = past._replace(x=past.x[some], y=np.full(len(some), HIDDEN), own_parent=past.own_parent[some])
+        total = np.zeros(len(past.x_parents))
+        for part in predict_batches(posterior, cases, detail="shares", n_threads=self._n_threads()):
+            assert part.neighbors is not None
+            total += part.neighbors.share.sum(axis=0, dtype=np.float64)
+        return total * (len(past.x) / len(some))
 
     def _outcomes(self) -> Sequence[str]:
         """The outcome of each row of the training table."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.explain import guards
-from bayespatch.explain.ballot import Ballot, ballot_of, predict_without
+from bayespatch.explain.ballot import Ballot, ballot_of, closed_ballot, predict_without
 from bayespatch.explain.cases import CaseTexts, OpinionOnCases, TrainingCases
 from bayespatch.explain.evidence import (
     agreement,
@@ -47,7 +47,11 @@ from bayespatch.predict import predict_batches, predict_cases
 from bayespatch.sampling.posterior import Posterior
 
 INTERVAL = (0.05, 0.95)  # of the importances' draws
+MOST_CANDIDATES = 400  # past cases that are looked at in detail, where all vote in closed form
 OFTEN = 0.5  # a neighbor in more of the draws than this is taken out in draws of its own: too few are without it
+
+
+_Importances = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
 class _Reading(NamedTuple):
@@ -140,43 +144,73 @@ def explain_cases(
     place = {row: b for b, row in enumerate(past.parents.tolist())}
     own = np.array([place.get(row, -1) for row in same.tolist()], dtype=np.int64)
     cases = cases._replace(own_parent=np.where(own >= 0, own, cases.own_parent))
-    importances = _importances(posterior)
     reading = _Reading(past.calibration, second)
+    if posterior.log_weights is not None:
+        batches = _closed_batches(posterior, cases, past, run)
+    else:
+        batches = _sampled_batches(posterior, cases, past, run)
     first = 0
+    for batch, shown, importances, ballot, plain, places in batches:
+        rows = range(first, first + len(batch.x))
+        first += len(rows)
+        parts = [
+            _CaseExplainer(posterior, batch, words, shown, reading, *importances, ballot, plain, i, row, top, level)
+            for i, row in enumerate(rows)
+        ]
+        wanted = _without(posterior, cases, rows, parts, places, run) if reliance else [{} for _ in parts]
+        percentiles = past.percentile(plain.familiarity)
+        for i, one in enumerate(parts):
+            precedent = Precedent(bool(percentiles[i] > quantile), float(percentiles[i]), quantile)
+            yield one.explanation(wanted[i], precedent, int(same[one.row]))
+
+
+class _Batch(NamedTuple):
+    """Some cases with those past cases of whom details are known."""
+
+    cases: Data
+    past: TrainingCases
+    importances: _Importances
+    ballot: Ballot
+    plain: Ballot  # without knowing the outcome; single neighbors are those found with it
+    places: NDArray[np.int64]  # of the detailed parents among all
+
+
+def _sampled_batches(posterior: Posterior, cases: Data, past: TrainingCases, run: dict[str, Any]) -> Iterator[_Batch]:
+    first, everyone = 0, np.arange(len(cases.x_parents))
     for seen in predict_batches(posterior, cases, detail=True, **run):
         rows = np.arange(first, first + len(seen.familiarity))
         first += len(rows)
         batch = cases._replace(x=cases.x[rows], y=cases.y[rows], own_parent=cases.own_parent[rows])
-        ballot = plain = ballot_of(seen, posterior.n_chains)
-        # What would be said without knowing the outcome; single neighbors are those found with it.
+        ballot = plain = ballot_of(seen, posterior.n_chains, cases.y_parents)
         if np.any(batch.y != HIDDEN):
             hidden = batch._replace(y=np.full(len(rows), HIDDEN))
-            plain = ballot_of(predict_cases(posterior, hidden, detail=True, **run), posterior.n_chains)
-        parts = [
-            _CaseExplainer(
-                posterior,
-                batch,
-                words,
-                past,
-                reading,
-                *importances,
-                ballot,
-                plain,
-                i,
-                row,
-                top,
-                level,
-            )
-            for i, row in enumerate(rows.tolist())
-        ]
-        without = _without(posterior, batch, parts, run) if reliance else [{} for _ in parts]
-        percentiles = past.percentile(plain.familiarity)
-        for i, one in enumerate(parts):
-            precedent = Precedent(bool(percentiles[i] > quantile), float(percentiles[i]), quantile)
-            yield one.explanation(without[i], precedent, int(same[one.row]))
+            plain = ballot_of(predict_cases(posterior, hidden, detail=True, **run), posterior.n_chains, cases.y_parents)
+        yield _Batch(batch, past, _importances(posterior), ballot, plain, everyone)
 
 
-_Importances = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+def _closed_batches(posterior: Posterior, cases: Data, past: TrainingCases, run: dict[str, Any]) -> Iterator[_Batch]:
+    """Case by case; of all past cases, which vote in closed form, the best candidates are looked at in detail."""
+    _, q, ends = _importances(posterior)
+    for i in range(len(cases.x)):
+        case = cases._replace(x=cases.x[[i]], y=cases.y[[i]], own_parent=cases.own_parent[[i]])
+        hidden = case._replace(y=np.array([HIDDEN]))
+        seen = predict_cases(posterior, hidden, detail="shares", n_threads=run["n_threads"])
+        known = seen
+        if case.y[0] != HIDDEN:
+            known = predict_cases(posterior, case, detail="shares", n_threads=run["n_threads"])
+        assert seen.neighbors is not None
+        assert known.neighbors is not None
+        share = seen.neighbors.share[0] + known.neighbors.share[0]
+        places = np.argsort(-share, kind="stable")[:MOST_CANDIDATES]
+        places = np.sort(places[share[places] > 0.0])
+        few = case._replace(
+            x_parents=case.x_parents[places], y_parents=case.y_parents[places], own_parent=np.array([-1])
+        )
+        plain, ballot = (closed_ballot(one, case, places, posterior.model, q) for one in (seen, known))
+        importances = np.broadcast_to(q, (len(places), len(q))), q, ends
+        yield _Batch(few, replace(past, parents=past.parents[places]), importances, ballot, plain, places)
+
+
 _known: WeakKeyDictionary[Posterior, _Importances] = WeakKeyDictionary()
 
 
@@ -184,13 +218,18 @@ def _importances(posterior: Posterior) -> _Importances:
     """Mean q-tilde, (S, P), mean q, (P,), and the ends of its interval, (2, P): kept as long as the posterior is."""
     if posterior not in _known:
         q = posterior.q.reshape(-1, posterior.q.shape[2])
-        each = posterior.q_tilde.mean(axis=(0, 1), dtype=np.float64)
+        each = posterior.q_tilde.mean(axis=(0, 1), dtype=np.float64) if posterior.log_weights is None else q[:0]
         _known[posterior] = each, q.mean(axis=0), np.quantile(q, INTERVAL, axis=0)
     return _known[posterior]
 
 
 def _without(
-    posterior: Posterior, batch: Data, parts: Sequence[_CaseExplainer], run: dict[str, Any]
+    posterior: Posterior,
+    cases: Data,
+    rows: range,
+    parts: Sequence[_CaseExplainer],
+    places: NDArray[np.int64],
+    run: dict[str, Any],
 ) -> list[dict[int | str, NDArray[np.float64]]]:
     """Votes on each case without each of its neighbors (by parent) and without each crowd (by "crowd k")."""
     wanted: list[tuple[int, int | str, NDArray[np.int64]]] = []
@@ -205,11 +244,11 @@ def _without(
                 wanted.append((i, who, members))
     if not wanted:
         return found
-    of = np.array([i for i, _, _ in wanted])
-    excluded = np.zeros((len(wanted), len(batch.x_parents)), dtype=np.bool_)
+    of = np.array([rows[i] for i, _, _ in wanted])
+    excluded = np.zeros((len(wanted), len(cases.x_parents)), dtype=np.bool_)
     for k, (_, _, members) in enumerate(wanted):
-        excluded[k, members] = True
-    each = batch._replace(x=batch.x[of], y=batch.y[of], own_parent=batch.own_parent[of])
+        excluded[k, places[members]] = True
+    each = cases._replace(x=cases.x[of], y=cases.y[of], own_parent=cases.own_parent[of])
     for (i, who, _), votes in zip(wanted, predict_without(posterior, each, excluded, run), strict=True):
         found[i][who] = votes
     return found
@@ -294,7 +333,7 @@ class _CaseExplainer:
     def explanation(
         self, without: dict[int | str, NDArray[np.float64]], precedent: Precedent, same: int
     ) -> Explanation:
-        past, votes, share = self.past, self.plain.votes[self.i], self.plain.share[self.i]
+        past, votes, share = self.past, self.plain.votes[self.i], self.plain.everyone[self.i]
         ends = self.reading.interval(votes, share, self.level, self.row)
         known = None if self.cases.y[self.i] == HIDDEN else self.words.outcomes
         named = [self.neighbor(b, without.get(b)) for b in self.neighbors]
@@ -339,7 +378,7 @@ class _CaseExplainer:
         """The outcome itself, where it is a number."""
         if self.past.read_number is None:
             return {}
-        share = self.plain.share[[self.i]].astype(np.float32)
+        share = self.plain.everyone[[self.i]]
         second = self.reading.second
         if second is not None and second.number is not None:
             mean, low, high = second.number(share, self.level, self.row).tolist()
@@ -362,7 +401,8 @@ class _CaseExplainer:
         second = self.reading.second
         if second is None:
             return None
-        precedents = self.past.calibration.apply(self.plain.votes[self.i])
+        votes, share = self.plain.votes[[self.i]], self.plain.everyone[[self.i]]
+        precedents = self.past.calibration.apply(votes[0])
         additive = second.probabilities[self.row]
         points = None
         if second.points is not None:
@@ -375,11 +415,7 @@ class _CaseExplainer:
             points=points,
             base=None if second.base is None or points is None else self.by_class(second.base),
             intervals={
-                "precedents": self.ends_by_class(
-                    self.past.calibration.interval(self.plain.votes[[self.i]], self.plain.share[[self.i]], self.level)[
-                        0
-                    ]
-                ),
+                "precedents": self.ends_by_class(self.past.calibration.interval(votes, share, self.level)[0]),
                 "additive": None if second.interval is None else self.ends_by_class(second.interval[self.row]),
             },
         )
@@ -408,10 +444,10 @@ class _CaseExplainer:
 
     def tally(self) -> dict[str, Tally]:
         """The votes for each class, by who casts them."""
-        share, y = self.plain.share[self.i], self.cases.y_parents
+        y = self.cases.y_parents
         found = {}
         for m, name in enumerate(self.past.classes):
-            mine = float(share[y == m].sum())
+            mine = float(self.plain.cast[self.i, m])
             groups = zip(self.crowds.exemplars, self.crowds.shares.tolist(), strict=True)
             shown = sum(cast for b, cast in groups if y[b] == m)
             vote = float(self.plain.votes[self.i, m])

@@ -46,5 +46,8 @@ class FittedModel(Protocol):
     def loo_opinions(self) -> dict[str, NDArray[np.float64]] | None:
         """The same of each opinion alone and of the pool; None where there is no second opinion."""
 
+    def neighbor_totals(self) -> NDArray[np.float64]:
+        """Of how many past cases each parent is a neighbor, on average, (S,)."""
+
     def overview(self) -> Overview:
         """What the model has learned as a whole."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bayespatch.explain.subgroups import Subgroup
 from bayespatch.metrics import CalibrationBin, Threshold
 
@@ -159,11 +156,6 @@ class Overview:
             for feature in self.features
         ]
         return pandas.DataFrame(rows, index=pandas.Index([feature.name for feature in self.features], name="feature"))
-
-
-def most_influential(z_mean: NDArray[np.float32], top: int) -> NDArray[np.int64]:
-    """The parents that are neighbors of the most cases, in that order."""
-    return np.argsort(-z_mean.sum(axis=0, dtype=np.float64), kind="stable")[:top]
 
 
 def _listed(data: Any) -> Any:

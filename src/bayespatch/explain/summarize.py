@@ -16,7 +16,7 @@ from bayespatch import metrics
 from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.explain.cases import TrainingCases
 from bayespatch.explain.fitted_model import FittedModel
-from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance, most_influential
+from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance
 from bayespatch.explain.subgroups import Subgroups
 from bayespatch.model import Hyperparameters
 from bayespatch.version import __version__
@@ -180,20 +180,18 @@ def _performance(p: NDArray[np.float64], known: NDArray[np.int64], classes: tupl
 
 
 def _influential(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
-    neighbors = model.posterior_.z_mean.sum(axis=0, dtype=np.float64)
+    neighbors = model.neighbor_totals()
     usual = dict(zip(model.loo_.rows.tolist(), percentiles.tolist(), strict=True))
     return tuple(
         PastCase(row, past.named(row), past.outcomes[row], float(neighbors[b]), usual.get(row))
-        for b in most_influential(model.posterior_.z_mean, _TOP).tolist()
+        for b in np.argsort(-neighbors, kind="stable")[:_TOP].tolist()
         for row in [int(model.parents_[b])]
         if past.may_be_shown(row)
     )
 
 
 def _unusual(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
-    neighbors = dict(
-        zip(model.parents_.tolist(), model.posterior_.z_mean.sum(axis=0, dtype=float).tolist(), strict=True)
-    )
+    neighbors = dict(zip(model.parents_.tolist(), model.neighbor_totals().tolist(), strict=True))
     order = np.argsort(percentiles, kind="stable")
     order = order[[past.may_be_shown(row) for row in model.loo_.rows[order].tolist()]][:_TOP]
     rows = model.loo_.rows[order].tolist()

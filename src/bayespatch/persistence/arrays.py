@@ -17,6 +17,7 @@ from bayespatch.validation import LARGEST_OUTCOME
 
 Arrays = dict[str, NDArray[Any]]
 
+LARGEST_WEIGHT = 50.0  # log weight of a comparison: no importance gives a larger one
 _ROUNDING = 1e-5  # by how much a mean of shares in float32 may leave 0..1
 
 
@@ -32,19 +33,22 @@ class ArraySpec(NamedTuple):
 
 
 # n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases left
-# out once, T: steps of the importances' own chains (0: they have none), Q: P + 2, s: bytes of the salt
-SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T")
+# out once, T: steps of the importances' own chains (0: they have none), Q: P + 2, s: bytes of the salt; A and B: cases
+# and parents whose neighbors were sampled (0 where votes are in closed form), K: comparisons (0 where they are not)
+SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T", "A", "B", "K")
 # Of every array, by the name of its attribute; `contents` says which of them need the past cases beside them.
 ARRAYS = {
     "posterior_.q": ArraySpec("float64", "CDP"),
     "posterior_.steps": ArraySpec("float64", "CTQ", -math.inf, math.inf),
-    "posterior_.q_tilde": ArraySpec("float32", "CDSP"),
-    "posterior_.z_mean": ArraySpec("float32", "NS", rounding=_ROUNDING),
-    "posterior_.votes_mean": ArraySpec("float64", "NM", rounding=_ROUNDING),
-    "posterior_.n_neighbors": ArraySpec("int32", "CDN", high=math.inf),
+    "posterior_.compares_missing": ArraySpec("bool", "P"),
+    "posterior_.log_weights": ArraySpec("float64", "CDK", -LARGEST_WEIGHT, LARGEST_WEIGHT),
+    "posterior_.q_tilde": ArraySpec("float32", "CDBP"),
+    "posterior_.z_mean": ArraySpec("float32", "AB", rounding=_ROUNDING),
+    "posterior_.votes_mean": ArraySpec("float64", "AM", rounding=_ROUNDING),
+    "posterior_.n_neighbors": ArraySpec("int32", "CDA", high=math.inf),
     "posterior_.log_joint": ArraySpec("float64", "CD", -math.inf, math.inf),
-    "posterior_.kept_w_mean": ArraySpec("float32", "NSP", rounding=_ROUNDING),
-    "posterior_.kept_votes": ArraySpec("float32", "CDNM", rounding=_ROUNDING),
+    "posterior_.kept_w_mean": ArraySpec("float32", "ABP", rounding=_ROUNDING),
+    "posterior_.kept_votes": ArraySpec("float32", "CDAM", rounding=_ROUNDING),
     "parents_": ArraySpec("int64", "S", high=math.inf),
     "cases_": ArraySpec("int64", "N", high=math.inf),
     "loo_.rows": ArraySpec("int64", "R", high=math.inf),
@@ -57,7 +61,15 @@ ARRAYS = {
     "salt_": ArraySpec("uint8", "s", high=255),
 }
 SALT_BYTES = 32
-OPTIONAL = frozenset({"posterior_.kept_w_mean", "posterior_.kept_votes", "posterior_.steps"})
+OPTIONAL = frozenset(
+    {
+        "posterior_.kept_w_mean",
+        "posterior_.kept_votes",
+        "posterior_.steps",
+        "posterior_.log_weights",
+        "posterior_.compares_missing",
+    }
+)
 _MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
 
 

@@ -34,6 +34,8 @@ _ALWAYS = (
     "pool_",
     "posterior_.q",
     "posterior_.steps",
+    "posterior_.log_weights",
+    "posterior_.compares_missing",
     "posterior_.model",
     "posterior_.settings",
     "posterior_.timing",

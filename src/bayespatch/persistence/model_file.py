@@ -194,7 +194,7 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
     classes = getattr(estimator, "classes_", None)
     sizes = (
         len(estimator.x_),
-        len(posterior.z_mean),
+        len(estimator.cases_),
         len(estimator.parents_),
         len(estimator.schema_.columns),
         posterior.votes_mean.shape[1],
@@ -202,6 +202,8 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         posterior.n_draws,
         len(estimator.loo_.rows),
         0 if posterior.steps is None else posterior.steps.shape[1],
+        *posterior.z_mean.shape,
+        0 if posterior.log_weights is None else posterior.log_weights.shape[2],
     )
     return {
         "package": __version__,

@@ -168,6 +168,11 @@ def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) 
     check_arrays(arrays, specs_of(Stored.ALWAYS, regressor), sizes)
     if ("posterior_.steps" in arrays) != (sizes["T"] > 0):
         raise ValueError("the steps of the importances are not as many as the manifest says")
+    closed = "posterior_.log_weights" in arrays
+    if closed != ("posterior_.compares_missing" in arrays):
+        raise ValueError("closed-form votes need both the weights of the comparisons and what these compare")
+    if closed != (sizes["K"] > 0) or (sizes["A"], sizes["B"]) != ((0, 0) if closed else (sizes["N"], sizes["S"])):
+        raise ValueError("neighbors were either sampled for all cases and parents, or votes are in closed form")
     fitted |= arrays
     if past is not None:
         fitted |= _beside_cases(manifest, fitted, dict(past), sizes, regressor)
@@ -194,6 +199,10 @@ def _beside_cases(
     found["class_names_"] = _class_names(metadata["class_names"], sizes["M"])
     _check_rows(past, fitted["posterior_.settings"].exclude_self, sizes)
     _check_values(past, schema, sizes["M"])
+    n_comparisons = sum(1 + len(nested) for nested in schema.nested)
+    n_comparisons += int(np.sum(fitted.get("posterior_.compares_missing", 0)))
+    if sizes["K"] not in (0, n_comparisons):
+        raise ValueError("the weights are not those of the comparisons that the columns need")
     if regressor:
         edges = _edges(metadata["edges"], sizes["M"])
         if np.any(np.searchsorted(edges, past["outcomes_"], "right") != past["y_"]):
@@ -239,7 +248,7 @@ def _kernel_density(stored: Any) -> KernelDensity:
 def _sizes(sizes: Any) -> dict[str, int]:
     if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
         raise ValueError("the manifest does not say how large the model is")
-    return {name: check_count(name, size, at_least=0 if name == "T" else 1) for name, size in sizes.items()}
+    return {name: check_count(name, size, at_least=0 if name in "TABK" else 1) for name, size in sizes.items()}
 
 
 def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> None:
@@ -249,7 +258,7 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
             raise ValueError("parents or cases are not rows of the training table in their order")
     if exclude_self and not np.array_equal(past["parents_"], past["cases_"]):
         raise ValueError("exclude_self says that parents and cases are the same rows, and they are not")
-    if past["posterior_.n_neighbors"].max() > sizes["S"]:
+    if past["posterior_.n_neighbors"].max(initial=0) > sizes["S"]:
         raise ValueError("n_neighbors counts more neighbors than there are parents")
     if past["loo_.rows"].max() >= sizes["n"]:
         raise ValueError("the leave-one-out votes are not of rows of the training table")

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from bayespatch import metrics
 from bayespatch.explain.fitted_model import FittedModel
-from bayespatch.explain.overview import most_influential
 from bayespatch.plot.canvas import (
     BLUE,
     INK,
@@ -122,7 +121,9 @@ def parents(model: FittedModel, ax: Axes | None = None, *, top: int = 30) -> Fig
     -------
     Figure
     """
-    chosen = most_influential(model.posterior_.z_mean, top)
+    if model.posterior_.log_weights is not None:
+        raise ValueError("a feature has the same importance for every past case of this model; use plot.importance")
+    chosen = np.argsort(-model.neighbor_totals(), kind="stable")[:top]
     mean = model.posterior_.q_tilde.mean(axis=(0, 1))[chosen]
     names = [wrapped(column.called, 34, 2) for column in model.schema_.columns]
     ax = axes_of(ax, 2.6 + 0.24 * len(chosen), 1.5 + _ROW * len(names))

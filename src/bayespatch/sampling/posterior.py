@@ -87,6 +87,11 @@ class Posterior:
     steps : array of shape (chains, steps, P + 2), or None
         Where q has a posterior of its own, from prediction (`importances`): q, log slope and log density
         after every step of its chains, of which `q` has every k-th. None where q was sampled with all else.
+    log_weights : array of shape (chains, draws, K), or None
+        Where every past case votes in closed form: log weight of each comparison with it (`bayespatch.retrieval`). No
+        neighbors are sampled then: N and S are 0 in the arrays above.
+    compares_missing : bool array of shape (P,), or None
+        For which features one of the comparisons asks whether a past case's value is missing.
     model, settings, timing
         What was sampled, how, and at what cost.
 
@@ -113,6 +118,37 @@ class Posterior:
     kept_w_mean: NDArray[np.float32] | None = field(default=None)  # read through w_mean
     kept_votes: NDArray[np.float32] | None = field(default=None)  # read through votes
     steps: NDArray[np.float64] | None = field(default=None)
+    log_weights: NDArray[np.float64] | None = field(default=None)
+    compares_missing: NDArray[np.bool_] | None = field(default=None)
+
+    @classmethod
+    def closed(
+        cls,
+        q: NDArray[np.float64],
+        log_weights: NDArray[np.float64],
+        compares_missing: NDArray[np.bool_],
+        steps: NDArray[np.float64],
+        n_classes: int,
+        model: Model,
+        settings: SamplingSettings,
+        timing: Timing,
+    ) -> Posterior:
+        """The posterior of a model whose past cases vote in closed form: importances, and no sampled neighbors."""
+        n_chains, n_draws, n_features = q.shape
+        return cls(
+            q=q,
+            q_tilde=np.empty((n_chains, n_draws, 0, n_features), np.float32),
+            z_mean=np.empty((0, 0), np.float32),
+            votes_mean=np.empty((0, n_classes)),
+            n_neighbors=np.empty((n_chains, n_draws, 0), np.int32),
+            log_joint=np.ascontiguousarray(steps[:, -n_draws:, -1]),
+            model=model,
+            settings=settings,
+            timing=timing,
+            steps=steps,
+            log_weights=log_weights,
+            compares_missing=compares_missing,
+        )
 
     @property
     def w_mean(self) -> NDArray[np.float32]:
@@ -267,6 +303,11 @@ class Posterior:
         n_parents, n_features = self.q_tilde.shape[2:]
         n_cases, n_classes = self.votes_mean.shape
         run = self.settings
+        if self.log_weights is not None:
+            return (
+                f"Posterior of Model {self.model.kind} with closed-form votes: {self.n_chains} chains x {self.n_draws} "
+                f"draws of {n_features} importances, seed {run.seed}, {self.timing.seconds:.1f} s"
+            )
         short = f" (interrupted: {run.draws} were asked for)" if self.interrupted else ""
         return (
             f"Posterior of Model {self.model.kind}, {self.model.likelihood} likelihood: "

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -41,6 +41,9 @@ from bayespatch.engine.base import (
     vote_on_cases,
 )
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
+from bayespatch.predict.closed import predict_closed
+from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
+from bayespatch.retrieval.votes import LEAST
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, load_engine, run_chains
 from bayespatch.validation import MAX_SEED, check_choice
@@ -61,157 +64,6 @@ BATCH_ON_GPU = 2**16  # many, to keep it busy; and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
 PAIRS_ON_GPU = 2**27  # of a parent and a case, a round of a chain: half a gigabyte says where they agree
 MOST_RUNS = 64  # rounds of chains at once, each with importances of its own
-
-Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
-
-
-class Importances(Protocol):
-    """What prediction asks of a posterior."""
-
-    @property
-    def model(self) -> Model:
-        """The model that was sampled."""
-
-    @property
-    def seed(self) -> int:
-        """Of the random numbers."""
-
-    @property
-    def q(self) -> NDArray[np.float64]:
-        """Draws of q, (C, D, P)."""
-
-    @property
-    def q_tilde(self) -> NDArray[Any]:
-        """Draws of q-tilde, (C, D, S, P)."""
-
-    @property
-    def n_chains(self) -> int:
-        """How many chains, C."""
-
-    @property
-    def n_draws(self) -> int:
-        """How many draws in each, D."""
-
-
-class UnseenValueWarning(UserWarning):
-    """New cases have values that no past case has. They match nobody; all else of the case is compared as ever."""
-
-
-class PrecisionWarning(UserWarning):
-    """The Monte Carlo error of some probabilities is larger than was asked for, at the largest number of draws."""
-
-
-class NeighborStatistics(NamedTuple):
-    """Who the neighbors of n cases are: means over the draws, for S parents and P features.
-
-    Attributes
-    ----------
-    probability : array of shape (n, S), float32
-        Probability of being a neighbor.
-    influence : array of shape (n, S), float32
-        Mean weight of the parent's vote, kappa; 0 where it is not a neighbor.
-    share : array of shape (n, S), float32
-        Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
-    share_by_chain : array of shape (n, chains, S), float32
-        `share` in each chain.
-    features : array of shape (n, S, P), float32
-        Probability of being a neighbor to whom the feature matters.
-    explained : array of shape (n, P), float32
-        Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
-    votes_with : array of shape (n, S, M), float32
-        Mean share of the votes for each class, a draw counting as 0 where the parent is no neighbor.
-
-    Where only shares were asked for, the last three have no features and no classes.
-    """
-
-    probability: NDArray[np.float32]
-    influence: NDArray[np.float32]
-    share: NDArray[np.float32]
-    share_by_chain: NDArray[np.float32]
-    features: NDArray[np.float32]
-    explained: NDArray[np.float32]
-    votes_with: NDArray[np.float32]
-
-
-class Prediction(NamedTuple):
-    """What the draws say about n new cases.
-
-    Attributes
-    ----------
-    votes_by_batch : array of shape (n, C * B, M)
-        Mean shares of the votes for each class, h(m) / sum h, in each of B batches of C chains, chain by chain.
-    familiarity : array of shape (n,)
-        How well the neighbors explain the case: the log likelihood of its values (and of its class, where it is known),
-        mean over the draws.
-    n_draws : int array of shape (n,)
-        Draws that were used for each case, of all chains together.
-    neighbors : NeighborStatistics, or None where they were not asked for
-    """
-
-    votes_by_batch: NDArray[np.float64]
-    familiarity: NDArray[np.float64]
-    n_draws: NDArray[np.int64]
-    neighbors: NeighborStatistics | None
-
-    def mean_votes(self) -> NDArray[np.float64]:
-        """The share of the votes for each class: the mean over the draws, (n, M)."""
-        means = self.votes_by_batch.mean(axis=1)
-        return np.asarray(means / means.sum(axis=1, keepdims=True))
-
-    @classmethod
-    def joined(cls, parts: list[Prediction]) -> Prediction:
-        """The predictions of several batches of cases as one."""
-        if len(parts) == 1:
-            return parts[0]
-        statistics = [part.neighbors for part in parts if part.neighbors is not None]
-        together = None
-        if statistics:
-            together = NeighborStatistics(*(np.concatenate(pieces) for pieces in zip(*statistics, strict=True)))
-        return cls(
-            np.concatenate([part.votes_by_batch for part in parts]),
-            np.concatenate([part.familiarity for part in parts]),
-            np.concatenate([part.n_draws for part in parts]),
-            together,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Neighborhood:
-    """Who the neighbors of n cases are, the most influential first.
-
-    Attributes
-    ----------
-    rows : int array of shape (n, top)
-        Who: rows of the training table.
-    probability : array of shape (n, top), float32
-        Probability of being a neighbor.
-    influence : array of shape (n, top), float32
-        Mean weight of the neighbor's vote.
-    features : array of shape (n, top, P), float32
-        Probability of being a neighbor to whom the feature matters.
-    """
-
-    rows: NDArray[np.int64]
-    probability: NDArray[np.float32]
-    influence: NDArray[np.float32]
-    features: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, neighbors: NeighborStatistics, rows: NDArray[np.int64], top: int) -> Neighborhood:
-        """The `top` most influential of the parents, which stand in these rows of the training table."""
-        order = np.argsort(-neighbors.influence, axis=1, kind="stable")[:, :top]
-        return cls(
-            rows[order],
-            np.take_along_axis(neighbors.probability, order, axis=1),
-            np.take_along_axis(neighbors.influence, order, axis=1),
-            np.take_along_axis(neighbors.features, order[:, :, None], axis=1),
-        )
-
-    @classmethod
-    def joined(cls, parts: list[Neighborhood]) -> Neighborhood:
-        """The neighborhoods of several batches of cases as one."""
-        names = ("rows", "probability", "influence", "features")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def predict_batches(
@@ -259,6 +111,9 @@ def predict_batches(
     Prediction
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
+    if posterior.log_weights is not None:
+        yield from predict_closed(posterior, data, detail=detail, excluded=excluded, n_threads=n_threads)
+        return
     if scheduler is not None and len(data.x) > CASES_PER_PART:
         settings = dict(detail=detail, calibration=calibration, error=error, max_passes=max_passes)
         yield from _predict_on_workers(posterior, data, excluded, settings, scheduler)
@@ -308,6 +163,8 @@ class _Drawn:
     seed: int
     q: NDArray[np.float64]
     q_tilde: NDArray[Any]
+    log_weights: NDArray[np.float64] | None
+    compares_missing: NDArray[np.bool_] | None
     n_chains: int
     n_draws: int
 
@@ -695,6 +552,10 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
     array([0.48, 0.52])
     """
     hyper, n_classes = posterior.model.hyper, past.n_classes
+    if posterior.log_weights is not None:  # everybody votes with equal weight
+        cast = hyper.mu_per_class(n_classes) * np.bincount(past.y_parents, minlength=n_classes)
+        base = hyper.mu0_per_class(n_classes)
+        return np.asarray((1.0 - LEAST) * cast / cast.sum() + LEAST * base / base.sum())
     if posterior.model.kind != "I":
         blank = past._replace(x=np.full((1, past.x.shape[1]), np.nan), y=np.array([HIDDEN]), own_parent=np.array([-1]))
         return predict_cases(posterior, blank, error=BLANK_ERROR, n_threads=n_threads).mean_votes()[0]

@@ -1,0 +1,252 @@
+"""Importances of a large table: mode and Laplace approximation of the posterior in `importances`.
+
+The density is the same, shrinkage prior times leave-one-out predictive likelihood, with every past case voting on every
+left-out one. With many past cases it is narrow and close to normal, so chains are not needed:
+
+- the mode is found by stochastic gradient ascent (Adam; Kingma and Ba, 2015): each step predicts a mini-batch of
+  left-out cases from *all* others. The mean of the last positions is taken (Polyak and Juditsky, 1992). Up to
+  `MOST_AT_ONCE` past cases, all of them are predicted in each step, by L-BFGS;
+- the covariance is the inverse of the negative Hessian there, from differences of gradients over a few thousand
+  left-out cases. Draws are normal.
+
+Numbers may be compared at several nested windows (`Column.nested`). The effect of a feature is then shared out among
+its windows: ``effect_jw = effect_j softmax(0, v_j)_w``, ``v ~ Normal(0, 1)``. q_j keeps its meaning, the importance of
+full agreement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+
+from bayespatch.importances import Effects
+from bayespatch.model import Data, Model
+from bayespatch.retrieval import CaseIndex, LeftOut, leave_one_out
+
+Array = NDArray[np.float64]
+
+MOST_AT_ONCE = 4000
+N_STEPS = 300  # of Adam
+PAIRS_PER_STEP = 2**24  # of a left-out case and another past case
+LEAST_BATCH, MOST_BATCH = 64, 1024  # left-out cases in a step
+N_CURVED = 4000  # left-out cases from which the Hessian is taken, at most, and
+PAIRS_CURVED = 2**23  # pairs; but no fewer cases than
+LEAST_CURVED = 1000
+LEAST_DRAWS = 1000  # of each chain, for diagnostics
+_DIFFERENCE = 1e-2  # step of its differences
+_LEAST_CURVATURE = 0.1  # directions in which the density is flatter than this are taken to be this curved
+STEP_SIZE = 0.1  # of Adam, which falls to 0 over
+FALLING, AVERAGED = 0.6, 0.3  # the last of these shares of the steps; positions are averaged over the other
+MOMENTUM, SECOND_MOMENT = 0.9, 0.99
+
+
+class LargeTable(NamedTuple):
+    """Mode and covariance of the logits of the effects, (P,), the splits among nested windows, (E,), and log slope."""
+
+    mode: Array  # (P + E + 1,)
+    factor: Array  # (P + E + 1, P + E + 1), factor @ factor.T is the covariance
+    log_density: float  # at the mode, an estimate
+
+
+class NestedEffects:
+    """From positions to log weights of comparisons, and from their gradients back."""
+
+    def __init__(self, effects: Effects, index: CaseIndex) -> None:
+        self.effects, self.index = effects, index
+        self.unknown = np.isnan(index.reach)
+        n_windows = np.bincount(index.columns[~self.unknown], minlength=effects.n_features)
+        # The windows of a column have consecutive comparisons; each but the first has a split of its own.
+        first = np.append(True, index.columns[1:] != index.columns[:-1])
+        self.has_split = ~first & ~self.unknown
+        self.n_features, self.n_splits = effects.n_features, int(self.has_split.sum())
+        assert self.n_splits == int((n_windows - 1).sum())
+
+    def shares(self, splits: Array) -> Array:
+        """Which share of the effect of its column each comparison has, (D, K), from splits, (D, E)."""
+        logits = np.zeros((len(splits), len(self.unknown)))
+        logits[:, self.has_split] = splits
+        shares = np.ones_like(logits)
+        for j in np.unique(self.index.columns[self.has_split]):
+            own = (self.index.columns == j) & ~self.unknown
+            shares[:, own] = softmax(logits[:, own], axis=1)
+        return shares
+
+    def log_weights(self, positions: Array) -> tuple[Array, Array]:
+        """Log weights of comparisons, (D, K), and q, (D, P), at positions (D, P + E + 1)."""
+        logits, splits = positions[:, : self.n_features], positions[:, self.n_features : -1]
+        effect = self.effects.effect(logits)
+        q = self.effects.importance(logits)
+        columns = self.index.columns
+        differ = 1.0 - q + q * self.effects.r_differ
+        weights = np.where(self.unknown, -np.log(differ)[:, columns], effect[:, columns] * self.shares(splits))
+        return weights, q
+
+    def gradient(self, position: Array, by_comparison: Array) -> Array:
+        """Derivatives by position but log slope, (n, P + E), from those by log weights, (n, K)."""
+        logits, splits = position[: self.n_features], position[self.n_features : -1]
+        share = np.asarray(expit(logits))
+        per_logit = self.effects.largest * share * (1.0 - share)  # d effect / d logit
+        effect = self.effects.effect(logits)
+        q = self.effects.importance(logits)
+        of_agree = (self.effects.r_agree - 1.0) / (1.0 - q + q * self.effects.r_agree)
+        of_differ = (self.effects.r_differ - 1.0) / (1.0 - q + q * self.effects.r_differ)
+        absence = -of_differ * per_logit / (of_agree - of_differ)
+        columns, shares = self.index.columns, self.shares(splits[None])[0]
+        scaled = by_comparison * np.where(self.unknown, absence[columns], shares * per_logit[columns])
+        by_logit = np.zeros((len(by_comparison), self.n_features))
+        for k, j in enumerate(columns.tolist()):
+            by_logit[:, j] += scaled[:, k]
+        by_split = np.empty((len(by_comparison), self.n_splits))
+        for at, k in enumerate(np.flatnonzero(self.has_split).tolist()):
+            own = np.flatnonzero((columns == columns[k]) & ~self.unknown)
+            centered = by_comparison[:, own] @ shares[own]
+            by_split[:, at] = effect[columns[k]] * shares[k] * (by_comparison[:, k] - centered)
+        return np.hstack([by_logit, by_split])
+
+
+class LeaveOneOutBatches:
+    """The leave-one-out density of a large table, estimated from some of its cases at a time.
+
+    Parameters
+    ----------
+    data : Data
+        All past cases, as cases and as parents.
+    model : Model
+        Whose lam0 and lam say what agreement is worth.
+    base : array of shape (M,)
+        Base rates of the classes.
+    class_weight : array of shape (M,), optional
+        How much a case of each class counts.
+    n_threads : int
+        Threads; the result does not depend on it.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.integers(3, size=(3000, 2)).astype(float)
+    >>> y = (x[:, 0] > 0).astype(int)
+    >>> past = Data(x, y, x, y, np.array([3.0, 3.0]), 2, np.zeros(2), np.arange(3000))
+    >>> found = LeaveOneOutBatches(past, Model(), np.array([0.4, 0.6])).learn(seed=0)
+    >>> bool(found.mode[0] > found.mode[1])  # the first feature tells the class, the second nothing
+    True
+    """
+
+    def __init__(
+        self, data: Data, model: Model, base: Array, class_weight: Array | None = None, n_threads: int = 1
+    ) -> None:
+        windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
+        self.data, self.base, self.n_threads = data, base, n_threads
+        self.index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows)
+        self.effects = NestedEffects(Effects(model, data.n_values), self.index)
+        weight = np.ones(len(data.y)) if class_weight is None else class_weight[data.y]
+        self.weight = weight / weight.mean()
+        counts = np.bincount(data.y_parents, minlength=data.n_classes) / len(data.y_parents)
+        # A class that has more of the parents than of the cases would be heard too often.
+        self.heard = base / np.maximum(counts, 0.5 / len(data.y_parents))
+
+    def scores(self, position: Array, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Weighted log p(y_i | all others), (n,), of some cases, and its gradient, (n, P + E + 1)."""
+        weights, _ = self.effects.log_weights(position[None])
+        found = leave_one_out(
+            self.index,
+            self.index.ranges(self.data.x[rows]),
+            self.data.y[rows],
+            LeftOut.members(self.index, self.data.own_parent[rows], self.data.groups),
+            weights[0],
+            slope=math.exp(position[-1]),
+            heard=self.heard,
+            base=self.base,
+            n_threads=self.n_threads,
+        )
+        by_position = self.effects.gradient(position, found.by_comparison)
+        weight = self.weight[rows]
+        return weight * found.log_p, weight[:, None] * np.column_stack([by_position, found.by_log_slope])
+
+    def learn(self, seed: int, report: Callable[[int], object] = lambda done: None) -> LargeTable:
+        """Mode and covariance; `report` is called with the number of steps that are done, of `N_STEPS`."""
+        n = len(self.data.y)
+        rng = np.random.default_rng([seed, 31])
+        if n <= MOST_AT_ONCE:
+            mode = self._mode_of_all()
+            report(N_STEPS)
+            return self._shape(mode, rng)
+        size = min(n, int(np.clip(PAIRS_PER_STEP // self.index.n_cases, LEAST_BATCH, MOST_BATCH)))
+        position = self._start()
+        mean, second, average = np.zeros_like(position), np.zeros_like(position), np.zeros_like(position)
+        order, n_averaged = np.empty(0, np.int64), 0
+        for step in range(N_STEPS):
+            if len(order) < size:
+                order = np.concatenate([order, rng.permutation(n)])
+            rows, order = np.sort(order[:size]), order[size:]
+            gradient = self.scores(position, rows)[1].mean(axis=0) + self._prior(position)[1] / n
+            mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
+            second = SECOND_MOMENT * second + (1.0 - SECOND_MOMENT) * gradient**2
+            left = min(1.0, (N_STEPS - step) / (FALLING * N_STEPS))
+            move = (mean / (1.0 - MOMENTUM ** (step + 1))) / (
+                np.sqrt(second / (1.0 - SECOND_MOMENT ** (step + 1))) + 1e-8
+            )
+            position = position + STEP_SIZE * left * move
+            if step >= (1.0 - AVERAGED) * N_STEPS:
+                average, n_averaged = average + position, n_averaged + 1
+            report(step + 1)
+        return self._shape(average / n_averaged, rng)
+
+    def _start(self) -> Array:
+        """The mean of the prior."""
+        start = self.effects.effects.start()
+        return np.concatenate([start[:-1], np.zeros(self.effects.n_splits), start[-1:]])
+
+    def _mode_of_all(self) -> Array:
+        """The mode, from all cases at once."""
+        everyone = np.arange(len(self.data.y))
+
+        def loss(position: Array) -> tuple[float, Array]:
+            log_p, gradient = self.scores(position, everyone)
+            value, by_prior = self._prior(position)
+            return -float(log_p.sum()) - value, -gradient.sum(axis=0) - by_prior
+
+        return np.asarray(minimize(loss, self._start(), jac=True, method="L-BFGS-B").x)
+
+    def _prior(self, position: Array) -> tuple[float, Array]:
+        """Log prior density and its gradient."""
+        n_features = self.effects.n_features
+        plain = np.append(position[:n_features], position[-1])
+        value, gradient = self.effects.effects.prior(plain)
+        splits = position[n_features:-1]
+        return value - 0.5 * float(splits @ splits), np.concatenate([gradient[:-1], -splits, gradient[-1:]])
+
+    def _shape(self, mode: Array, rng: np.random.Generator) -> LargeTable:
+        """The Laplace approximation at the mode."""
+        n, n_features = len(self.data.y), self.effects.n_features
+        n_used = min(n, N_CURVED, max(LEAST_CURVED, PAIRS_CURVED // self.index.n_cases))
+        rows = np.sort(rng.choice(n, n_used, replace=False))
+        log_p = float(self.scores(mode, rows)[0].sum())
+        hessian = np.empty((len(mode), len(mode)))
+        for k, step in enumerate(_DIFFERENCE * np.eye(len(mode))):
+            ends = [self.scores(mode + sign * step, rows)[1].sum(axis=0) for sign in (-1.0, 1.0)]
+            hessian[k] = (ends[0] - ends[1]) / (2.0 * _DIFFERENCE)
+        prior = np.eye(len(mode))
+        features = np.append(np.arange(n_features), len(mode) - 1)
+        prior[np.ix_(features, features)] = self.effects.effects.prior_precision()
+        curvature, directions = np.linalg.eigh(0.5 * (hessian + hessian.T) * (n / n_used) + prior)
+        log_density = log_p * n / n_used + self._prior(mode)[0]
+        return LargeTable(mode, directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)), log_density)
+
+    def draw(self, found: LargeTable, chains: int, draws: int, seed: int) -> tuple[Array, Array, Array]:
+        """Draws of q, (C, D, P), of log weights, (C, D, K), and what diagnostics look at, (C, k D, P + 2)."""
+        rng = np.random.default_rng([seed, 32])
+        per_draw = max(1, -(-LEAST_DRAWS // draws))
+        noise = rng.standard_normal((chains * draws * per_draw, len(found.mode)))
+        positions = found.mode + noise @ found.factor.T
+        log_weights, q = self.effects.log_weights(positions)
+        log_density = found.log_density - 0.5 * (noise**2).sum(axis=1)
+        steps = np.column_stack([q, positions[:, -1], log_density]).reshape(chains, draws * per_draw, -1)
+        kept = slice(per_draw - 1, None, per_draw)
+        weights = log_weights.reshape(chains, draws * per_draw, -1)[:, kept]
+        return steps[:, kept, : self.effects.n_features].copy(), weights.copy(), steps

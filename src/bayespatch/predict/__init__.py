@@ -1,0 +1,49 @@
+"""New cases under a `Posterior`: who votes on them, and how.
+
+A model of many past cases has closed-form votes (`closed`): every past case votes, exactly. A model of few samples the
+neighbors of a case, several at a time (`sampled`).
+"""
+
+from __future__ import annotations
+
+from bayespatch.predict.closed import ClosedForm
+from bayespatch.predict.results import (
+    Detail,
+    Importances,
+    Neighborhood,
+    NeighborStatistics,
+    PrecisionWarning,
+    Prediction,
+    UnseenValueWarning,
+)
+from bayespatch.predict.sampled import (
+    ERROR,
+    MAX_PASSES,
+    blank_votes,
+    predict_batches,
+    predict_cases,
+    row_numbers,
+    sample_together,
+    votes_by_place,
+    without_parent,
+)
+
+__all__ = [
+    "ERROR",
+    "MAX_PASSES",
+    "ClosedForm",
+    "Detail",
+    "Importances",
+    "NeighborStatistics",
+    "Neighborhood",
+    "PrecisionWarning",
+    "Prediction",
+    "UnseenValueWarning",
+    "blank_votes",
+    "predict_batches",
+    "predict_cases",
+    "row_numbers",
+    "sample_together",
+    "votes_by_place",
+    "without_parent",
+]

@@ -1,0 +1,177 @@
+"""Predictions in closed form: every past case votes, given the importances.
+
+With exactly one neighbor a draw, past case b is that neighbor with probability proportional to ``prod_j f_bj``, so a
+draw's votes are known exactly and no neighbors have to be sampled. The only Monte Carlo error left is that of the
+draws of the importances. See `bayespatch.retrieval` for the computation and docs/default.md for the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.model import HIDDEN, Data
+from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
+from bayespatch.retrieval import CaseIndex, LeftOut, Ranges, VoteSums, vote, vote_shares
+from bayespatch.retrieval.votes import LEAST
+
+N_DRAWS = 100  # draws of the importances that vote, evenly spread over the chains
+N_BATCHES = 12  # of draws, from whose spread the Monte Carlo error is taken
+BATCH_NUMBERS = 2**23  # numbers that are held of a batch of cases
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForm:
+    """All past cases, and how much each comparison with them counts in every draw.
+
+    Attributes
+    ----------
+    index : CaseIndex
+        The past cases.
+    log_weights : array of shape (C, D, K)
+        Log weight of every comparison.
+    differ : array of shape (C, D, P)
+        The factor of a feature in which a past case differs.
+    heard : array of shape (M,)
+        Weight of a vote for each class.
+    base : array of shape (M,)
+        Base rates; they have `LEAST` of the votes.
+    base_votes : float
+        Base votes of all classes together, beside the vote of a neighbor.
+    """
+
+    index: CaseIndex
+    log_weights: NDArray[np.float64]
+    differ: NDArray[np.float64]
+    heard: NDArray[np.float64]
+    base: NDArray[np.float64]
+    base_votes: float
+
+    @classmethod
+    def of(cls, posterior: Importances, data: Data) -> ClosedForm:
+        """Of a fitted model and its past cases, the parents of `data`; made once for each posterior."""
+        found = _made.get(posterior)
+        if found is not None and found[0] is data.x_parents:
+            return found[1]
+        weights = posterior.log_weights
+        assert weights is not None
+        windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
+        index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows, posterior.compares_missing)
+        n_kept = min(posterior.n_draws, max(1, N_DRAWS // posterior.n_chains))
+        n_kept -= n_kept % min(n_kept, _batches_per_chain(posterior.n_chains))  # batches have as many draws each
+        used = np.linspace(0, posterior.n_draws - 1, n_kept).round().astype(np.int64)
+        hyper, q = posterior.model.hyper, posterior.q[:, used]
+        first = data.n_values * hyper.lam0
+        differ = 1.0 - q + q * first / (first + hyper.lam)
+        mu, mu0 = hyper.mu_per_class(data.n_classes), hyper.mu0_per_class(data.n_classes)
+        closed = cls(index, weights[:, used], differ, mu, mu0 / mu0.sum(), float(mu0.sum()))
+        _made[posterior] = data.x_parents, closed
+        return closed
+
+    def predict(
+        self,
+        x: NDArray[np.float64],
+        y: NDArray[np.int64],
+        left_out: LeftOut | None = None,
+        detail: Detail = False,
+        n_threads: int = 1,
+    ) -> Prediction:
+        """Votes on n cases, (n, P), by everybody but those left out; classes y that are known count too."""
+        n, (n_chains, n_draws, n_weights) = len(x), self.log_weights.shape
+        ranges, heard = self.index.ranges(x), self.heard * self._by_class(y)
+        sums = vote(
+            self.index,
+            ranges,
+            self.log_weights.reshape(-1, n_weights),
+            left_out=left_out,
+            n_threads=n_threads,
+        )
+        shares = (1.0 - LEAST) * sums.shares(heard) + LEAST * self.base  # (n, C * D, M)
+        n_batches = min(n_draws, _batches_per_chain(n_chains))
+        votes = shares.reshape(n, n_chains * n_batches, n_draws // n_batches, -1).mean(axis=2)
+        neighbors = None
+        if detail:
+            neighbors = self._neighbors(ranges, sums, heard, left_out, n_threads)
+        return Prediction(
+            votes,
+            self._familiarity(x, sums),
+            np.full(n, n_chains * n_draws),
+            neighbors,
+        )
+
+    def _by_class(self, y: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Factor of a past case of each class, (n, M): the likelihood of a known class with it as the neighbor."""
+        factor = np.ones((len(y), len(self.heard)))
+        known = np.flatnonzero(y != HIDDEN)
+        factor[known, y[known]] = 1.0 + self.heard[y[known]] / (self.base_votes * self.base[y[known]])
+        return factor
+
+    def _familiarity(self, x: NDArray[np.float64], sums: VoteSums) -> NDArray[np.float64]:
+        """Log likelihood of the values of each case with one past case, drawn at random, as its neighbor; mean (n,).
+
+        Relative to a case without neighbors. A missing value has likelihood 1.
+        """
+        weights = np.maximum(self.log_weights.reshape(-1, self.log_weights.shape[2]), 0.0).sum(axis=1)
+        differ = np.log(self.differ.reshape(-1, self.differ.shape[2]))
+        known = (~np.isnan(x)).astype(np.float64)
+        log_total = np.maximum(sums.log_total(), -1e6) - np.log(max(1, self.index.n_cases))
+        return np.asarray((log_total + weights + known @ differ.T).mean(axis=1))
+
+    def _neighbors(
+        self, ranges: Ranges, sums: VoteSums, heard: NDArray[np.float64], left_out: LeftOut | None, n_threads: int
+    ) -> NeighborStatistics:
+        """Shares of all past cases in the votes, by chain; which features matter is not said here."""
+        n_chains, n_draws, _ = self.log_weights.shape
+        n, n_past = len(sums.sums), self.index.n_cases
+        by_chain = np.empty((n, n_chains, n_past), np.float32)
+        for chain in range(n_chains):
+            draws = slice(chain * n_draws, (chain + 1) * n_draws)
+            part = VoteSums(sums.sums[:, :, draws], sums.shift[:, draws])
+            shares = vote_shares(
+                self.index,
+                ranges,
+                self.log_weights[chain],
+                part,
+                heard,
+                left_out=left_out,
+                n_threads=n_threads,
+            )
+            by_chain[:, chain, self.index.rows] = (1.0 - LEAST) * shares
+        share = by_chain.mean(axis=1)
+        nothing = np.zeros((n, 0, 0), np.float32)
+        return NeighborStatistics(share, share, share, by_chain, nothing, np.zeros((n, 0), np.float32), nothing)
+
+
+def _batches_per_chain(n_chains: int) -> int:
+    return -(-N_BATCHES // n_chains)
+
+
+# A fitted model's closed form, beside the past cases that it was made of
+_made: WeakKeyDictionary[Importances, tuple[object, ClosedForm]] = WeakKeyDictionary()
+
+
+def predict_closed(
+    posterior: Importances,
+    data: Data,
+    *,
+    detail: Detail = False,
+    excluded: NDArray[np.bool_] | None = None,
+    n_threads: int = 1,
+) -> Iterator[Prediction]:
+    """Predict cases in closed form, so many at a time that memory stays within bounds; see `predict_batches`."""
+    closed = ClosedForm.of(posterior, data)
+    n_chains, n_draws = closed.log_weights.shape[:2]
+    per_case = n_chains * n_draws * data.n_classes * 3
+    if detail:
+        per_case += (n_chains + 2) * closed.index.n_cases
+    size = max(1, min(4096, BATCH_NUMBERS // per_case))
+    for first in range(0, len(data.x), size):
+        rows = slice(first, first + size)
+        out = LeftOut.members(closed.index, data.own_parent[rows], data.groups)
+        if excluded is not None:
+            out = out.and_these(closed.index, excluded[rows])
+        yield closed.predict(data.x[rows], data.y[rows], out, detail, n_threads)

@@ -1,0 +1,170 @@
+"""What is predicted of new cases: votes, neighbors, and how exactly they are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.model import Model
+
+Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
+
+
+class Importances(Protocol):
+    """What prediction asks of a posterior."""
+
+    @property
+    def model(self) -> Model:
+        """The model that was sampled."""
+
+    @property
+    def seed(self) -> int:
+        """Of the random numbers."""
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Draws of q, (C, D, P)."""
+
+    @property
+    def q_tilde(self) -> NDArray[Any]:
+        """Draws of q-tilde, (C, D, S, P)."""
+
+    @property
+    def log_weights(self) -> NDArray[np.float64] | None:
+        """Log weights of comparisons, (C, D, K), where votes have a closed form."""
+
+    @property
+    def compares_missing(self) -> NDArray[np.bool_] | None:
+        """For which features, (P,), a comparison asks whether a past case's value is missing."""
+
+    @property
+    def n_chains(self) -> int:
+        """How many chains, C."""
+
+    @property
+    def n_draws(self) -> int:
+        """How many draws in each, D."""
+
+
+class UnseenValueWarning(UserWarning):
+    """New cases have values that no past case has. They match nobody; all else of the case is compared as ever."""
+
+
+class PrecisionWarning(UserWarning):
+    """The Monte Carlo error of some probabilities is larger than was asked for, at the largest number of draws."""
+
+
+class NeighborStatistics(NamedTuple):
+    """Who the neighbors of n cases are: means over the draws, for S parents and P features.
+
+    Attributes
+    ----------
+    probability : array of shape (n, S), float32
+        Probability of being a neighbor.
+    influence : array of shape (n, S), float32
+        Mean weight of the parent's vote, kappa; 0 where it is not a neighbor.
+    share : array of shape (n, S), float32
+        Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
+    share_by_chain : array of shape (n, chains, S), float32
+        `share` in each chain.
+    features : array of shape (n, S, P), float32
+        Probability of being a neighbor to whom the feature matters.
+    explained : array of shape (n, P), float32
+        Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
+    votes_with : array of shape (n, S, M), float32
+        Mean share of the votes for each class, a draw counting as 0 where the parent is no neighbor.
+
+    Where only shares were asked for, the last three have no features and no classes.
+    """
+
+    probability: NDArray[np.float32]
+    influence: NDArray[np.float32]
+    share: NDArray[np.float32]
+    share_by_chain: NDArray[np.float32]
+    features: NDArray[np.float32]
+    explained: NDArray[np.float32]
+    votes_with: NDArray[np.float32]
+
+
+class Prediction(NamedTuple):
+    """What the draws say about n new cases.
+
+    Attributes
+    ----------
+    votes_by_batch : array of shape (n, C * B, M)
+        Mean shares of the votes for each class, h(m) / sum h, in each of B batches of C chains, chain by chain.
+    familiarity : array of shape (n,)
+        How well the neighbors explain the case: the log likelihood of its values (and of its class, where it is known),
+        mean over the draws.
+    n_draws : int array of shape (n,)
+        Draws that were used for each case, of all chains together.
+    neighbors : NeighborStatistics, or None where they were not asked for
+    """
+
+    votes_by_batch: NDArray[np.float64]
+    familiarity: NDArray[np.float64]
+    n_draws: NDArray[np.int64]
+    neighbors: NeighborStatistics | None
+
+    def mean_votes(self) -> NDArray[np.float64]:
+        """The share of the votes for each class: the mean over the draws, (n, M)."""
+        means = self.votes_by_batch.mean(axis=1)
+        return np.asarray(means / means.sum(axis=1, keepdims=True))
+
+    @classmethod
+    def joined(cls, parts: list[Prediction]) -> Prediction:
+        """The predictions of several batches of cases as one."""
+        if len(parts) == 1:
+            return parts[0]
+        statistics = [part.neighbors for part in parts if part.neighbors is not None]
+        together = None
+        if statistics:
+            together = NeighborStatistics(*(np.concatenate(pieces) for pieces in zip(*statistics, strict=True)))
+        return cls(
+            np.concatenate([part.votes_by_batch for part in parts]),
+            np.concatenate([part.familiarity for part in parts]),
+            np.concatenate([part.n_draws for part in parts]),
+            together,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhood:
+    """Who the neighbors of n cases are, the most influential first.
+
+    Attributes
+    ----------
+    rows : int array of shape (n, top)
+        Who: rows of the training table.
+    probability : array of shape (n, top), float32
+        Probability of being a neighbor.
+    influence : array of shape (n, top), float32
+        Mean weight of the neighbor's vote.
+    features : array of shape (n, top, P), float32
+        Probability of being a neighbor to whom the feature matters.
+    """
+
+    rows: NDArray[np.int64]
+    probability: NDArray[np.float32]
+    influence: NDArray[np.float32]
+    features: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, neighbors: NeighborStatistics, rows: NDArray[np.int64], top: int) -> Neighborhood:
+        """The `top` most influential of the parents, which stand in these rows of the training table."""
+        order = np.argsort(-neighbors.influence, axis=1, kind="stable")[:, :top]
+        return cls(
+            rows[order],
+            np.take_along_axis(neighbors.probability, order, axis=1),
+            np.take_along_axis(neighbors.influence, order, axis=1),
+            np.take_along_axis(neighbors.features, order[:, :, None], axis=1),
+        )
+
+    @classmethod
+    def joined(cls, parts: list[Neighborhood]) -> Neighborhood:
+        """The neighborhoods of several batches of cases as one."""
+        names = ("rows", "probability", "influence", "features")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

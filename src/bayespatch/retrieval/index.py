@@ -1,0 +1,177 @@
+"""Past cases, stored for comparison with any new case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = NDArray[Any]  # uint8, uint16 or uint32
+
+
+class Ranges(NamedTuple):
+    """What each comparison accepts, for n cases and K comparisons.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (n, K), of the index's own type
+        A comparison holds for a past case whose code c satisfies ``low <= c <= high``; ``low > high`` never holds.
+    """
+
+    low: Codes
+    high: Codes
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def part(self, cases: slice | NDArray[np.int64]) -> Ranges:
+        """The ranges of some of the cases."""
+        return Ranges(np.ascontiguousarray(self.low[cases]), np.ascontiguousarray(self.high[cases]))
+
+
+@dataclass(frozen=True, eq=False)
+class CaseIndex:
+    """N past cases, column by column, ordered by class.
+
+    Attributes
+    ----------
+    codes : array of shape (P, N), uint8, uint16 or uint32
+        0 where the value is missing, else 1 + its place among the distinct values of the column.
+    levels : tuple of P arrays
+        The distinct values of each column, ascending.
+    start : int array of shape (M + 1,)
+        Where each class begins.
+    rows : int array of shape (N,)
+        Row of the original table of each stored case.
+    columns : int array of shape (K,)
+        The column of each comparison.
+    reach : array of shape (K,)
+        By how much two values may differ and still pass the comparison; NaN: the comparison asks if the past case's
+        value is missing.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0, 1.0], [2.0, np.nan], [2.0, 5.0]])
+    >>> index = CaseIndex.build(x, np.array([1, 0, 1]), n_classes=2, windows=[(0.0,), (4.0,)])
+    >>> index.codes.tolist(), index.rows.tolist(), index.start.tolist()
+    ([[2, 1, 2], [0, 1, 2]], [1, 0, 2], [0, 1, 3])
+    >>> index.columns.tolist(), index.reach.tolist()  # the second column has a missing value
+    ([0, 1, 1], [0.0, 4.0, nan])
+    """
+
+    codes: Codes
+    levels: tuple[NDArray[np.float64], ...]
+    start: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    reach: NDArray[np.float64]
+
+    @classmethod
+    def build(
+        cls,
+        x: NDArray[np.float64],
+        y: NDArray[np.int64],
+        n_classes: int,
+        windows: Sequence[Sequence[float]],
+        has_missing: NDArray[np.bool_] | None = None,
+    ) -> CaseIndex:
+        """Index a coded table.
+
+        Parameters
+        ----------
+        x : array of shape (N, P)
+            Coded values, NaN where missing.
+        y : int array of shape (N,)
+            Classes 0..M-1.
+        n_classes : int
+            M.
+        windows : P sequences of numbers
+            By how much two values of each column may differ and still agree; several windows of a column count
+            separately.
+        has_missing : bool array of shape (P,), optional
+            Columns that need a comparison for missing values: pass those of the whole table where x is a part of it.
+        """
+        rows = np.argsort(y, kind="stable")
+        levels = tuple(np.unique(column[~np.isnan(column)]) for column in x.T)
+        most = max((len(values) for values in levels), default=0)
+        kind: Any = np.uint8 if most < 2**8 - 1 else np.uint16 if most < 2**16 - 1 else np.uint32
+        codes = np.empty(x.shape[::-1], kind)
+        for j, values in enumerate(levels):
+            column = x[rows, j]
+            codes[j] = np.where(np.isnan(column), 0, np.searchsorted(values, column) + 1)
+        missing = np.array([bool((row == 0).any()) for row in codes]) if has_missing is None else has_missing
+        reach = [[*windows[j], *([np.nan] if missing[j] else [])] for j in range(len(levels))]
+        columns = np.repeat(np.arange(len(levels)), [len(each) for each in reach])
+        start = np.searchsorted(y[rows], np.arange(n_classes + 1)).astype(np.int64)
+        return cls(codes, levels, start, rows, columns, np.concatenate([np.empty(0), *reach]))
+
+    @property
+    def n_cases(self) -> int:
+        """N."""
+        return self.codes.shape[1]
+
+    @property
+    def compares_missing(self) -> NDArray[np.bool_]:
+        """For which columns a comparison asks whether a past case's value is missing, (P,)."""
+        found = np.zeros(len(self.levels), dtype=np.bool_)
+        found[self.columns[np.isnan(self.reach)]] = True
+        return found
+
+    @property
+    def n_classes(self) -> int:
+        """M."""
+        return len(self.start) - 1
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """The class of each stored case, (N,)."""
+        return np.repeat(np.arange(self.n_classes), np.diff(self.start))
+
+    def positions(self) -> NDArray[np.int64]:
+        """Where each row of the original table is stored, (N,)."""
+        places = np.empty(self.n_cases, np.int64)
+        places[self.rows] = np.arange(self.n_cases)
+        return places
+
+    def ranges(self, x: NDArray[np.float64]) -> Ranges:
+        """The codes that agree with each of n cases, in every comparison; x has shape (n, P).
+
+        A value that is missing in the case is compared with nobody.
+        """
+        kind = self.codes.dtype.type
+        low = np.empty((len(x), len(self.columns)), kind)
+        high = np.empty_like(low)
+        for k, (j, reach) in enumerate(zip(self.columns, self.reach, strict=True)):
+            if np.isnan(reach):
+                first, last = np.zeros(len(x), np.int64), np.zeros(len(x), np.int64)
+            else:
+                first, last = _agreeing(self.levels[j], x[:, j], float(reach))
+            nobody = np.isnan(x[:, j]) | (first > last)
+            low[:, k] = np.where(nobody, 1, first)
+            high[:, k] = np.where(nobody, 0, last)
+        return Ranges(low, high)
+
+
+def _agreeing(
+    levels: NDArray[np.float64], values: NDArray[np.float64], window: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and last code whose level is within the window of each value; first > last where there is none.
+
+    Rounding in ``value - window`` may be off by one level, which the comparison ``abs(level - value) <= window``, the
+    definition of agreement, puts right.
+    """
+    if not len(levels):
+        return np.ones(len(values), np.int64), np.zeros(len(values), np.int64)
+    first = np.searchsorted(levels, values - window, side="left")
+    last = np.searchsorted(levels, values + window, side="right") - 1
+
+    def agrees(place: NDArray[np.int64]) -> NDArray[np.bool_]:
+        inside = (place >= 0) & (place < len(levels))
+        return inside & (np.abs(levels[np.clip(place, 0, len(levels) - 1)] - values) <= window)
+
+    first = np.where(agrees(first - 1), first - 1, np.where(agrees(first), first, first + 1))
+    last = np.where(agrees(last + 1), last + 1, np.where(agrees(last), last, last - 1))
+    return first + 1, last + 1

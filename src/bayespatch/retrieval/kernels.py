@@ -1,0 +1,366 @@
+"""Kernels on the CPU: which comparisons hold, and sums over past cases.
+
+The comparisons of a past case are the bits of a few *keys*, up to `MOST_BITS` bits each, and a table has the product of
+the weights for every key. So the weight of a past case, in all draws at once, is a product of a few table rows.
+
+A past case whose weight is negligible beside the best one's, in every draw, is skipped: those skipped have together at
+most `NEGLIGIBLE` times the weight of the best.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bayespatch.engine.compiling import compiled, vectorised
+
+MOST_BITS = 10  # of a key: a table of 1,024 rows and 100 draws is 400 kB
+BLOCK = 2048  # past cases at a time: their keys stay in the fastest cache
+ADDED = 128  # weights that are added up in single precision before their sum is added in double
+NEGLIGIBLE = 1e-7
+
+
+@vectorised
+def find_keys(codes, columns, low, high, first, keys):
+    """keys_b: bit k is set where past case first + b passes comparison k."""
+    n = len(keys)
+    keys[:] = 0
+    none = np.uint16(0)
+    for k in range(len(columns)):
+        values = codes[columns[k], first : first + n]
+        lowest, highest, bit = low[k], high[k], np.uint16(1 << k)
+        for b in range(n):
+            keys[b] = np.uint16(keys[b] | (bit if (values[b] >= lowest) & (values[b] <= highest) else none))
+
+
+@compiled
+def table_rows(codes, layout, low, high, first, keys, rows):
+    """rows[c, b]: the table row of key c of past case first + b."""
+    n = rows.shape[1]
+    for c in range(len(layout.offset)):
+        begin, end = layout.bits[c], layout.bits[c + 1]
+        find_keys(codes, layout.columns[begin:end], low[begin:end], high[begin:end], first, keys[:n])
+        offset = layout.offset[c]
+        for b in range(n):
+            rows[c, b] = offset + keys[b]
+
+
+@compiled
+def drop_excluded(excluded, first, kept):
+    """Clear kept[b] for excluded past cases first + b; `excluded` is ascending."""
+    for at in range(np.searchsorted(excluded, first), len(excluded)):
+        if excluded[at] >= first + len(kept):
+            break
+        kept[excluded[at] - first] = False
+
+
+@compiled
+def bound(rows, kept, upper, lower, best, above):
+    """above[b]: the largest log weight of a past case in any draw. Returns the best guaranteed one so far."""
+    for b in range(rows.shape[1]):
+        if not kept[b]:
+            continue
+        most, least = 0.0, 0.0
+        for c in range(rows.shape[0]):
+            most += upper[rows[c, b]]
+            least += lower[rows[c, b]]
+        above[b] = most
+        best = max(best, least)
+    return best
+
+
+@compiled
+def compact(rows, kept, above, least, places):
+    """Move the rows of past cases that may matter to the front; returns how many there are. places: where they were."""
+    n = 0
+    for b in range(rows.shape[1]):
+        if kept[b] and above[b] >= least:
+            for c in range(rows.shape[0]):
+                rows[c, n] = rows[c, b]
+            places[n] = b
+            n += 1
+    return n
+
+
+@vectorised
+def add_one(table, rows, total):
+    for b in range(rows.shape[1]):
+        weights = table[rows[0, b]]
+        for d in range(len(total)):
+            total[d] += weights[d]
+
+
+@vectorised
+def add_two(table, rows, total):
+    for b in range(rows.shape[1]):
+        first, second = table[rows[0, b]], table[rows[1, b]]
+        for d in range(len(total)):
+            total[d] += first[d] * second[d]
+
+
+@vectorised
+def add_many(table, rows, product, total):
+    for b in range(rows.shape[1]):
+        first, second = table[rows[0, b]], table[rows[1, b]]
+        for d in range(len(total)):
+            product[d] = first[d] * second[d]
+        for c in range(2, rows.shape[0]):
+            more = table[rows[c, b]]
+            for d in range(len(total)):
+                product[d] *= more[d]
+        for d in range(len(total)):
+            total[d] += product[d]
+
+
+@compiled
+def log_weight(table, rows, b, logs):
+    """logs_d: log weight of a past case; `table` has logarithms."""
+    for d in range(len(logs)):
+        logs[d] = 0.0
+        for c in range(rows.shape[0]):
+            logs[d] += table[rows[c, b], d]
+
+
+@compiled
+def best_past_case(codes, start, layout, low, high, excluded, upper, lower, scratch):
+    """The best guaranteed log weight among all past cases, and the log weights of one that has it in `scratch.logs`."""
+    best = -math.inf
+    for m in range(len(start) - 1):
+        for first in range(start[m], start[m + 1], BLOCK):
+            n = min(BLOCK, start[m + 1] - first)
+            rows, kept = scratch.rows[:, :n], scratch.kept[:n]
+            table_rows(codes, layout, low, high, first, scratch.keys, rows)
+            kept[:] = True
+            drop_excluded(excluded, first, kept)
+            for b in range(n):
+                if kept[b]:
+                    least = 0.0
+                    for c in range(rows.shape[0]):
+                        least += lower[rows[c, b]]
+                    if least > best:
+                        best = least
+                        log_weight(scratch.log_table, rows, b, scratch.logs)
+    return best
+
+
+@compiled
+def vote_on_case(codes, start, layout, low, high, excluded, tables, scratch, sums, shift):
+    """sums[m, d]: total weight of the past cases of each class in each draw, over exp(shift[d])."""
+    sums[:] = 0.0
+    shift[:] = 0.0
+    best = -math.inf
+    if tables.by_logs:
+        best = best_past_case(codes, start, layout, low, high, excluded, tables.upper, tables.lower, scratch)
+        if best > -math.inf:
+            shift[:] = scratch.logs
+    for m in range(len(start) - 1):
+        for first in range(start[m], start[m + 1], BLOCK):
+            n = min(BLOCK, start[m + 1] - first)
+            rows, kept = scratch.rows[:, :n], scratch.kept[:n]
+            table_rows(codes, layout, low, high, first, scratch.keys, rows)
+            kept[:] = True
+            drop_excluded(excluded, first, kept)
+            best = bound(rows, kept, tables.upper, tables.lower, best, scratch.above)
+            n = compact(rows, kept, scratch.above, best - tables.cut, scratch.places)
+            add_block(tables, scratch, n, shift, sums[m])
+
+
+@compiled
+def add_block(tables, scratch, n, shift, total):
+    """Add the weights of the first n past cases in `scratch.rows`."""
+    rows = scratch.rows
+    if tables.by_logs:
+        for b in range(n):
+            log_weight(tables.logs, rows, b, scratch.logs)
+            for d in range(len(total)):
+                total[d] += math.exp(scratch.logs[d] - shift[d])
+        return
+    part = scratch.total
+    for first in range(0, n, ADDED):
+        some = rows[:, first : min(first + ADDED, n)]
+        part[:] = 0.0
+        if rows.shape[0] == 1:
+            add_one(tables.products, some, part)
+        elif rows.shape[0] == 2:
+            add_two(tables.products, some, part)
+        else:
+            add_many(tables.products, some, scratch.product, part)
+        for d in range(len(total)):
+            total[d] += part[d]
+
+
+@vectorised
+def dot(weights, scale):
+    total = np.float32(0.0)
+    for d in range(len(scale)):
+        total += weights[d] * scale[d]
+    return total
+
+
+@compiled
+def share_on_case(codes, start, layout, low, high, excluded, tables, scratch, scale, shift, shares):
+    """shares[b] = sum_d scale[m, d] weight[b, d] / exp(shift[d]), for every past case b of class m."""
+    shares[:] = 0.0
+    best = -math.inf
+    product = scratch.product
+    for m in range(len(start) - 1):
+        for first in range(start[m], start[m + 1], BLOCK):
+            n = min(BLOCK, start[m + 1] - first)
+            rows, kept = scratch.rows[:, :n], scratch.kept[:n]
+            table_rows(codes, layout, low, high, first, scratch.keys, rows)
+            kept[:] = True
+            drop_excluded(excluded, first, kept)
+            best = bound(rows, kept, tables.upper, tables.lower, best, scratch.above)
+            n = compact(rows, kept, scratch.above, best - tables.cut, scratch.places)
+            for b in range(n):
+                if tables.by_logs:
+                    log_weight(tables.logs, rows, b, scratch.logs)
+                    for d in range(len(product)):
+                        product[d] = math.exp(scratch.logs[d] - shift[d])
+                else:
+                    product[:] = tables.products[rows[0, b]]
+                    for c in range(1, rows.shape[0]):
+                        product *= tables.products[rows[c, b]]
+                shares[first + scratch.places[b]] = dot(product, scale[m])
+
+
+@vectorised
+def multiply_rows(table, rows, weights):
+    """weights_b = prod_c table[rows[c, b]]."""
+    for b in range(len(weights)):
+        weights[b] = table[rows[0, b]]
+    for c in range(1, rows.shape[0]):
+        for b in range(len(weights)):
+            weights[b] *= table[rows[c, b]]
+
+
+@compiled
+def exponentiate_rows(table, rows, top, weights):
+    """weights_b = exp(sum_c table[rows[c, b]] - top)."""
+    for b in range(len(weights)):
+        log_sum = 0.0
+        for c in range(rows.shape[0]):
+            log_sum += table[rows[c, b]]
+        weights[b] = math.exp(log_sum - top)
+
+
+@compiled
+def weigh_left_out(codes, start, layout, low, high, excluded, table, by_logs, top, scratch, sums):
+    """sums[m, r]: total weight of the past cases of class m that have table row r, in one draw, over exp(top)."""
+    sums[:] = 0.0
+    for m in range(len(start) - 1):
+        for first in range(start[m], start[m + 1], BLOCK):
+            n = min(BLOCK, start[m + 1] - first)
+            rows, weights = scratch.rows[:, :n], scratch.weights[:n]
+            table_rows(codes, layout, low, high, first, scratch.keys, rows)
+            if by_logs:
+                exponentiate_rows(table, rows, top, weights)
+            else:
+                multiply_rows(table, rows, weights)
+            for at in range(np.searchsorted(excluded, first), len(excluded)):
+                if excluded[at] >= first + n:
+                    break
+                weights[excluded[at] - first] = 0.0
+            for c in range(rows.shape[0]):
+                for b in range(n):
+                    sums[m, rows[c, b]] += weights[b]
+
+
+@compiled
+def best_left_out(codes, start, layout, low, high, excluded, table, scratch):
+    """The largest log weight of a past case in one draw; `table` has logarithms."""
+    best = -math.inf
+    for m in range(len(start) - 1):
+        for first in range(start[m], start[m + 1], BLOCK):
+            n = min(BLOCK, start[m + 1] - first)
+            rows, kept = scratch.rows[:, :n], scratch.kept[:n]
+            table_rows(codes, layout, low, high, first, scratch.keys, rows)
+            kept[:] = True
+            drop_excluded(excluded, first, kept)
+            for b in range(n):
+                if kept[b]:
+                    weight = 0.0
+                    for c in range(rows.shape[0]):
+                        weight += table[rows[c, b]]
+                    best = max(best, weight)
+    return best
+
+
+@compiled
+def score_left_out(sums, layout, voting, y, log_p, by_comparison):
+    """Log probability of the class of a left-out case, with its derivatives; returns that by log slope.
+
+    ``log p(m) = slope log share_m + (1 - slope) log base_m + constant``; `least` of every share is the base rate's.
+    """
+    n_classes = len(voting.base)
+    n_rows = layout.offset[1] if len(layout.offset) > 1 else sums.shape[1]
+    raw, share, p = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    total = 0.0
+    for m in range(n_classes):
+        raw[m] = 0.0
+        for r in range(n_rows):
+            raw[m] += sums[m, r]
+        raw[m] *= voting.heard[m]
+        total += raw[m]
+    top = -math.inf
+    for m in range(n_classes):
+        raw[m] = raw[m] / total if total > 0.0 else voting.base[m]
+        share[m] = (1.0 - voting.least) * raw[m] + voting.least * voting.base[m]
+        p[m] = voting.slope * math.log(share[m]) + (1.0 - voting.slope) * math.log(voting.base[m])
+        top = max(top, p[m])
+    norm = 0.0
+    for m in range(n_classes):
+        norm += math.exp(p[m] - top)
+    log_p[0] = p[y] - top - math.log(norm)
+    by_comparison[:] = 0.0
+    by_slope, mean_pull = 0.0, 0.0
+    for m in range(n_classes):
+        missing = (1.0 if m == y else 0.0) - math.exp(p[m] - top) / norm
+        p[m] = voting.slope * missing * (1.0 - voting.least) / share[m]
+        mean_pull += p[m] * raw[m]
+        by_slope += missing * (math.log(share[m]) - math.log(voting.base[m]))
+    if total > 0.0:
+        for m in range(n_classes):
+            p[m] = (p[m] - mean_pull) * voting.heard[m] / total
+        for c in range(len(layout.offset)):
+            begin, n_bits, offset = layout.bits[c], layout.bits[c + 1] - layout.bits[c], layout.offset[c]
+            for key in range(1, 1 << n_bits):
+                pull = 0.0
+                for m in range(n_classes):
+                    pull += p[m] * sums[m, offset + key]
+                for k in range(n_bits):
+                    by_comparison[begin + k] += pull * (key >> k & 1)
+    return voting.slope * by_slope
+
+
+@compiled
+def vote_on_cases(codes, start, layout, low, high, excluded, edges, tables, scratch, first, last, sums, shift):
+    """Cases first..last-1; `excluded[edges[i]:edges[i + 1]]` may not vote on case i."""
+    for i in range(first, last):
+        out = excluded[edges[i] : edges[i + 1]]
+        vote_on_case(codes, start, layout, low[i], high[i], out, tables, scratch, sums[i], shift[i])
+
+
+@compiled
+def share_on_cases(
+    codes, start, layout, low, high, excluded, edges, tables, scratch, first, last, scale, shift, shares
+):
+    for i in range(first, last):
+        out = excluded[edges[i] : edges[i + 1]]
+        share_on_case(codes, start, layout, low[i], high[i], out, tables, scratch, scale[i], shift[i], shares[i])
+
+
+@compiled
+def leave_out_cases(
+    codes, start, layout, low, high, excluded, edges, table, by_logs, voting, y, scratch, first, last,
+    sums, log_p, by_comparison, by_slope,
+):  # fmt: skip
+    for i in range(first, last):
+        out = excluded[edges[i] : edges[i + 1]]
+        top = 0.0
+        if by_logs:
+            top = best_left_out(codes, start, layout, low[i], high[i], out, table, scratch)
+            top = 0.0 if top == -math.inf else top
+        weigh_left_out(codes, start, layout, low[i], high[i], out, table, by_logs, top, scratch, sums)
+        by_slope[i] = score_left_out(sums, layout, voting, y[i], log_p[i : i + 1], by_comparison[i])
