@@ -1,3 +1,7 @@
+import random
+
+import pytest
+
 from bayespatch.dictionary import Dictionary
 from tests.cli.program import call, complaint, document
 from tests.cli.test_fit import dirty
@@ -32,3 +36,31 @@ def test_the_same_for_programs_and_a_draft_of_the_dictionary(tmp_path):
     assert said["cp"].labels == {1: "1", 2: "2", 3: "3", 4: "4"}
     assert "already exists; pass --force" in complaint("describe", tmp_path / "dirty.csv", "--dictionary", draft)
     assert "--target 'x' is not a column" in complaint("describe", tmp_path / "dirty.csv", "--target", "x")
+
+
+def visits(folder, n=480):
+    """Four nearly identical rows of each of 120 patients, with random outcomes."""
+    rng = random.Random(0)
+    patients = [[rng.gauss(60, 10), rng.gauss(130, 15), rng.choice(["f", "m"])] for _ in range(n // 4)]
+    lines = ["patient,age,pressure,sex,outcome"]
+    for i in range(n):
+        age, pressure, sex = patients[i // 4]
+        lines.append(f"{i // 4},{age:.1f},{pressure + rng.gauss(0, 0.1):.2f},{sex},{rng.choice(['well', 'sick'])}")
+    (folder / "visits.csv").write_text("\n".join(lines) + "\n")
+    return folder / "visits.csv"
+
+
+@pytest.mark.parametrize("target", [[], ["--target", "outcome"]])
+def test_repeated_patients_are_noticed(tmp_path, target):
+    remarks = document("describe", visits(tmp_path), *target, "--json")["remarks"]
+    assert "'patient' names patients, and 480 rows share their value with another row: pass --group" in remarks[0]
+    n_repeats = int(remarks[1].split()[0])
+    assert n_repeats > 200
+    assert f"{n_repeats} of 480 rows repeat an earlier row or nearly do (such as rows 0" in remarks[1]
+
+
+def test_texts_with_gaps_are_described_without_a_target(tmp_path):
+    rows = "\n".join(f"{'' if i % 7 == 0 else 'abc'[i % 3]},{i % 5},{'' if i % 3 else 'x'}" for i in range(40))
+    (tmp_path / "gaps.csv").write_text(f"pain,grade,note\n{rows}\n")
+    columns = document("describe", tmp_path / "gaps.csv", "--dictionary", tmp_path / "draft.csv", "--json")["columns"]
+    assert [column["missing"] for column in columns] == [6, 0, 26]

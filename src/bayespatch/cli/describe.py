@@ -10,8 +10,9 @@ from bayespatch.cli.files import check_new, write
 from bayespatch.cli.options import Data, Delimiter, DraftOut, Force, Json, MaybeTarget, Query
 from bayespatch.cli.terminal import say, show, table_text, width, working
 from bayespatch.dictionary import Dictionary, Entry
+from bayespatch.duplicates import duplicates_text
 from bayespatch.source import read
-from bayespatch.source.columns import Found, notice
+from bayespatch.source.columns import Found, notice, repeated_rows
 from bayespatch.source.dates import dates_of, holds_dates
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -128,12 +129,21 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
         if few and len(rare) <= 100 and 2 * len(rare) <= int(known.sum()):
             said.append(f"classes with one or two cases: {', '.join(few[:8])}{' and more' if len(few) > 8 else ''}")
     else:
-        found = notice(frame[plain], frame[plain[0]])._replace(leaks={}) if plain else None
+        found = notice(frame[plain]) if plain else None
     if found is not None:
         said += [
             f"{name!r} looks like an identifier ({why}): fit asks for --id, --drop or --keep"
             for name, why in found.identifiers.items()
         ]
+        said += [
+            f"{name!r} names patients, and {n} rows share their value with another row: pass --group {name!r}"
+            for name, n in found.repeated.items()
+        ]
+        rows = repeated_rows(frame[[name for name in plain if name not in found.identifiers]])
+        if rows:
+            said.append(
+                f"{duplicates_text(rows, len(frame))}: remove repeats, or name the column of patients with --group"
+            )
         said += [f"hardly any two cases share a value of {name!r}" for name in found.unique]
         said += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
         said += [f"{name!r} says the same as {other!r}" for name, other in found.copies.items()]
@@ -148,7 +158,7 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
 def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
     """A dictionary to be filled in: kinds, levels, the middle of the numbers as their usual range, identifiers."""
     plain = [column["name"] for column in columns if column["kind"] not in ("date", "empty")]
-    identifiers = notice(frame[plain], frame[plain[0]]).identifiers if plain else {}
+    identifiers = notice(frame[plain]).identifiers if plain else {}
     entries = {}
     for column in columns:
         name, kind = column["name"], column["kind"]

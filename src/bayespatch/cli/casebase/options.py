@@ -52,6 +52,9 @@ MaybeTarget = Annotated[str | None, typer.Option("--target", metavar="COLUMN", h
 DictionaryFile = Annotated[
     Path | None, typer.Option("--dictionary", metavar="FILE", help="The data dictionary: CSV, YAML or JSON.")
 ]
+AllowRepeats = Annotated[
+    bool, typer.Option("--allow-repeats", help="Add rows even if they repeat cases that are already there.")
+]
 CaseName = Annotated[
     str,
     typer.Argument(
