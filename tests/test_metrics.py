@@ -10,7 +10,7 @@ from sklearn.metrics import brier_score_loss, log_loss, precision_score, recall_
 
 from bayespatch import metrics
 from bayespatch.casebase import comparison
-from bayespatch.compare import _class_measures
+from bayespatch.compare import Table, _class_measures
 from bayespatch.explain.summarize import _performance
 from bayespatch.metrics import calibration_curve
 from bayespatch.study.metrics import measures
@@ -70,7 +70,8 @@ def test_every_place_that_scores_says_the_same(monkeypatch, n_classes):
     p, y = made(n_classes=n_classes)
     codes, names = np.arange(n_classes), tuple("abc"[:n_classes])
     expected = {name: score(p, y) for name, score in metrics.SCORES.items()}
-    compared = _class_measures(SimpleNamespace(classes_=codes), p, y, codes)
+    table = Table(None, y, None, codes, {1: 0.3})
+    compared = _class_measures(SimpleNamespace(classes_=codes), p, y, table)
     versions = comparison.scores(comparison.LeaveOneOut(tuple(range(len(y))), p, y, names))
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     benchmarks = import_module("scores")
@@ -124,3 +125,11 @@ def test_calibration_error_of_true_probabilities_shrinks():
     """Of true probabilities it is about the mean standard error of a bin's rate, sqrt(p(1-p)/n) of bins of n/10."""
     errors = [metrics.calibration_error(*made(n)) for n in (200, 20_000)]
     assert errors[1] < 0.02 < errors[0] < 0.15
+
+
+def test_average_precision_and_net_benefit_by_hand():
+    p, hit = np.array([0.9, 0.8, 0.3, 0.1]), np.array([True, False, True, False])
+    assert metrics.average_precision(p, hit) == pytest.approx((1.0 + 2.0 / 3.0) / 2.0)
+    assert metrics.average_precision(p, ~hit & hit) is None
+    assert metrics.net_benefit(p, hit, 0.25) == pytest.approx((2 - 1 / 3) / 4)
+    assert metrics.net_benefit(p, hit, 0.95) == 0.0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
-from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score, roc_curve
+from sklearn.metrics import accuracy_score, average_precision_score, brier_score_loss, roc_auc_score, roc_curve
 from sklearn.metrics import log_loss as sklearn_log_loss
 
 CONFIDENCE = 0.95  # of the intervals of rates and scores
@@ -38,6 +38,33 @@ def auc(p: Probabilities, y: Codes) -> float | None:
     1.0
     """
     return _mean_area(p, y, roc_auc_score)
+
+
+def average_precision(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> float | None:
+    """Area under the precision-recall curve, as average precision; None where the class does not occur.
+
+    A model that tells nothing has the share of the class.
+
+    Examples
+    --------
+    >>> round(average_precision(np.array([0.1, 0.6, 0.7, 0.9]), np.array([False, True, False, True])), 3)
+    0.833
+    """
+    return float(average_precision_score(hit, p)) if hit.any() else None
+
+
+def net_benefit(p: NDArray[np.float64], hit: NDArray[np.bool_], at: float) -> float:
+    """Net benefit of calling a class wherever its probability is at least `at` (Vickers and Elkin 2006).
+
+    Hits less false alarms, each of which counts at / (1 - at) hits, per case. Calling nobody has 0.
+
+    Examples
+    --------
+    >>> net_benefit(np.array([0.1, 0.6, 0.7, 0.9]), np.array([False, False, True, True]), 0.5)
+    0.25
+    """
+    called = p >= at
+    return float((hit[called].sum() - at / (1.0 - at) * (~hit[called]).sum()) / len(p))
 
 
 def log_loss(p: Probabilities, y: Codes, least: float = LEAST) -> float:
@@ -191,8 +218,7 @@ class Threshold:
         Share of those with the class that are called, and of those without it that are not; share of the called ones
         that have it, and of the others that do not. None where there is nobody to count.
     net_benefit, net_benefit_all : float or None
-        Of calling so, and of calling everybody (Vickers and Elkin 2006): hits less false alarms, each of which counts
-        at / (1 - at) hits, per case. Calling nobody has 0.
+        Of calling so, and of calling everybody; see `net_benefit`.
     """
 
     at: float
@@ -221,7 +247,6 @@ def threshold_table(
     for at in thresholds:
         called = p >= at
         true, n_called = int((called & hit).sum()), int(called.sum())
-        odds = at / (1.0 - at)
         rows.append(
             Threshold(
                 at=at,
@@ -230,8 +255,8 @@ def threshold_table(
                 specificity=_ratio(int((~called & ~hit).sum()), n - n_hit),
                 ppv=_ratio(true, n_called),
                 npv=_ratio(int((~called & ~hit).sum()), n - n_called),
-                net_benefit=(true - odds * (n_called - true)) / n,
-                net_benefit_all=(n_hit - odds * (n - n_hit)) / n,
+                net_benefit=net_benefit(p, hit, at),
+                net_benefit_all=net_benefit(np.ones(n), hit, at),
             )
         )
     return tuple(rows)

@@ -1,10 +1,9 @@
-import random
-
 import pytest
 
 from bayespatch.dictionary import Dictionary
 from tests.cli.program import call, complaint, document
 from tests.cli.test_fit import dirty
+from tests.cli.visits import visits
 
 
 def test_a_table_is_shown_before_anything_is_fitted(tmp_path):
@@ -36,18 +35,6 @@ def test_the_same_for_programs_and_a_draft_of_the_dictionary(tmp_path):
     assert said["cp"].labels == {1: "1", 2: "2", 3: "3", 4: "4"}
     assert "already exists; pass --force" in complaint("describe", tmp_path / "dirty.csv", "--dictionary", draft)
     assert "--target 'x' is not a column" in complaint("describe", tmp_path / "dirty.csv", "--target", "x")
-
-
-def visits(folder, n=480):
-    """Four nearly identical rows of each of 120 patients, with random outcomes."""
-    rng = random.Random(0)
-    patients = [[rng.gauss(60, 10), rng.gauss(130, 15), rng.choice(["f", "m"])] for _ in range(n // 4)]
-    lines = ["patient,age,pressure,sex,outcome"]
-    for i in range(n):
-        age, pressure, sex = patients[i // 4]
-        lines.append(f"{i // 4},{age:.1f},{pressure + rng.gauss(0, 0.1):.2f},{sex},{rng.choice(['well', 'sick'])}")
-    (folder / "visits.csv").write_text("\n".join(lines) + "\n")
-    return folder / "visits.csv"
 
 
 @pytest.mark.parametrize("target", [[], ["--target", "outcome"]])

@@ -8,6 +8,7 @@ import bayespatch
 from bayespatch.sampling.checkpoint import Checkpoint
 from tests.cli.clinic import COLUMNS, SHORT, cases, write_csv
 from tests.cli.program import FIT, call, complaint, document
+from tests.cli.visits import visits
 
 
 def test_a_model_of_a_table_with_spaces_accents_missing_values_and_dates(clinic):
@@ -192,6 +193,18 @@ def test_labels_the_short_way(tmp_path):
     assert "'0' is not VALUE=LABEL" in complaint(*words, "--labels", "0", "--out", out)
     found = document(*words, "--labels", "0=absent,1=present", "--out", out, "--json")
     assert found["classes"] == ["absent", "present"]
+
+
+def test_a_comparison_of_repeated_patients(tmp_path):
+    words = ["compare", visits(tmp_path, 80), "--target", "outcome", *SHORT, "--folds", "2"]
+    assert "'patient' names patients, and 80 rows share" in call(*words).stderr
+    found = document(*words, "--group", "patient", "--threshold", "0.3", "--json")
+    assert found["group"] == "patient"
+    forest = next(one for one in found["methods"] if one["method"] == "random forest")
+    assert forest["scores"]["AUC"]["mean"] < 0.7
+    assert forest["scores"]["net benefit"]["mean"] <= 0.6
+    text = call(*words, "--group", "patient").stdout
+    assert "of the rarer class, called from a probability of its share of the cases" in " ".join(text.split())
 
 
 def test_a_comparison(clinic):

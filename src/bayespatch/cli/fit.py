@@ -64,7 +64,7 @@ def fit(
     estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **given)
     try:
         if sample is None:
-            fitted(estimator, table.X, table.y)
+            fitted(estimator, table.X, table.y, table.groups)
         else:
             fitted(estimator, replace(sample, X=table.X), None)
     except KeyboardInterrupt:

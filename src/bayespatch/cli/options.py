@@ -83,6 +83,15 @@ IdColumn = Annotated[
     str | None,
     typer.Option("--id", metavar="COLUMN", help="A column of identifiers: no feature.", rich_help_panel=_TABLE),
 ]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        metavar="COLUMN",
+        help="A column that says whose rows they are, such as the patient's of several visits: no feature.",
+        rich_help_panel=_TABLE,
+    ),
+]
 Drop = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.", rich_help_panel=_TABLE),
@@ -311,6 +320,15 @@ DraftOut = Annotated[
     ),
 ]
 
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        help="The probability from which a class is called, for the net benefit; its share of the cases if left out.",
+        min=0.0,
+        max=1.0,
+    ),
+]
 Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]
 IntendedUse = Annotated[str, typer.Option(metavar="TEXT", help="For whom and for what the model is meant.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Everything at a size that takes minutes.")]

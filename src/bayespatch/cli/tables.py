@@ -16,6 +16,7 @@ from bayespatch.cli.options import (
     Delimiter,
     DictionaryFile,
     Drop,
+    GroupColumn,
     IdColumn,
     Keep,
     Query,
@@ -44,6 +45,7 @@ class Wishes(NamedTuple):
     query: str | None = None
     delimiter: str | None = None
     id_column: str | None = None
+    group: str | None = None
     drop: Sequence[str] = ()
     keep: Sequence[str] = ()
     age: Sequence[str] = ()
@@ -66,6 +68,7 @@ def table_wishes(
     query: Query = None,
     delimiter: Delimiter = None,
     id_column: IdColumn = None,
+    group: GroupColumn = None,
     drop: Drop = None,
     keep: Keep = None,
     age: AgeOf = None,
@@ -82,6 +85,7 @@ def table_wishes(
         query,
         delimiter,
         id_column,
+        group,
         drop=drop or (),
         keep=keep or (),
         age=age or (),
@@ -95,13 +99,13 @@ def read_training(wishes: Wishes) -> Learned:
     """The table, with a word about columns that will not help and a question about those that may be identifiers."""
     data = wishes.data
     said = _dictionary(wishes)
-    texts = [wishes.id_column] if wishes.id_column else []
+    texts = [name for name in (wishes.id_column, wishes.group) if name]
     if said is not None:
         texts += [name for name, entry in said.entries.items() if entry.identifier or entry.kind == "text"]
     with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
         frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts)
     roles = _roles(wishes, said, list(map(str, frame.columns)))
-    table = training_table(frame, wishes.target, regression=wishes.regression, **roles)
+    table = training_table(frame, wishes.target, regression=wishes.regression, group_column=wishes.group, **roles)
     table = _described(table, wishes, said)
     return Learned(table, _coded(said, table.X.columns))
 
@@ -110,7 +114,8 @@ def read_training_files(
     wishes: Wishes, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
 ) -> tuple[Learned, Sample]:
     """A table that lies in many files: a sample of its rows, looked at as `read_training` does."""
-    for option, given in {"--query": wishes.query, "--delimiter": wishes.delimiter}.items():
+    single = {"--query": wishes.query, "--delimiter": wishes.delimiter, "--group": wishes.group}
+    for option, given in single.items():
         if given is not None:
             raise ValueError(f"{option} is for one table, and {wishes.data!r} names many files; leave it out")
     from bayespatch.engine.dask import computed
@@ -136,6 +141,7 @@ def _roles(wishes: Wishes, said: Dictionary | None, columns: Sequence[str]) -> d
     id_column, drop = wishes.id_column, list(wishes.drop)
     if said is not None:
         named = [name for name in said.names if said[name].identifier and name in columns and name not in drop]
+        named = [name for name in named if name != wishes.group]
         id_column = id_column or (named[0] if len(named) == 1 else None)
         drop += [name for name in named if name != id_column]
     intervals = [Interval("years", name, wishes.as_of) for name in wishes.age]
@@ -179,6 +185,11 @@ def _looked_at(table: Training, wishes: Wishes) -> Training:
         raise ValueError(
             f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to leave it out, or "
             f"--keep {name!r} if it is a feature"
+        )
+    for name, n in found.repeated.items():
+        say(
+            f"note: column {name!r} names patients, and {n} rows share their value with another row; pass --group "
+            f"{name!r}, so that nobody is predicted from their own other rows"
         )
     if found.unique:
         say(
