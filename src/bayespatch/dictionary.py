@@ -410,6 +410,11 @@ class Dictionary:
             writer.writerow([entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, coarse, *flags])
         return text.getvalue()
 
+    @property
+    def measured(self) -> dict[str, str]:
+        """Column of numbers that are no codes of levels -> its unit, which may be empty."""
+        return {name: entry.unit for name, entry in self.entries.items() if entry.kind == "number" and not entry.levels}
+
     def value_labels(self) -> dict[str, dict[Value, str]]:
         """Column -> what its values are called, where that is known."""
         return {name: entry.labels for name, entry in self.entries.items() if entry.levels}

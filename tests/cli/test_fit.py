@@ -213,3 +213,25 @@ def test_a_comparison(clinic):
     assert found["methods"][0]["method"] == "patchwork"
     assert all(0 <= one["scores"]["AUC"]["mean"] <= 1 for one in found["methods"])
     assert found["methods"][-1]["scores"]["AUC"]["mean"] == 0.5
+
+
+def test_laboratory_values_are_numbers(tmp_path):
+    rows = [f"{30 + i % 50},{0.5 + 0.1 * (i % 37):.1f},{'ny'[i % 37 > 18]}" for i in range(120)]
+    rows += ["61,<0.3,n", "62,>10,y", "63,haemolytic,y"]
+    (tmp_path / "lab.csv").write_text("\n".join(["age,crp,sick", *rows]) + "\n")
+    remarks = document("describe", tmp_path / "lab.csv", "--target", "sick", "--json")["remarks"]
+    assert "column 'crp': 123 values are read as numbers: 2 at a detection limit" in remarks[0]
+    words = ["fit", tmp_path / "lab.csv", "--target", "sick", *SHORT]
+    result = call(*words, "--out", tmp_path / "m.bpatch")
+    assert "1 texts as missing ('haemolytic')" in result.stderr
+    model = bayespatch.load(tmp_path / "m.bpatch")
+    assert model.schema_.column("crp").family == "number"
+    # Of a few new cases their values alone would not say it.
+    (tmp_path / "new.csv").write_text("age,crp\n50,<0.3\n51,lost\n")
+    result = call("predict", tmp_path / "m.bpatch", tmp_path / "new.csv", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "1 texts as missing ('lost')" in result.stderr
+    # The dictionary keeps them as texts.
+    (tmp_path / "words.csv").write_text("name,kind\ncrp,text\n")
+    result = call(*words, "--dictionary", tmp_path / "words.csv", "--out", tmp_path / "t.bpatch")
+    assert bayespatch.load(tmp_path / "t.bpatch").schema_.column("crp").family == "text"

@@ -304,11 +304,12 @@ class CaseBase(Reuse):
         if isinstance(table, str | os.PathLike):
             name = os.fspath(table)
             name = name.partition("://")[0] if "://" in name else os.path.basename(name)
-            described = {} if before is None else dict(before.features.entries)
-            described |= {} if given is None else given.entries
-            texts = [column for column, entry in described.items() if entry.kind == "text"]
+            entries = {} if before is None else dict(before.features.entries)
+            described = Dictionary(entries | ({} if given is None else dict(given.entries)))
+            texts = [column for column, entry in described.entries.items() if entry.kind == "text"]
             texts += [id_column] if id_column else []
-            table = read(os.fspath(table), query, delimiter=delimiter, texts=texts)
+            numbers = {name: unit for name, unit in described.measured.items() if name not in texts}
+            table = read(os.fspath(table), query, delimiter=delimiter, texts=texts, numbers=numbers)
         known, rows, outcomes, external_ids = read_cases(table, before, given, target, id_column, set(drop))
         with self._database.writing(by) as transaction:
             if case_rows.definition(transaction.connection) != before:

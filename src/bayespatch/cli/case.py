@@ -98,7 +98,9 @@ def read_cases(model: Any, data: str, query: str | None, delimiter: str | None, 
     """The features of the cases of a table, texts as texts where the model has learned them as such."""
     schema = model.schema_
     texts = [column.name for column in schema.columns if column.family == "text"]
-    frame = read(data, query, delimiter=delimiter, texts=[*texts, *([id_column] if id_column else [])])
+    numbers = {c.name: c.unit for c in schema.columns if c.family == "number" and not c.values}
+    texts += [id_column] if id_column else []
+    frame = read(data, query, delimiter=delimiter, texts=texts, numbers=numbers)
     return features_of(frame, schema.names if schema.named else list(frame.columns), id_column=id_column)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from bayespatch.duplicates import duplicates_text
 from bayespatch.source import read
 from bayespatch.source.columns import Found, notice, repeated_rows
 from bayespatch.source.dates import dates_of, holds_dates
+from bayespatch.source.lab_values import LabValueWarning
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _MOST_LEVELS = 12  # of a column that are shown and written down
@@ -39,13 +41,17 @@ def describe(
     $ bayespatch describe patients.csv --target outcome --dictionary dictionary.csv
     """
     check_new(force, dictionary)
-    with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
+    with (
+        working(f"Reading {data.partition('://')[0] if '://' in data else data}"),
+        warnings.catch_warnings(record=True) as notes,
+    ):
+        warnings.simplefilter("always", LabValueWarning)
         frame = read(data, query, delimiter=delimiter)
     if target is not None and target not in frame.columns:
         raise ValueError(f"--target {target!r} is not a column of the table; the columns are {list(frame.columns)}")
     names = [str(name) for name in frame.columns]
     columns = [_column(frame[name]) for name in names]
-    remarks = _remarks(frame, target, columns)
+    remarks = [str(note.message) for note in notes] + _remarks(frame, target, columns)
     found = {"rows": len(frame), "columns": columns, "target": target, "remarks": remarks}
     if dictionary is not None:
         write(_draft(frame, columns).to_csv(), dictionary)

@@ -102,8 +102,9 @@ def read_training(wishes: Wishes) -> Learned:
     texts = [name for name in (wishes.id_column, wishes.group) if name]
     if said is not None:
         texts += [name for name, entry in said.entries.items() if entry.identifier or entry.kind == "text"]
+    numbers = {} if said is None else {name: unit for name, unit in said.measured.items() if name not in texts}
     with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
-        frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts)
+        frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts, numbers=numbers)
     roles = _roles(wishes, said, list(map(str, frame.columns)))
     table = training_table(frame, wishes.target, regression=wishes.regression, group_column=wishes.group, **roles)
     table = _described(table, wishes, said)
