@@ -1,3 +1,5 @@
+import random
+
 import pytest
 
 from bayespatch.dictionary import Dictionary
@@ -51,3 +53,15 @@ def test_texts_with_gaps_are_described_without_a_target(tmp_path):
     (tmp_path / "gaps.csv").write_text(f"pain,grade,note\n{rows}\n")
     columns = document("describe", tmp_path / "gaps.csv", "--dictionary", tmp_path / "draft.csv", "--json")["columns"]
     assert [column["missing"] for column in columns] == [6, 0, 26]
+
+
+def test_the_draft_of_a_dictionary_warns_of_no_value_in_the_table(tmp_path):
+    rng = random.Random(0)
+    numbers = [rng.gauss(0.0, 10.0) * 10 ** rng.randint(-6, 6) for _ in range(200)]
+    rows = "\n".join(f"{x!r},{rng.choice('ab')},{100.0001 + i}" for i, x in enumerate(numbers))
+    (tmp_path / "t.csv").write_text(f"x,group,y\n{rows}\n")
+    assert call("describe", tmp_path / "t.csv", "--dictionary", tmp_path / "draft.csv").exit_code == 0
+    said = Dictionary.read(tmp_path / "draft.csv")
+    assert not [warning for x in numbers if (warning := said["x"].warning(x))]
+    assert said["y"].usual == (100.0, 299.1)
+    assert "did you mean 'group'?" in complaint("describe", tmp_path / "t.csv", "--target", "GROUP")

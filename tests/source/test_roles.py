@@ -37,6 +37,7 @@ def test_without_identifiers_rows_are_counted():
     ("wishes", "columns", "complaint"),
     [
         ({"target": "sik"}, {}, "--target 'sik' is not a column of the table; did you mean 'sick'?"),
+        ({"target": "SICK"}, {}, "--target 'SICK' is not a column of the table; did you mean 'sick'?"),
         ({"target": "xyzw"}, {}, "the columns are 'who', 'age', 'pain', 'sick'"),
         ({"drop": ["pian"]}, {}, "--drop 'pian' is not a column of the table; did you mean 'pain'?"),
         ({"id_column": "nobody"}, {}, "--id 'nobody' is not a column"),
@@ -116,3 +117,8 @@ def test_a_column_says_whose_rows_they_are():
         training_table(frame, "sick", group_column="who")
     with pytest.raises(ValueError, match="--group 'pateint' is not a column of the table; did you mean 'patient'"):
         training_table(frame, "sick", group_column="pateint")
+
+
+def test_a_column_that_differs_in_case_is_suggested():
+    with pytest.raises(ValueError, match="no column 'age', which the model needs; should 'Age' be named so"):
+        features_of(table().rename(columns={"age": "Age"}), ["age", "pain"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from bayespatch.source import read
 from bayespatch.source.columns import Found, notice, repeated_rows
 from bayespatch.source.dates import dates_of, holds_dates
 from bayespatch.source.lab_values import LabValueWarning
+from bayespatch.source.roles import check_column
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _MOST_LEVELS = 12  # of a column that are shown and written down
@@ -47,8 +49,8 @@ def describe(
     ):
         warnings.simplefilter("always", LabValueWarning)
         frame = read(data, query, delimiter=delimiter)
-    if target is not None and target not in frame.columns:
-        raise ValueError(f"--target {target!r} is not a column of the table; the columns are {list(frame.columns)}")
+    if target is not None:
+        check_column(frame, target, "--target")
     names = [str(name) for name in frame.columns]
     columns = [_column(frame[name]) for name in names]
     remarks = [str(note.message) for note in notes] + _remarks(frame, target, columns)
@@ -162,7 +164,7 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
 
 
 def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
-    """A dictionary to be filled in: kinds, levels, the middle of the numbers as their usual range, identifiers."""
+    """A dictionary to be filled in: kinds, levels, the range of the numbers as their usual range, identifiers."""
     plain = [column["name"] for column in columns if column["kind"] not in ("date", "empty")]
     identifiers = notice(frame[plain]).identifiers if plain else {}
     entries = {}
@@ -179,8 +181,7 @@ def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
             levels = tuple((int(value), value) for value in column["levels"]) if whole else ()
         usual = None
         if kind == "number" and not levels and name not in identifiers:
-            low, high = np.quantile(frame[name].dropna().to_numpy(dtype=np.float64), [0.025, 0.975])
-            usual = (float(f"{low:.4g}"), float(f"{high:.4g}"))
+            usual = (_rounded(column["smallest"], ROUND_FLOOR), _rounded(column["largest"], ROUND_CEILING))
         if any(mark in value for value, _ in levels if isinstance(value, str) for mark in ";="):
             levels = ()  # a CSV file could not say them
         entries[name] = Entry(
@@ -191,6 +192,12 @@ def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
             identifier=name in identifiers,
         )
     return Dictionary(entries)
+
+
+def _rounded(number: float, how: str) -> float:
+    """To four digits, up or down."""
+    exact = Decimal(repr(number))
+    return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=how)) if exact else 0.0
 
 
 def _text(found: dict[str, Any]) -> str:

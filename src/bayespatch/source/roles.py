@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from bayespatch.source.dates import Interval, holds_dates, remade, with_intervals
 from bayespatch.source.frame import listed
+from bayespatch.validation import closest
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -75,7 +75,7 @@ def past_rows(
     grouped = [] if group_column is None else [group_column]
     for option, names in {"--target": [target], "--drop": left_out, "--group": grouped}.items():
         for name in names:
-            _check_column(frame, name, option)
+            check_column(frame, name, option)
     if target in (id_column, *grouped, *left_out):
         raise ValueError(f"--target {target!r} is also named by --id, --group or --drop; name another column there")
     groups = None if group_column is None else _groups(frame[group_column])
@@ -111,9 +111,10 @@ def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | N
     frame = remade(_identified(frame, id_column), features)
     absent = [name for name in features if name not in frame.columns]
     if absent:
-        raise ValueError(
-            f"the table has no column {listed(absent)}, which the model needs; its columns are {listed(frame.columns)}"
-        )
+        spare = [name for name in frame.columns if name not in features]
+        near = closest(absent[0], spare)
+        remedy = f"its columns are {listed(frame.columns)}" if near is None else f"should {near!r} be named so?"
+        raise ValueError(f"the table has no column {listed(absent)}, which the model needs; {remedy}")
     return frame[list(features)]
 
 
@@ -121,7 +122,7 @@ def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
     """The table with this column as its index."""
     if id_column is None:
         return frame.reset_index(drop=True)
-    _check_column(frame, id_column, "--id")
+    check_column(frame, id_column, "--id")
     ids = frame[id_column]
     if ids.isna().any():
         raise ValueError(f"--id {id_column!r}: {int(ids.isna().sum())} cases have no identifier; fill them in")
@@ -151,10 +152,11 @@ def check_identifiers(frame: DataFrame) -> None:
         )
 
 
-def _check_column(frame: DataFrame, name: str, option: str) -> None:
+def check_column(frame: DataFrame, name: str, option: str) -> None:
+    """The table has the column that an option names."""
     if name not in frame.columns:
-        near = get_close_matches(name, [str(column) for column in frame.columns], n=1)
-        meant = f"did you mean {near[0]!r}?" if near else f"the columns are {listed(frame.columns, 40)}"
+        near = closest(name, frame.columns)
+        meant = f"did you mean {near!r}?" if near else f"the columns are {listed(frame.columns, 40)}"
         raise ValueError(f"{option} {name!r} is not a column of the table; {meant}")
 
 
