@@ -59,7 +59,7 @@ KEEPERS = {
     "rich": ("progress", "cli"),
     "safetensors": ("persistence",),
     "arviz_stats": ("sampling",),
-    "arviz_base": ("sampling",),
+    "arviz": ("sampling",),
     "xarray": ("sampling",),
     "sklearn": (
         *("metrics", "encode", "parents", "second_opinion", "explain", "estimator", "datasets", "compare", "study"),
@@ -73,7 +73,7 @@ HANDS_OUT = {
 # Not among the core dependencies: imported inside a function, or in a try that names the install command.
 OPTIONAL = (
     *("pandas", "polars", "pyarrow", "duckdb", "psycopg", "matplotlib", "jinja2"),
-    *("typer", "rich", "arviz_base", "xarray"),
+    *("typer", "rich", "arviz", "xarray"),
 )
 
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")
