@@ -20,7 +20,7 @@ LAYERS = (
     *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool", "workload"),
     *("explain", "plot", "report"),
     *("persistence", "estimator"),
-    *("datasets", "source", "compare", "casebase", "web", "study", "cli"),
+    *("datasets", "source", "compare", "evaluation", "casebase", "web", "study", "cli"),
 )
 
 # These see arrays and numbers, never tables: they do not know the layers that turn one into the other.

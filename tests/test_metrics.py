@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss, precision_score, recall_score, roc_auc_score
 
 from bayespatch import metrics
@@ -133,3 +134,21 @@ def test_average_precision_and_net_benefit_by_hand():
     assert metrics.average_precision(p, ~hit & hit) is None
     assert metrics.net_benefit(p, hit, 0.25) == pytest.approx((2 - 1 / 3) / 4)
     assert metrics.net_benefit(p, hit, 0.95) == 0.0
+
+
+def test_calibration_line_finds_what_was_planted():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 20_000)
+    odds = np.log(p / (1 - p))
+    for shift, slope in ((0.0, 1.0), (0.5, 1.0), (0.0, 0.6)):
+        hit = rng.random(len(p)) < 1 / (1 + np.exp(-(shift + slope * odds)))
+        line = metrics.calibration_line(p, hit)
+        assert abs(line.slope[1] - slope) < line.slope[2] - line.slope[0] < 0.1  # four standard errors
+        if slope == 1.0:
+            assert abs(line.intercept[1] - shift) < line.intercept[2] - line.intercept[0] < 0.1
+    even = rng.random(20_000) < p
+    reference = LogisticRegression(C=np.inf).fit(odds[:, None], even)
+    assert metrics.calibration_line(p, even).slope[1] == pytest.approx(reference.coef_[0, 0], rel=1e-3)
+    assert metrics.calibration_line(p, np.full(len(p), True)) is None
+    assert metrics.calibration_line(np.array([0.2, 0.3, 0.7, 0.8]), np.array([False, False, True, True])) is None
+    assert metrics.calibration_line(np.full(4, 0.5), np.array([False, False, True, True])) is None

@@ -6,13 +6,15 @@ Probabilities are arrays of shape (n, M), classes are codes 0..M-1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, rankdata
+from scipy.special import expit, logit
+from scipy.stats import binomtest, norm, rankdata
 from sklearn.metrics import accuracy_score, average_precision_score, brier_score_loss, roc_auc_score, roc_curve
 from sklearn.metrics import log_loss as sklearn_log_loss
 
@@ -203,6 +205,85 @@ def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: in
         n, count = len(rows), int(hit[rows].sum())
         bins.append(CalibrationBin(n, float(p[rows].mean()), count / n, *rate_interval(count, n)))
     return tuple(bins)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """How many cases of a class were expected and observed; `z` is their difference in standard deviations."""
+
+    expected: float
+    observed: int
+    z: float | None
+
+
+def balance(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> Balance:
+    """Calibration in the large: the sum of the stated probabilities against how many cases had the class.
+
+    Examples
+    --------
+    >>> balance(np.array([0.5, 0.5, 0.5, 0.5]), np.array([True, True, True, True]))
+    Balance(expected=2.0, observed=4, z=2.0)
+    """
+    expected, observed = float(p.sum()), int(hit.sum())
+    spread = math.sqrt(float((p * (1.0 - p)).sum()))
+    return Balance(expected, observed, (observed - expected) / spread if spread else None)
+
+
+@dataclass(frozen=True)
+class CalibrationLine:
+    """Logistic recalibration, each with its 95 % interval (low, estimate, high).
+
+    Attributes
+    ----------
+    intercept : tuple
+        Calibration in the large: by how much log odds are too low (above 0) or too high; the slope is 1.
+    slope : tuple
+        1 where probabilities are spread rightly; below 1 they are too extreme. The intercept is free.
+    """
+
+    intercept: tuple[float, float, float]
+    slope: tuple[float, float, float]
+
+
+def calibration_line(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> CalibrationLine | None:
+    """Intercept and slope of the outcomes' log odds on the stated ones (Cox 1958), by maximum likelihood.
+
+    None where all or no cases have the class, or where the stated odds tell the classes apart without error.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(0.05, 0.95, 5000)
+    >>> line = calibration_line(p, rng.random(5000) < p)
+    >>> line.slope[0] < 1.0 < line.slope[2], line.intercept[0] < 0.0 < line.intercept[2]
+    (True, True)
+    """
+    if not 0 < hit.sum() < len(hit):
+        return None
+    odds = logit(np.clip(p, LEAST, 1.0 - LEAST))
+    ones = np.ones((len(p), 1))
+    intercept = _logistic(ones, odds, hit)
+    line = None if np.ptp(odds) == 0.0 else _logistic(np.column_stack([ones, odds]), np.zeros(len(p)), hit)
+    return None if intercept is None or line is None else CalibrationLine(intercept, line)
+
+
+def _logistic(
+    x: NDArray[np.float64], offset: NDArray[np.float64], hit: NDArray[np.bool_]
+) -> tuple[float, float, float] | None:
+    """The last coefficient of a logistic regression with its interval, by Newton's method; None where it diverges."""
+    beta = np.zeros(x.shape[1])
+    for _ in range(50):
+        mean = expit(offset + x @ beta)
+        information = (x * (mean * (1.0 - mean))[:, None]).T @ x
+        try:
+            step = np.linalg.solve(information, x.T @ (hit - mean))
+        except np.linalg.LinAlgError:
+            return None
+        beta += np.clip(step, -5.0, 5.0)
+        if np.abs(step).max() < 1e-8:
+            reach = float(norm.ppf((1.0 + CONFIDENCE) / 2.0) * np.sqrt(np.linalg.inv(information)[-1, -1]))
+            return float(beta[-1]) - reach, float(beta[-1]), float(beta[-1]) + reach
+    return None
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,15 @@ class Format(StrEnum):
     pdf = "pdf"
 
 
+class Period(StrEnum):
+    """Over what results are summed up."""
+
+    day = "day"
+    month = "month"
+    year = "year"
+    all = "all"
+
+
 _TABLE, _MODEL, _RUN, _OUTPUT = "The table", "The model", "The run", "Output"
 
 DATA_HELP = (
@@ -127,6 +136,25 @@ AsOf = Annotated[
     typer.Option(
         metavar="DATE", help="A column of dates, a date such as 2024-12-31, or today.", rich_help_panel=_TABLE
     ),
+]
+DateColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--date",
+        metavar="COLUMN",
+        help="When a case was seen: a column of dates, for --since and --until. It is no feature.",
+        rich_help_panel=_TABLE,
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE", help="Only cases seen on this day, such as 2024-12-31, or later.", rich_help_panel=_TABLE
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="Only cases seen before this day.", rich_help_panel=_TABLE),
 ]
 DictionaryFile = Annotated[
     Path | None,
@@ -320,6 +348,11 @@ DraftOut = Annotated[
     ),
 ]
 
+ByPeriod = Annotated[Period, typer.Option("--every", help="With --date: performance by these periods.")]
+ValidationOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Where a page goes, as HTML; none if left out.", show_default=False),
+]
 Threshold = Annotated[
     float | None,
     typer.Option(

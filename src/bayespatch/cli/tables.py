@@ -12,6 +12,7 @@ from bayespatch.cli.options import (
     AgeOf,
     AsOf,
     Data,
+    DateColumn,
     DaysOf,
     Delimiter,
     DictionaryFile,
@@ -21,16 +22,18 @@ from bayespatch.cli.options import (
     Keep,
     Query,
     Regression,
+    Since,
     Target,
+    Until,
 )
 from bayespatch.cli.terminal import say, working
 from bayespatch.dictionary import Dictionary
 from bayespatch.source import Training, read, training_table
 from bayespatch.source.columns import notice
-from bayespatch.source.dates import Interval
+from bayespatch.source.dates import Interval, in_period
 from bayespatch.source.frame import listed
 from bayespatch.source.parts import column_names, one_after_the_other, training_parts
-from bayespatch.source.roles import check_identifiers, outcomes_of
+from bayespatch.source.roles import check_column, check_identifiers, outcomes_of
 
 if TYPE_CHECKING:
     from bayespatch.encode import Sample
@@ -51,6 +54,9 @@ class Wishes(NamedTuple):
     age: Sequence[str] = ()
     days: Sequence[str] = ()
     as_of: str = "today"
+    date: str | None = None
+    since: str | None = None
+    until: str | None = None
     dictionary: Path | None = None
     labels: str | None = None
 
@@ -74,6 +80,9 @@ def table_wishes(
     age: AgeOf = None,
     days: DaysOf = None,
     as_of: AsOf = "today",
+    date: DateColumn = None,
+    since: Since = None,
+    until: Until = None,
     dictionary: DictionaryFile = None,
     regression: Regression = False,
 ) -> Wishes:
@@ -91,6 +100,9 @@ def table_wishes(
         age=age or (),
         days=days or (),
         as_of=as_of,
+        date=date,
+        since=since,
+        until=until,
         dictionary=dictionary,
     )
 
@@ -105,17 +117,32 @@ def read_training(wishes: Wishes) -> Learned:
     numbers = {} if said is None else {name: unit for name, unit in said.measured.items() if name not in texts}
     with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
         frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts, numbers=numbers)
+    frame = chosen_rows(frame, wishes.date, wishes.since, wishes.until)
+    if wishes.date is not None and wishes.date not in (*wishes.age, *wishes.days, wishes.as_of):
+        frame = frame.drop(columns=wishes.date)
     roles = _roles(wishes, said, list(map(str, frame.columns)))
     table = training_table(frame, wishes.target, regression=wishes.regression, group_column=wishes.group, **roles)
     table = _described(table, wishes, said)
     return Learned(table, _coded(said, table.X.columns))
 
 
+def chosen_rows(frame: Any, date: str | None, since: str | None, until: str | None) -> Any:
+    """The rows of a period, with a note."""
+    if date is None:
+        if since is not None or until is not None:
+            raise ValueError("--since and --until need --date, the column that says when a case was seen")
+        return frame
+    check_column(frame, date, "--date")
+    chosen = in_period(frame, date, since, until)
+    say(f"note: {len(chosen)} of {len(frame)} rows are in the period")
+    return chosen.reset_index(drop=True)
+
+
 def read_training_files(
     wishes: Wishes, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
 ) -> tuple[Learned, Sample]:
     """A table that lies in many files: a sample of its rows, looked at as `read_training` does."""
-    single = {"--query": wishes.query, "--delimiter": wishes.delimiter, "--group": wishes.group}
+    single = {"--query": wishes.query, "--delimiter": wishes.delimiter, "--group": wishes.group, "--date": wishes.date}
     for option, given in single.items():
         if given is not None:
             raise ValueError(f"{option} is for one table, and {wishes.data!r} names many files; leave it out")

@@ -262,7 +262,9 @@ class Posterior:
         groups = {}
         for name, parts in variables.items():
             group = xarray.Dataset(parts)
-            group = group.assign_coords({one: named.get(str(one), np.arange(size)) for one, size in group.sizes.items()})
+            group = group.assign_coords(
+                {one: named.get(str(one), np.arange(size)) for one, size in group.sizes.items()}
+            )
             groups[name] = group
         attrs = {"model": self.model.kind, "likelihood": self.model.likelihood, "seed": self.seed}
         inference_data = _inference_data()

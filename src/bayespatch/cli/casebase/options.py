@@ -11,6 +11,8 @@ try:
 except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
+from bayespatch.cli.options import Period
+
 
 class State(StrEnum):
     """Where a case stands."""
@@ -26,15 +28,6 @@ class Role(StrEnum):
     viewer = "viewer"
     clinician = "clinician"
     steward = "steward"
-
-
-class Period(StrEnum):
-    """Over what drift is summed up."""
-
-    day = "day"
-    month = "month"
-    year = "year"
-    all = "all"
 
 
 Base = Annotated[str, typer.Argument(metavar="BASE", help="The case base: a file, or a URL.", show_default=False)]
