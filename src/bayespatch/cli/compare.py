@@ -63,9 +63,7 @@ def _standings(found: list[Standing], folds: int, threshold: float | None, n_cla
     best = {m: (max if MORE_IS_BETTER[m] else min)(one.mean(m) for one in found) for m in measures}
     rows = []
     for one in found:
-        cells = [
-            f"{one.mean(m):.3f} ± {one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures
-        ]
+        cells = [f"{one.mean(m):.3f}±{one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures]
         rows.append([one.method, *cells, "" if one.seconds is None else f"{one.seconds:.1f}"])
     said = ", ".join(f"{m} ({'more' if MORE_IS_BETTER[m] else 'less'} is better)" for m in measures)
     shown = f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {said}"
