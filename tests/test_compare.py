@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayespatch.compare import MORE_IS_BETTER, compare
+from bayespatch.compare import MORE_IS_BETTER, RepeatedRowsWarning, compare
 
 
 @pytest.fixture(autouse=True)
@@ -149,12 +149,17 @@ def repeated_patients(n=120, each=4, seed=0):
 
 def test_patients_in_several_rows_leak_unless_they_are_grouped():
     X, y, patient = repeated_patients(400, 2)
-    leaking = {one.method: one.mean("AUC") for one in compare(X, y, DummyClassifier(), folds=4)}
+    alone = {"groups": np.arange(len(y))}
+    leaking = {one.method: one.mean("AUC") for one in compare(X, y, DummyClassifier(), folds=4, **alone)}
     assert leaking["nearest neighbors"] > 0.95
     assert leaking["random forest"] > 0.85
     grouped = {one.method: one.mean("AUC") for one in compare(X, y, DummyClassifier(), folds=4, groups=patient)}
     error = np.sqrt(401 / (12 * 200 * 200))  # of an AUC under chance, with 200 of 400 independent patients in a class
     assert all(abs(area - 0.5) < 3 * error for area in grouped.values())
+    # Also where nobody says whose rows they are.
+    with pytest.warns(RepeatedRowsWarning, match="399 of 800 rows repeat an earlier row or nearly do"):
+        found = compare(X, y, DummyClassifier(), folds=4)
+    assert all(abs(one.mean("AUC") - 0.5) < 3 * error for one in found)
 
 
 def test_groups_stay_together_and_reach_an_estimator_that_takes_them():

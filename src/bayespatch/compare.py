@@ -23,8 +23,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bayespatch import metrics
+from bayespatch.duplicates import duplicates_text, group_labels
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.sampling.diagnostics import MixingWarning
+from bayespatch.source.columns import repeated_rows
 from bayespatch.validation import check_count
 
 Tell = Callable[[int, int, str], object]  # (fits done, fits in all, the method that is fitted)
@@ -46,6 +48,10 @@ INNER_FOLDS = 5  # of the cross-validation that tunes a method
 
 
 _UNKNOWN = 1e-6  # the least probability of a class: nobody is punished without bound for one that a fold lacks
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Rows of a table repeat others, or nearly do, more often than chance explains."""
 
 
 class Standing(NamedTuple):
@@ -110,7 +116,8 @@ def compare(
     seed : int
         Of the folds and of the methods that draw.
     groups : sequence of length n, optional
-        Rows with the same value, such as a patient's visits, are always in the same fold.
+        Rows with the same value, such as a patient's visits, are always in the same fold. Without it, rows that repeat
+        each other more often than chance explains are kept together, with a `RepeatedRowsWarning`.
     threshold : float, optional
         The probability from which a class is called, for the net benefit; None: the class's share of the cases.
     tell : function, optional
@@ -125,6 +132,15 @@ def compare(
     if threshold is not None and not 0.0 < threshold < 1.0:
         raise ValueError(f"threshold={threshold!r} is not a probability; pass a number between 0 and 1")
     outcomes = np.asarray(y)
+    if groups is None and (repeats := repeated_rows(X)):
+        text = duplicates_text(repeats, len(outcomes))
+        warnings.warn(
+            f"{text}; they are kept in the same fold. Name the column of patients with --group (groups=... in Python), "
+            f"or remove repeats",
+            RepeatedRowsWarning,
+            stacklevel=2,
+        )
+        groups = group_labels(repeats, len(outcomes))
     members = None if groups is None else _group_codes(groups, len(outcomes), folds)
     # Of classes with fewer cases than folds some folds learn nothing; all methods are then wrong about them alike.
     classes, counts = (None, [len(outcomes)]) if regression else np.unique(outcomes, return_counts=True)

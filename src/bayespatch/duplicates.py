@@ -97,6 +97,20 @@ def duplicates_text(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> str:
     return f"{n_repeats} of {n_rows} rows repeat an earlier row or nearly do (such as rows {rows} and {groups[0][-1]})"
 
 
+def group_labels(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> NDArray[np.int64]:
+    """A number for each row, which the rows of a group share and no others.
+
+    Examples
+    --------
+    >>> group_labels((np.array([0, 3]),), 5).tolist()
+    [0, 1, 2, 0, 4]
+    """
+    labels = np.arange(n_rows)
+    for group in groups:
+        labels[group] = group[0]
+    return labels
+
+
 def _groups(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
     """The rows of each label that more than one has."""
     order = np.argsort(labels, kind="stable")
