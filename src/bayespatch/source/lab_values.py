@@ -121,10 +121,15 @@ def _parse(value: str | float) -> _Parsed | None:
     found = _NUMBER.fullmatch(value.strip())
     if found is None:
         return None
-    unit = " ".join((found["unit"] or "").lower().split())
+    unit = _unit(found["unit"] or "")
     if unit and "/" not in unit and not _UNITS.fullmatch(unit):
         return None
     return _Parsed(float(found["number"].replace(",", ".")), bool(found["limit"]), "," in found["number"], unit)
+
+
+def _unit(text: str) -> str:
+    """A unit in one spelling: without capitals, one of two signs for micro, one year as many years."""
+    return re.sub(r"\b(year|yr|month|week|day|hour)s\b", r"\1", " ".join(text.lower().split()).replace("μ", "µ"))
 
 
 def _are_numbers(known: list[Any], parsed: Mapping[Any, _Parsed | None]) -> bool:
@@ -150,7 +155,7 @@ def _one_unit(name: str, units: Counter[str], unit: str | None) -> bool:
             raise ValueError(f"column {name!r} has values in different units: {listed(units)}; convert them to one")
         _warn(name, f"values in different units ({listed(units)}) are not read as numbers; convert them to one unit")
         return False
-    if unit and units and unit.lower() not in units:
+    if unit and units and _unit(unit) not in units:
         raise ValueError(f"column {name!r} has values in {listed(units)} and should be in {unit!r}; convert them")
     return True
 
