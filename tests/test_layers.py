@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 # The path through the code, from a table to a page. A layer (a package, or a module) knows those before it, never those
 # after. Three modules of `persistence` come early: they know files, not models, and sampling writes with them.
 LAYERS = (
-    *("version", "model", "simulate", "validation", "metrics", "available_memory"),
+    *("version", "model", "simulate", "validation", "metrics", "duplicates", "available_memory"),
     *("encode", "dictionary", "parents"),
     *("engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
@@ -20,7 +20,7 @@ LAYERS = (
     *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
     *("explain", "plot", "report"),
     *("persistence", "estimator"),
-    *("datasets", "source", "compare", "casebase", "web", "study", "cli"),
+    *("datasets", "source", "compare", "evaluation", "casebase", "web", "study", "cli"),
 )
 
 # These see arrays and numbers, never tables: they do not know the layers that turn one into the other.
@@ -63,7 +63,7 @@ KEEPERS = {
     "rich": ("progress", "cli"),
     "safetensors": ("persistence",),
     "arviz_stats": ("sampling",),
-    "arviz_base": ("sampling",),
+    "arviz": ("sampling",),
     "xarray": ("sampling",),
     "sklearn": (
         *("metrics", "encode", "parents", "second_opinion", "explain", "estimator", "datasets", "compare", "study"),
@@ -77,7 +77,7 @@ HANDS_OUT = {
 # Not among the core dependencies: imported inside a function, or in a try that names the install command.
 OPTIONAL = (
     *("pandas", "polars", "pyarrow", "duckdb", "psycopg", "matplotlib", "jinja2"),
-    *("typer", "rich", "arviz_base", "xarray"),
+    *("typer", "rich", "arviz", "xarray"),
 )
 
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")

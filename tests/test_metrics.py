@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss, precision_score, recall_score, roc_auc_score
 
 from bayespatch import metrics
 from bayespatch.casebase import comparison
-from bayespatch.compare import _class_measures
+from bayespatch.compare import Table, _class_measures
 from bayespatch.explain.summarize import _performance
 from bayespatch.metrics import calibration_curve
 from bayespatch.study.metrics import measures
@@ -70,7 +71,8 @@ def test_every_place_that_scores_says_the_same(monkeypatch, n_classes):
     p, y = made(n_classes=n_classes)
     codes, names = np.arange(n_classes), tuple("abc"[:n_classes])
     expected = {name: score(p, y) for name, score in metrics.SCORES.items()}
-    compared = _class_measures(SimpleNamespace(classes_=codes), p, y, codes)
+    table = Table(None, y, None, codes, {1: 0.3})
+    compared = _class_measures(SimpleNamespace(classes_=codes), p, y, table)
     versions = comparison.scores(comparison.LeaveOneOut(tuple(range(len(y))), p, y, names))
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     benchmarks = import_module("scores")
@@ -124,3 +126,29 @@ def test_calibration_error_of_true_probabilities_shrinks():
     """Of true probabilities it is about the mean standard error of a bin's rate, sqrt(p(1-p)/n) of bins of n/10."""
     errors = [metrics.calibration_error(*made(n)) for n in (200, 20_000)]
     assert errors[1] < 0.02 < errors[0] < 0.15
+
+
+def test_average_precision_and_net_benefit_by_hand():
+    p, hit = np.array([0.9, 0.8, 0.3, 0.1]), np.array([True, False, True, False])
+    assert metrics.average_precision(p, hit) == pytest.approx((1.0 + 2.0 / 3.0) / 2.0)
+    assert metrics.average_precision(p, ~hit & hit) is None
+    assert metrics.net_benefit(p, hit, 0.25) == pytest.approx((2 - 1 / 3) / 4)
+    assert metrics.net_benefit(p, hit, 0.95) == 0.0
+
+
+def test_calibration_line_finds_what_was_planted():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 20_000)
+    odds = np.log(p / (1 - p))
+    for shift, slope in ((0.0, 1.0), (0.5, 1.0), (0.0, 0.6)):
+        hit = rng.random(len(p)) < 1 / (1 + np.exp(-(shift + slope * odds)))
+        line = metrics.calibration_line(p, hit)
+        assert abs(line.slope[1] - slope) < line.slope[2] - line.slope[0] < 0.1  # four standard errors
+        if slope == 1.0:
+            assert abs(line.intercept[1] - shift) < line.intercept[2] - line.intercept[0] < 0.1
+    even = rng.random(20_000) < p
+    reference = LogisticRegression(C=np.inf).fit(odds[:, None], even)
+    assert metrics.calibration_line(p, even).slope[1] == pytest.approx(reference.coef_[0, 0], rel=1e-3)
+    assert metrics.calibration_line(p, np.full(len(p), True)) is None
+    assert metrics.calibration_line(np.array([0.2, 0.3, 0.7, 0.8]), np.array([False, False, True, True])) is None
+    assert metrics.calibration_line(np.full(4, 0.5), np.array([False, False, True, True])) is None

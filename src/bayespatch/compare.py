@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 import warnings
 from collections.abc import Callable
@@ -16,31 +17,41 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bayespatch import metrics
+from bayespatch.duplicates import duplicates_text, group_labels
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.sampling.diagnostics import MixingWarning
+from bayespatch.source.columns import repeated_rows
 from bayespatch.validation import check_count
 
 Tell = Callable[[int, int, str], object]  # (fits done, fits in all, the method that is fitted)
 
-# What is measured of classes, and of numbers.
+# Measure -> whether more is better: of classes, then of numbers.
 MORE_IS_BETTER = {
     "AUC": True,
+    "average precision": True,
     "log loss": False,
     "Brier": False,
     "accuracy": True,
+    "net benefit": True,
     "R2": True,
     "MAE": False,
     "RMSE": False,
 }
+N_TREES = 100  # of a forest
+INNER_FOLDS = 5  # of the cross-validation that tunes a method
 
 
 _UNKNOWN = 1e-6  # the least probability of a class: nobody is punished without bound for one that a fold lacks
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Rows of a table repeat others, or nearly do, more often than chance explains."""
 
 
 class Standing(NamedTuple):
@@ -66,6 +77,13 @@ class Standing(NamedTuple):
         return {name: {"mean": self.mean(name), "sd": self.deviation(name)} for name in self.scores}
 
 
+class Rival(NamedTuple):
+    """A usual method, and the settings among which cross-validation within each fold chooses."""
+
+    estimator: Any
+    grid: dict[str, list[Any]]
+
+
 def compare(
     X: Any,
     y: Any,
@@ -74,9 +92,14 @@ def compare(
     regression: bool = False,
     folds: int = 5,
     seed: int = 0,
+    groups: Any = None,
+    threshold: float | None = None,
     tell: Tell | None = None,
 ) -> list[Standing]:
     """Cross-validate a patchwork beside logistic regression, nearest neighbors, a random forest and the base rate.
+
+    The other methods are tuned in each fold, by cross-validation within its training cases. Average precision and net
+    benefit are of the rarer class, or means over the classes where there are more than two.
 
     Parameters
     ----------
@@ -92,6 +115,11 @@ def compare(
         The same for every method; in each the classes have the shares that they have in the table.
     seed : int
         Of the folds and of the methods that draw.
+    groups : sequence of length n, optional
+        Rows with the same value, such as a patient's visits, are always in the same fold. Without it, rows that repeat
+        each other more often than chance explains are kept together, with a `RepeatedRowsWarning`.
+    threshold : float, optional
+        The probability from which a class is called, for the net benefit; None: the class's share of the cases.
     tell : function, optional
         Called with how far it is.
 
@@ -101,16 +129,27 @@ def compare(
         The patchwork first; one with a second opinion is followed by what each of its opinions says alone.
     """
     folds = check_count("folds", folds, at_least=2)
+    if threshold is not None and not 0.0 < threshold < 1.0:
+        raise ValueError(f"threshold={threshold!r} is not a probability; pass a number between 0 and 1")
     outcomes = np.asarray(y)
+    if groups is None and (repeats := repeated_rows(X)):
+        text = duplicates_text(repeats, len(outcomes))
+        warnings.warn(
+            f"{text}; they are kept in the same fold. Name the column of patients with --group (groups=... in Python), "
+            f"or remove repeats",
+            RepeatedRowsWarning,
+            stacklevel=2,
+        )
+        groups = group_labels(repeats, len(outcomes))
+    members = None if groups is None else _group_codes(groups, len(outcomes), folds)
     # Of classes with fewer cases than folds some folds learn nothing; all methods are then wrong about them alike.
     classes, counts = (None, [len(outcomes)]) if regression else np.unique(outcomes, return_counts=True)
     if folds > max(counts):
         raise ValueError(f"folds={folds} is more than the {max(counts)} cases of the commonest outcome; pass fewer")
     rivals = _number_methods(seed) if regression else _class_methods(seed)
-    methods = {"patchwork": patchwork} | {name: make_pipeline(_numbers(), rival) for name, rival in rivals.items()}
-    splitter = (KFold if regression else StratifiedKFold)(folds, shuffle=True, random_state=seed)
-    parts = list(splitter.split(X, outcomes))
-    measures = _number_measures if regression else _class_measures
+    methods = {"patchwork": Rival(patchwork, {}), **rivals}
+    parts = _splits(outcomes, members, folds, seed, regression)
+    table = Table(X, outcomes, members, classes, None if regression else _thresholds(counts, threshold))
     found = []
     for place, (name, method) in enumerate(methods.items()):
         scores: list[dict[str, dict[str, float]]] = []
@@ -118,55 +157,131 @@ def compare(
         for number, (train, test) in enumerate(parts):
             if tell is not None:
                 tell(place * folds + number, len(methods) * folds, name)
-            scores.append(_fold(method, X, outcomes, train, test, measures, classes))
+            scores.append(_fold(method, table, train, test, seed))
         seconds = time.perf_counter() - begun
         for part, first in scores[0].items():
-            table = {measure: [fold[part][measure] for fold in scores] for measure in first}
-            found.append(Standing(f"{name}{part}", table, None if part else seconds))
+            by_measure = {measure: [fold[part][measure] for fold in scores] for measure in first}
+            found.append(Standing(f"{name}{part}", by_measure, None if part else seconds))
     if tell is not None:
         tell(len(methods) * folds, len(methods) * folds, "done")
     return found
 
 
+class Table(NamedTuple):
+    """What is predicted from what; `classes` and `thresholds` (one for each class) are None where it is a number."""
+
+    X: Any
+    y: NDArray[Any]
+    groups: NDArray[np.int64] | None
+    classes: NDArray[Any] | None
+    thresholds: dict[int, float] | None
+
+
+def _group_codes(groups: Any, n: int, folds: int) -> NDArray[np.int64]:
+    names, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    if len(codes) != n:
+        raise ValueError(f"groups has length {len(codes)} and there are {n} rows; pass one group for each row")
+    if len(names) < folds:
+        raise ValueError(f"folds={folds} is more than the {len(names)} groups; pass fewer folds")
+    return np.asarray(codes, dtype=np.int64)
+
+
+def _thresholds(counts: Any, threshold: float | None) -> dict[int, float]:
+    """Code of each class that is called -> from which probability on: of two classes, the rarer one."""
+    shares = np.asarray(counts) / np.sum(counts)
+    called = range(len(shares)) if len(shares) != 2 else [int(len(shares) - 1 - np.argmin(shares[::-1]))]
+    return {m: float(shares[m]) if threshold is None else threshold for m in called}
+
+
+def _splits(
+    y: NDArray[Any], groups: NDArray[np.int64] | None, folds: int, seed: int, regression: bool
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows to learn from and rows to predict, for each fold."""
+    if groups is None:
+        splitter = (KFold if regression else StratifiedKFold)(folds, shuffle=True, random_state=seed)
+    else:
+        splitter = (GroupKFold if regression else StratifiedGroupKFold)(folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")
+        return list(splitter.split(np.zeros(len(y)), y, groups))
+
+
 def _fold(
-    method: Any,
-    X: Any,
-    y: NDArray[Any],
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-    measures: Callable[[Any, Any, NDArray[Any], Any], dict[str, float]],
-    classes: NDArray[Any] | None,
+    method: Rival, table: Table, train: NDArray[np.int64], test: NDArray[np.int64], seed: int
 ) -> dict[str, dict[str, float]]:
     """The measures of one fold: of what the method predicts, "", and of the opinions that it is made of."""
+    X, y, classes = table.X, table.y, table.classes
     with warnings.catch_warnings():
         # A rare value may lie in the test fold alone; and predictions settle before all importances have.
         warnings.simplefilter("ignore", UnseenValueWarning)
         warnings.simplefilter("ignore", MixingWarning)
-        warnings.filterwarnings("ignore", "The least populated class")
-        fitted = clone(method).fit(X.iloc[train], y[train])
-        if classes is None or getattr(fitted, "pool_", None) is None:
-            predicted = fitted.predict(X.iloc[test]) if classes is None else fitted.predict_proba(X.iloc[test])
-            return {"": measures(fitted, predicted, y[test], classes)}
+        fitted = _fitted(method, table, train, seed)
+        if classes is None:
+            return {"": _number_measures(fitted.predict(X.iloc[test]), y[test])}
+        if getattr(fitted, "pool_", None) is None:
+            return {"": _class_measures(fitted, fitted.predict_proba(X.iloc[test]), y[test], table)}
         said = fitted.predict_opinions(X.iloc[test])
         parts = {"": "pool", ": precedents alone": "precedents", ": second opinion alone": "additive"}
-        return {part: measures(fitted, said[name], y[test], classes) for part, name in parts.items()}
+        return {part: _class_measures(fitted, said[name], y[test], table) for part, name in parts.items()}
 
 
-def _class_measures(fitted: Any, predicted: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> dict[str, float]:
+def _fitted(method: Rival, table: Table, train: NDArray[np.int64], seed: int) -> Any:
+    """The method, tuned and fitted on some rows; one that asks for groups gets them."""
+    X, y = table.X.iloc[train], table.y[train]
+    groups = None if table.groups is None else table.groups[train]
+    estimator = clone(method.estimator)
+    if not method.grid:
+        takes_groups = groups is not None and "groups" in inspect.signature(estimator.fit).parameters
+        return estimator.fit(X, y, groups=groups) if takes_groups else estimator.fit(X, y)
+    most = len(y) if groups is None else len(np.unique(groups))
+    if table.classes is not None:
+        most = min(most, int(np.unique(y, return_counts=True)[1].max()))
+    n_inner = min(INNER_FOLDS, most)
+    if n_inner < 2:
+        return estimator.fit(X, y)
+    parts = _splits(y, groups, n_inner, seed, table.classes is None)
+    smallest = min(len(inner) for inner, _ in parts)
+    grid = {
+        name: [value for value in values if not name.endswith("n_neighbors") or value <= smallest] or [smallest]
+        for name, values in method.grid.items()
+    }
+    score = "neg_mean_squared_error" if table.classes is None else _log_score
+    return GridSearchCV(estimator, grid, cv=parts, scoring=score, error_score="raise").fit(X, y)
+
+
+def _log_score(fitted: Any, X: Any, y: NDArray[Any]) -> float:
+    """Mean logarithm of the probability of what happened; a class that was not learned has the least there is."""
+    p = np.maximum(fitted.predict_proba(X), _UNKNOWN)
+    known = np.isin(y, fitted.classes_)
+    place = np.searchsorted(fitted.classes_, y[known])
+    scores = np.full(len(y), np.log(_UNKNOWN))
+    scores[known] = np.log(p[known, place])
+    return float(scores.mean())
+
+
+def _class_measures(fitted: Any, predicted: NDArray[Any], y: NDArray[Any], table: Table) -> dict[str, float]:
+    classes, thresholds = table.classes, table.thresholds
+    assert classes is not None
+    assert thresholds is not None
     probabilities = np.full((len(y), len(classes)), _UNKNOWN)
     probabilities[:, np.searchsorted(classes, fitted.classes_)] = np.maximum(predicted, _UNKNOWN)
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     codes = np.searchsorted(classes, y)
     auc = metrics.auc(probabilities, codes)
+    precisions = [metrics.average_precision(probabilities[:, m], codes == m) for m in thresholds]
+    known = [precision for precision in precisions if precision is not None]
+    benefits = [metrics.net_benefit(probabilities[:, m], codes == m, at) for m, at in thresholds.items()]
     return {
         "AUC": float("nan") if auc is None else auc,
+        "average precision": float(np.mean(known)) if known else float("nan"),
         "log loss": metrics.log_loss(probabilities, codes),
         "Brier": metrics.brier(probabilities, codes),
         "accuracy": metrics.accuracy(probabilities, codes),
+        "net benefit": float(np.mean(benefits)),
     }
 
 
-def _number_measures(fitted: object, predicted: NDArray[Any], y: NDArray[Any], classes: object) -> dict[str, float]:
+def _number_measures(predicted: NDArray[Any], y: NDArray[Any]) -> dict[str, float]:
     return {
         "R2": float(r2_score(y, predicted)),
         "MAE": float(mean_absolute_error(y, predicted)),
@@ -174,22 +289,33 @@ def _number_measures(fitted: object, predicted: NDArray[Any], y: NDArray[Any], c
     }
 
 
-def _class_methods(seed: int) -> dict[str, Any]:
+_NEIGHBORS = {"n_neighbors": [5, 15, 30, 60], "weights": ["uniform", "distance"]}
+_FOREST = {"min_samples_leaf": [1, 5, 15]}
+
+
+def _class_methods(seed: int) -> dict[str, Rival]:
     return {
-        "logistic regression": LogisticRegression(max_iter=2000),
-        "nearest neighbors (15)": KNeighborsClassifier(15),
-        "random forest": RandomForestClassifier(100, random_state=seed),
-        "base rates": DummyClassifier(strategy="prior"),
+        "logistic regression": _rival(LogisticRegression(max_iter=2000), C=[0.001, 0.01, 0.1, 1.0, 10.0, 100.0]),
+        "nearest neighbors": _rival(KNeighborsClassifier(), **_NEIGHBORS),
+        "random forest": _rival(RandomForestClassifier(N_TREES, random_state=seed), **_FOREST),
+        "base rates": _rival(DummyClassifier(strategy="prior")),
     }
 
 
-def _number_methods(seed: int) -> dict[str, Any]:
+def _number_methods(seed: int) -> dict[str, Rival]:
     return {
-        "linear regression": Ridge(),
-        "nearest neighbors (15)": KNeighborsRegressor(15),
-        "random forest": RandomForestRegressor(100, random_state=seed),
-        "the mean": DummyRegressor(),
+        "linear regression": _rival(Ridge(), alpha=[0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]),
+        "nearest neighbors": _rival(KNeighborsRegressor(), **_NEIGHBORS),
+        "random forest": _rival(RandomForestRegressor(N_TREES, random_state=seed), **_FOREST),
+        "the mean": _rival(DummyRegressor()),
     }
+
+
+def _rival(estimator: Any, **grid: Any) -> Rival:
+    """A method on columns as it needs them, and the settings to try."""
+    return Rival(
+        Pipeline([("columns", _numbers()), ("method", estimator)]), {f"method__{name}": grid[name] for name in grid}
+    )
 
 
 def _numbers() -> Any:

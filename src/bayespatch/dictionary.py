@@ -22,10 +22,11 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any, Literal
+
+from bayespatch.validation import closest
 
 ValueKind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
 Value = str | bool | int | float | None
@@ -110,7 +111,9 @@ class Entry:
             for level, label in self.levels:
                 if plain == label or (plain == level and isinstance(plain, bool) == isinstance(level, bool)):
                     return level
-            raise self._refuse(value, f"is not a value of it; pass one of {self._levels_text()}", where)
+            near = closest(str(plain), [name for level in self.levels for name in level])
+            meant = f"did you mean {near!r}?" if near else f"pass one of {self._levels_text()}"
+            raise self._refuse(value, f"is not a value of it; {meant}", where)
         if self.kind == "number":
             if isinstance(plain, bool | str):
                 raise self._refuse(value, "is not a number; pass one, or null where it is not known", where)
@@ -410,6 +413,11 @@ class Dictionary:
             writer.writerow([entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, coarse, *flags])
         return text.getvalue()
 
+    @property
+    def measured(self) -> dict[str, str]:
+        """Column of numbers that are no codes of levels -> its unit, which may be empty."""
+        return {name: entry.unit for name, entry in self.entries.items() if entry.kind == "number" and not entry.levels}
+
     def value_labels(self) -> dict[str, dict[Value, str]]:
         """Column -> what its values are called, where that is known."""
         return {name: entry.labels for name, entry in self.entries.items() if entry.levels}
@@ -482,8 +490,8 @@ def _level_text(value: Value) -> str:
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(map(repr, names))}"
+    near = closest(name, names)
+    return f"did you mean {near!r}?" if near else f"the columns are {', '.join(map(repr, names))}"
 
 
 def _complaints(entry: Entry) -> list[str]:

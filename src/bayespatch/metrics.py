@@ -6,14 +6,16 @@ Probabilities are arrays of shape (n, M), classes are codes 0..M-1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, rankdata
-from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score, roc_curve
+from scipy.special import expit, logit
+from scipy.stats import binomtest, norm, rankdata
+from sklearn.metrics import accuracy_score, average_precision_score, brier_score_loss, roc_auc_score, roc_curve
 from sklearn.metrics import log_loss as sklearn_log_loss
 
 CONFIDENCE = 0.95  # of the intervals of rates and scores
@@ -38,6 +40,33 @@ def auc(p: Probabilities, y: Codes) -> float | None:
     1.0
     """
     return _mean_area(p, y, roc_auc_score)
+
+
+def average_precision(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> float | None:
+    """Area under the precision-recall curve, as average precision; None where the class does not occur.
+
+    A model that tells nothing has the share of the class.
+
+    Examples
+    --------
+    >>> round(average_precision(np.array([0.1, 0.6, 0.7, 0.9]), np.array([False, True, False, True])), 3)
+    0.833
+    """
+    return float(average_precision_score(hit, p)) if hit.any() else None
+
+
+def net_benefit(p: NDArray[np.float64], hit: NDArray[np.bool_], at: float) -> float:
+    """Net benefit of calling a class wherever its probability is at least `at` (Vickers and Elkin 2006).
+
+    Hits less false alarms, each of which counts at / (1 - at) hits, per case. Calling nobody has 0.
+
+    Examples
+    --------
+    >>> net_benefit(np.array([0.1, 0.6, 0.7, 0.9]), np.array([False, False, True, True]), 0.5)
+    0.25
+    """
+    called = p >= at
+    return float((hit[called].sum() - at / (1.0 - at) * (~hit[called]).sum()) / len(p))
 
 
 def log_loss(p: Probabilities, y: Codes, least: float = LEAST) -> float:
@@ -179,6 +208,85 @@ def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: in
 
 
 @dataclass(frozen=True)
+class Balance:
+    """How many cases of a class were expected and observed; `z` is their difference in standard deviations."""
+
+    expected: float
+    observed: int
+    z: float | None
+
+
+def balance(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> Balance:
+    """Calibration in the large: the sum of the stated probabilities against how many cases had the class.
+
+    Examples
+    --------
+    >>> balance(np.array([0.5, 0.5, 0.5, 0.5]), np.array([True, True, True, True]))
+    Balance(expected=2.0, observed=4, z=2.0)
+    """
+    expected, observed = float(p.sum()), int(hit.sum())
+    spread = math.sqrt(float((p * (1.0 - p)).sum()))
+    return Balance(expected, observed, (observed - expected) / spread if spread else None)
+
+
+@dataclass(frozen=True)
+class CalibrationLine:
+    """Logistic recalibration, each with its 95 % interval (low, estimate, high).
+
+    Attributes
+    ----------
+    intercept : tuple
+        Calibration in the large: by how much log odds are too low (above 0) or too high; the slope is 1.
+    slope : tuple
+        1 where probabilities are spread rightly; below 1 they are too extreme. The intercept is free.
+    """
+
+    intercept: tuple[float, float, float]
+    slope: tuple[float, float, float]
+
+
+def calibration_line(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> CalibrationLine | None:
+    """Intercept and slope of the outcomes' log odds on the stated ones (Cox 1958), by maximum likelihood.
+
+    None where all or no cases have the class, or where the stated odds tell the classes apart without error.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(0.05, 0.95, 5000)
+    >>> line = calibration_line(p, rng.random(5000) < p)
+    >>> line.slope[0] < 1.0 < line.slope[2], line.intercept[0] < 0.0 < line.intercept[2]
+    (True, True)
+    """
+    if not 0 < hit.sum() < len(hit):
+        return None
+    odds = logit(np.clip(p, LEAST, 1.0 - LEAST))
+    ones = np.ones((len(p), 1))
+    intercept = _logistic(ones, odds, hit)
+    line = None if np.ptp(odds) == 0.0 else _logistic(np.column_stack([ones, odds]), np.zeros(len(p)), hit)
+    return None if intercept is None or line is None else CalibrationLine(intercept, line)
+
+
+def _logistic(
+    x: NDArray[np.float64], offset: NDArray[np.float64], hit: NDArray[np.bool_]
+) -> tuple[float, float, float] | None:
+    """The last coefficient of a logistic regression with its interval, by Newton's method; None where it diverges."""
+    beta = np.zeros(x.shape[1])
+    for _ in range(50):
+        mean = expit(offset + x @ beta)
+        information = (x * (mean * (1.0 - mean))[:, None]).T @ x
+        try:
+            step = np.linalg.solve(information, x.T @ (hit - mean))
+        except np.linalg.LinAlgError:
+            return None
+        beta += np.clip(step, -5.0, 5.0)
+        if np.abs(step).max() < 1e-8:
+            reach = float(norm.ppf((1.0 + CONFIDENCE) / 2.0) * np.sqrt(np.linalg.inv(information)[-1, -1]))
+            return float(beta[-1]) - reach, float(beta[-1]), float(beta[-1]) + reach
+    return None
+
+
+@dataclass(frozen=True)
 class Threshold:
     """What happens if a class is called wherever its probability is at least `at`.
 
@@ -191,8 +299,7 @@ class Threshold:
         Share of those with the class that are called, and of those without it that are not; share of the called ones
         that have it, and of the others that do not. None where there is nobody to count.
     net_benefit, net_benefit_all : float or None
-        Of calling so, and of calling everybody (Vickers and Elkin 2006): hits less false alarms, each of which counts
-        at / (1 - at) hits, per case. Calling nobody has 0.
+        Of calling so, and of calling everybody; see `net_benefit`.
     """
 
     at: float
@@ -221,7 +328,6 @@ def threshold_table(
     for at in thresholds:
         called = p >= at
         true, n_called = int((called & hit).sum()), int(called.sum())
-        odds = at / (1.0 - at)
         rows.append(
             Threshold(
                 at=at,
@@ -230,8 +336,8 @@ def threshold_table(
                 specificity=_ratio(int((~called & ~hit).sum()), n - n_hit),
                 ppv=_ratio(true, n_called),
                 npv=_ratio(int((~called & ~hit).sum()), n - n_called),
-                net_benefit=(true - odds * (n_called - true)) / n,
-                net_benefit_all=(n_hit - odds * (n - n_hit)) / n,
+                net_benefit=net_benefit(p, hit, at),
+                net_benefit_all=net_benefit(np.ones(n), hit, at),
             )
         )
     return tuple(rows)

@@ -7,6 +7,7 @@ the `Data` and the `Model` that the engines are made for, so that no engine has 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, Literal, cast
 
@@ -35,6 +36,20 @@ LARGEST_OUTCOME = 1e100  # of a number that is predicted: its square is a float 
 MOST_SWEEPS = 100_000  # of a chain that runs whenever a transductive model predicts
 MOST_THREADS = 1024
 _MOST_NAMED = 4  # columns or values that a message names before it says "and so on"
+
+
+def closest(name: str, names: Iterable[object]) -> str | None:
+    """The name that was probably meant: one that differs in case alone, else one that is spelled much alike.
+
+    Examples
+    --------
+    >>> closest("AGE", ["age", "sex"]), closest("smokr", ["smoker", "age"]), closest("weight", ["age", "sex"])
+    ('age', 'smoker', None)
+    """
+    texts = [str(one) for one in names]
+    folded = {text.casefold().strip(): text for text in reversed(texts)}
+    near = get_close_matches(name.casefold().strip(), folded, n=1)
+    return folded[near[0]] if near else None
 
 
 def check_count(name: str, value: object, at_least: int, at_most: int | None = None) -> int:

@@ -4,9 +4,12 @@ import random
 import warnings
 from operator import eq, ge, gt, le, lt, ne
 
+import pandas
 import pytest
 
 from bayespatch.casebase import CaseBaseError
+from bayespatch.casebase.errors import ConflictError
+from bayespatch.casebase.incoming import RepeatedCasesWarning
 from bayespatch.casebase.refit import learn
 from bayespatch.dictionary import DictionaryError
 from tests.casebase.clinic import BY, DICTIONARY, FEATURES, outcome, patient, table
@@ -166,6 +169,34 @@ def test_a_table_says_itself_what_its_cases_are(empty):
     assert [case.state for case in empty.search(by=BY).cases] == ["past", "past", "open", "past", "past", "past"]
 
 
+def test_repeats_are_refused_unless_allowed(empty):
+    rows = table(30).drop(columns="who")
+    empty.import_cases(rows, by=BY, target="outcome", dictionary=DICTIONARY)
+    with pytest.raises(ConflictError, match=r"all rows of the table were imported before \(row 1 equals case 1 "):
+        empty.import_cases(rows.sample(frac=1.0, random_state=0).sort_index(), by=BY)
+    some = pandas.concat([table(20, seed=5).drop(columns="who"), rows.iloc[3:9]])
+    with pytest.raises(ConflictError, match=r"6 of 26 rows are repeats \(row 21 equals case 4 .* --allow-repeats"):
+        empty.import_cases(some, by=BY)
+    with pytest.raises(ConflictError, match=r"20 of 40 rows are repeats \(row 21 equals row 1 "):
+        empty.import_cases(pandas.concat([table(20, seed=6).drop(columns="who")] * 2), by=BY)
+    assert empty.search(by=BY).total == 30
+    assert empty.import_cases(some, by=BY, allow_repeats=True) == range(31, 57)
+    near = rows.dropna().assign(bp=lambda rows: rows["bp"] + 0.1, outcome=1 - rows["outcome"])
+    with pytest.warns(RepeatedCasesWarning, match=f"{len(near)} of {len(near)} rows repeat another case or nearly do"):
+        empty.import_cases(near, by=BY)
+
+
+def test_equal_rows_are_no_repeats_where_chance_explains_them_or_an_identifier_tells_them_apart(empty):
+    rng = random.Random(0)
+    few = pandas.DataFrame([[rng.randint(0, 1) for _ in range(3)] for _ in range(60)], columns=["a", "b", "outcome"])
+    empty.import_cases(few.iloc[:40], by=BY, target="outcome")
+    empty.import_cases(few.iloc[40:], by=BY)
+    with pytest.raises(ConflictError, match="were imported before"):
+        empty.import_cases(few.iloc[40:], by=BY)
+    empty.import_cases(few.iloc[40:].assign(who=[f"Q-{i}" for i in range(20)]), by=BY, id_column="who")
+    assert empty.search(by=BY).total == 80
+
+
 def test_identifiers_are_not_kept(empty):
     rows = table(6).assign(name="Zebulonqx")
     dictionary = {**DICTIONARY, "name": {"identifier": True}, "who": {"identifier": True}}
@@ -176,6 +207,7 @@ def test_identifiers_are_not_kept(empty):
             target="outcome",
             id_column=external_ids,
             dictionary=dictionary if external_ids else None,
+            allow_repeats=external_ids is None,
         )
     assert set(empty.dictionary.names) == set(FEATURES)
     assert [case.external_id for case in empty.search(by=BY).cases][4:8] == ["P-004", "P-005", None, None]

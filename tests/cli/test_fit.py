@@ -8,6 +8,7 @@ import bayespatch
 from bayespatch.sampling.checkpoint import Checkpoint
 from tests.cli.clinic import COLUMNS, SHORT, cases, write_csv
 from tests.cli.program import FIT, call, complaint, document
+from tests.cli.visits import visits
 
 
 def test_a_model_of_a_table_with_spaces_accents_missing_values_and_dates(clinic):
@@ -193,9 +194,43 @@ def test_labels_the_short_way(tmp_path):
     assert found["classes"] == ["absent", "present"]
 
 
+def test_a_comparison_of_repeated_patients(tmp_path):
+    words = ["compare", visits(tmp_path, 80), "--target", "outcome", *SHORT, "--folds", "2"]
+    assert "'patient' names patients, and 80 rows share" in call(*words).stderr
+    found = document(*words, "--group", "patient", "--threshold", "0.3", "--json")
+    assert found["group"] == "patient"
+    forest = next(one for one in found["methods"] if one["method"] == "random forest")
+    assert forest["scores"]["AUC"]["mean"] < 0.7
+    assert forest["scores"]["net benefit"]["mean"] <= 0.6
+    text = call(*words, "--group", "patient").stdout
+    assert "of the rarer class, called from a probability of its share of the cases" in " ".join(text.split())
+
+
 def test_a_comparison(clinic):
     words = ["compare", clinic / "patients.csv", *FIT, "--folds", "2"]
     found = document(*words, "--json")
     assert found["methods"][0]["method"] == "patchwork"
     assert all(0 <= one["scores"]["AUC"]["mean"] <= 1 for one in found["methods"])
     assert found["methods"][-1]["scores"]["AUC"]["mean"] == 0.5
+
+
+def test_laboratory_values_are_numbers(tmp_path):
+    rows = [f"{30 + i % 50},{0.5 + 0.1 * (i % 37):.1f},{'ny'[i % 37 > 18]}" for i in range(120)]
+    rows += ["61,<0.3,n", "62,>10,y", "63,haemolytic,y"]
+    (tmp_path / "lab.csv").write_text("\n".join(["age,crp,sick", *rows]) + "\n")
+    remarks = document("describe", tmp_path / "lab.csv", "--target", "sick", "--json")["remarks"]
+    assert "column 'crp': 123 values are read as numbers: 2 at a detection limit" in remarks[0]
+    words = ["fit", tmp_path / "lab.csv", "--target", "sick", *SHORT]
+    result = call(*words, "--out", tmp_path / "m.bpatch")
+    assert "1 texts as missing ('haemolytic')" in result.stderr
+    model = bayespatch.load(tmp_path / "m.bpatch")
+    assert model.schema_.column("crp").family == "number"
+    # Of a few new cases their values alone would not say it.
+    (tmp_path / "new.csv").write_text("age,crp\n50,<0.3\n51,lost\n")
+    result = call("predict", tmp_path / "m.bpatch", tmp_path / "new.csv", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "1 texts as missing ('lost')" in result.stderr
+    # The dictionary keeps them as texts.
+    (tmp_path / "words.csv").write_text("name,kind\ncrp,text\n")
+    result = call(*words, "--dictionary", tmp_path / "words.csv", "--out", tmp_path / "t.bpatch")
+    assert bayespatch.load(tmp_path / "t.bpatch").schema_.column("crp").family == "text"

@@ -16,5 +16,13 @@ def test_what_makes_no_sense_gets_one_sentence(clinic):
     assert "nothing is changed" in complaint(*words)
     assert "'âge' is not FEATURE=VALUE" in complaint(*words, "--set", "âge")
     assert "there is no feature 'poids'" in complaint(*words, "--set", "poids=80")
+    assert "there is no feature 'Âge'; did you mean 'âge'?" in complaint(*words, "--set", "Âge=80")
+    wrong = complaint(*words, "--set", "douleur thoracique=Aucune")
+    assert "no past case has 'Aucune'; did you mean 'aucune'?" in wrong
     assert "'old' is not a number" in complaint(*words, "--set", "âge=old")
     assert "names 'âge' twice" in complaint(*words, "--set", "âge=3", "--set", "âge=4")
+
+
+def test_a_value_that_nobody_had_is_still_one(clinic):
+    words = ["what-if", clinic / "model.bpatch", clinic / "new.csv", "--row", 0]
+    assert call(*words, "--set", "douleur thoracique=xyz").exit_code == 0

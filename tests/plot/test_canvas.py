@@ -1,4 +1,6 @@
 import builtins
+import subprocess
+import sys
 
 import matplotlib
 import pytest
@@ -23,6 +25,24 @@ def test_figures_are_not_kept_by_pyplot():
     assert pyplot.get_fignums() == before
 
 
+def test_a_notebook_shows_a_figure_once_and_without_pyplot():
+    program = """
+import sys
+from bayespatch.plot import canvas
+figure = canvas.finished(canvas.axes_of(None, 3, 2))
+assert figure._repr_png_().startswith(b"\\x89PNG")
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_formatter_of_a_notebook_finds_the_picture():
+    formatters = pytest.importorskip("IPython.core.formatters")
+    figure = canvas.finished(canvas.axes_of(None, 3, 2))
+    data, _ = formatters.DisplayFormatter().format(figure)
+    assert data["image/png"][:4] in (b"\x89PNG", "iVBO")
+
+
 def test_texts_are_wrapped_at_words():
     assert canvas.wrapped("no heart disease", 9) == "no heart\ndisease"
     assert canvas.wrapped("a b c d e f", 3, 2) == "a b\nc…"
@@ -44,6 +64,7 @@ def test_without_matplotlib_the_install_command_is_named(monkeypatch):
             raise ImportError(name)
         return real(name, *args, **kwargs)
 
+    monkeypatch.delitem(sys.modules, "bayespatch.plot.figure", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"bayespatch\[plot\]"):
         canvas.new_figure(1, 1)

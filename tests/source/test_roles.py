@@ -19,7 +19,7 @@ def table(**columns):
 
 
 def test_a_table_is_split():
-    X, y, n_unknown = training_table(table(), "sick", id_column="who", drop=["pain"])
+    X, y, n_unknown, _ = training_table(table(), "sick", id_column="who", drop=["pain"])
     assert list(X.columns) == ["age"]
     assert list(X.index) == ["P0", "P1", "P2", "P3", "P4", "P5"]
     assert y.name == "sick"
@@ -37,10 +37,11 @@ def test_without_identifiers_rows_are_counted():
     ("wishes", "columns", "complaint"),
     [
         ({"target": "sik"}, {}, "--target 'sik' is not a column of the table; did you mean 'sick'?"),
+        ({"target": "SICK"}, {}, "--target 'SICK' is not a column of the table; did you mean 'sick'?"),
         ({"target": "xyzw"}, {}, "the columns are 'who', 'age', 'pain', 'sick'"),
         ({"drop": ["pian"]}, {}, "--drop 'pian' is not a column of the table; did you mean 'pain'?"),
         ({"id_column": "nobody"}, {}, "--id 'nobody' is not a column"),
-        ({"drop": ["sick"]}, {}, "is also named by --id or --drop"),
+        ({"drop": ["sick"]}, {}, "is also named by --id, --group or --drop"),
         ({"drop": ["who", "age", "pain"]}, {}, "no column is left to learn from"),
         ({"id_column": "pain"}, {}, "1 cases have no identifier"),
         ({"id_column": "age"}, {"age": [1, 2, 3, 3, 4, 5]}, "'3' occurs in more than one row"),
@@ -87,17 +88,37 @@ def test_features_are_found_by_name_among_others():
 
 
 def test_rows_without_an_outcome_are_left_out_and_counted():
-    X, y, n_unknown = training_table(table(sick=["yes", None, "no", None, "no", "yes"]), "sick", id_column="who")
+    X, y, n_unknown, _ = training_table(table(sick=["yes", None, "no", None, "no", "yes"]), "sick", id_column="who")
     assert (list(X.index), y.tolist(), n_unknown) == (["P0", "P2", "P4", "P5"], ["yes", "no", "no", "yes"], 2)
 
 
 def test_dates_become_intervals_which_new_cases_get_as_well():
     born = ["1960-01-01", "1980-06-15", None, "1950-03-03", "1991-12-31", "1972-02-29"]
     frame = table(born=born, seen=["2020-01-01"] * 6)
-    X, _, _ = training_table(frame, "sick", id_column="who", intervals=[Interval("years", "born", "seen")])
+    X, *_ = training_table(frame, "sick", id_column="who", intervals=[Interval("years", "born", "seen")])
     assert list(X.columns) == ["age", "pain", "years from born to seen"]
     assert X["years from born to seen"].iloc[0] == 60.0
     new = features_of(frame, ["age", "years from born to seen"])
     assert new["years from born to seen"].iloc[1] == 39.5
     with pytest.raises(ValueError, match="there is no column 'birth'"):
         training_table(frame, "sick", intervals=[Interval("days", "birth", "seen")])
+
+
+def test_a_column_says_whose_rows_they_are():
+    frame = table(patient=["a", "a", "b", "b", "c", "c"], sick=["yes", None, "no", "no", "yes", "yes"])
+    past = training_table(frame, "sick", group_column="patient")
+    assert "patient" not in past.X.columns
+    assert past.groups.tolist() == ["a", "b", "b", "c", "c"]
+    with pytest.raises(ValueError, match=r"--id 'patient': 'a', 'b', 'c' occurs .* pass --group 'patient'"):
+        training_table(frame, "sick", id_column="patient")
+    with pytest.raises(ValueError, match="--group 'patient': 2 rows have no value"):
+        training_table(table(patient=["a", "a", "b", "b", None, None]), "sick", group_column="patient")
+    with pytest.raises(ValueError, match="--group 'who': no two rows share a value"):
+        training_table(frame, "sick", group_column="who")
+    with pytest.raises(ValueError, match="--group 'pateint' is not a column of the table; did you mean 'patient'"):
+        training_table(frame, "sick", group_column="pateint")
+
+
+def test_a_column_that_differs_in_case_is_suggested():
+    with pytest.raises(ValueError, match="no column 'age', which the model needs; should 'Age' be named so"):
+        features_of(table().rename(columns={"age": "Age"}), ["age", "pain"])

@@ -21,7 +21,7 @@ from bayespatch.casebase.consultations import Consultation, Decision, Worklist
 from bayespatch.casebase.database import TIMEOUT, Database
 from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.forget import Forgotten
-from bayespatch.casebase.incoming import read_cases
+from bayespatch.casebase.incoming import check_repeats, read_cases
 from bayespatch.casebase.models import Model
 from bayespatch.casebase.people import People
 from bayespatch.casebase.refit import Refit
@@ -254,6 +254,7 @@ class CaseBase(Reuse):
         drop: Iterable[str] = (),
         query: str | None = None,
         delimiter: str | None = None,
+        allow_repeats: bool = False,
     ) -> range:
         """Add the cases of a table, all or none: past ones where the outcome is known, open ones where it is missing.
 
@@ -277,6 +278,10 @@ class CaseBase(Reuse):
             Columns to leave out.
         query, delimiter
             As in `bayespatch.source.read`.
+        allow_repeats : bool
+            Whether rows may repeat cases exactly. By default they are refused with a ConflictError: a table that was
+            imported before, or, without `id_column`, more rows that equal a case than chance explains. Rows that
+            nearly repeat a case are imported with a `RepeatedCasesWarning`.
 
         Returns
         -------
@@ -299,17 +304,20 @@ class CaseBase(Reuse):
         if isinstance(table, str | os.PathLike):
             name = os.fspath(table)
             name = name.partition("://")[0] if "://" in name else os.path.basename(name)
-            described = {} if before is None else dict(before.features.entries)
-            described |= {} if given is None else given.entries
-            texts = [column for column, entry in described.items() if entry.kind == "text"]
+            entries = {} if before is None else dict(before.features.entries)
+            described = Dictionary(entries | ({} if given is None else dict(given.entries)))
+            texts = [column for column, entry in described.entries.items() if entry.kind == "text"]
             texts += [id_column] if id_column else []
-            table = read(os.fspath(table), query, delimiter=delimiter, texts=texts)
+            numbers = {name: unit for name, unit in described.measured.items() if name not in texts}
+            table = read(os.fspath(table), query, delimiter=delimiter, texts=texts, numbers=numbers)
         known, rows, outcomes, external_ids = read_cases(table, before, given, target, id_column, set(drop))
         with self._database.writing(by) as transaction:
             if case_rows.definition(transaction.connection) != before:
                 raise CaseBaseError("what the cases are was changed meanwhile; import again")
             case_rows.store_definition(transaction, known)
             ids = case_rows.add_cases(transaction, rows, outcomes, external_ids)
+            if not allow_repeats:
+                check_repeats(transaction.connection, known, ids, named=id_column is not None)
             n_past = sum(outcome is not None for outcome in outcomes)
             transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start)
         return ids

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.comparison import LeaveOneOut, scores
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases, consultations, decisions
+from bayespatch.metrics import balance
 
 PERIODS = {"year": 4, "month": 7, "day": 10, "all": 0}  # how much of an ISO time names the period
 
@@ -73,10 +74,7 @@ def _period(name: str, rows: list[Any], last: dict[int, int], known: Definition)
     results = LeaveOneOut(tuple(row.case_id for row in ended), p, happened, classes)
     by_class = {}
     for m, label in enumerate(classes):
-        expected, observed = float(p[:, m].sum()), int((happened == m).sum())
-        spread = math.sqrt(float((p[:, m] * (1.0 - p[:, m])).sum()))
-        z = (observed - expected) / spread if spread else None
-        by_class[label] = {"expected": expected, "observed": observed, "z": z}
+        by_class[label] = asdict(balance(p[:, m], happened == m))
     found = scores(results)
     del found["n"]
     return {**said, **found, "classes": by_class}

@@ -1,13 +1,26 @@
-"""Cases that come in as a table: what they are, where that is not known yet, and each of them checked."""
+"""Cases that come in as a table: what they are, each of them checked, and those that repeat others."""
 
 from __future__ import annotations
 
+import json
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from sqlalchemy import Connection, select
+
 from bayespatch.casebase.cases import Definition, check_external_id, read_definition
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError
+from bayespatch.casebase.tables import cases
 from bayespatch.dictionary import Dictionary, Value
+from bayespatch.duplicates import duplicate_groups
+
+
+class RepeatedCasesWarning(UserWarning):
+    """Imported cases repeat others, or nearly do, more often than chance explains."""
 
 
 def read_cases(
@@ -32,7 +45,10 @@ def read_cases(
         if target not in (None, known.target.name):
             raise CaseBaseError(f"the case base predicts {known.target.name!r}, and not {target!r}; leave target out")
         if given is not None:
-            raise CaseBaseError("the case base has a data dictionary already; change it with define")
+            raise CaseBaseError(
+                "the case base has a data dictionary already; leave it out here, and change it with "
+                "'bayespatch casebase init BASE --dictionary FILE --target COLUMN' (CaseBase.define in Python)"
+            )
     place = {name: j for j, name in enumerate(names)}
     absent = [name for name in known.features.names if name not in place]
     if absent:
@@ -76,3 +92,54 @@ def _new_definition(
         levels = tuple((value, str(value)) for value in sorted(found, key=lambda v: (isinstance(v, str), v)))
         complete = Dictionary({**complete.entries, target: replace(entry, levels=levels)})
     return read_definition(complete, target)._replace(identifiers=identifiers)
+
+
+def check_repeats(connection: Connection, known: Definition, new: range, *, named: bool) -> None:
+    """Refuse cases just added that repeat others; a warning is enough where an identifier tells them apart.
+
+    Refused are a table whose rows are those of an earlier import, and rows that equal a case in all values and in the
+    outcome where there are more of these than chance explains (`duplicate_groups`).
+    """
+    query = select(cases.c.id, cases.c["values"], cases.c.outcome, cases.c.entered_at).order_by(cases.c.id)
+    rows = [row for row in connection.execute(query) if row.values is not None]
+    keys = [(json.dumps(row.values, sort_keys=True), row.outcome) for row in rows]
+    first: dict[tuple[str, str | None], int] = {}
+    earlier = [first.setdefault(key, row.id) for key, row in zip(keys, rows, strict=True)]
+    imports: dict[str, Counter[Any]] = defaultdict(Counter)
+    for key, row in zip(keys, rows, strict=True):
+        imports["new" if row.id in new else row.entered_at][key] += 1
+    again = len(new) > 1 and any(imports["new"] == batch for at, batch in imports.items() if at != "new")
+    groups = duplicate_groups(*_coded([row.values for row in rows], known.features))
+    close = {int(i) for group in groups for i in group if rows[i].id in new and len(group) > 1}
+    equal = [i for i, row in enumerate(rows) if row.id in new and earlier[i] != row.id and (again or i in close)]
+    if equal and not named:
+        row, case = 1 + rows[equal[0]].id - new.start, earlier[equal[0]]
+        same = f"row {row} equals " + (f"row {1 + case - new.start}" if case in new else f"case {case}")
+        what = "all rows of the table were imported before" if again else f"{len(equal)} of {len(new)} rows are repeats"
+        raise ConflictError(
+            f"{what} ({same} in all values and in the outcome); remove them, name a column of identifiers with --id, "
+            f"or pass --allow-repeats to add them again (allow_repeats=True in Python)"
+        )
+    if close:
+        warnings.warn(
+            f"{len(close)} of {len(new)} rows repeat another case or nearly do, more than chance explains (such as row "
+            f"{1 + rows[min(close)].id - new.start}); check that no patient was entered twice",
+            RepeatedCasesWarning,
+            stacklevel=3,
+        )
+
+
+def _coded(rows: Sequence[dict[str, Value]], features: Dictionary) -> tuple[np.ndarray, np.ndarray]:
+    """Values of cases as numbers, categories by codes, and which columns are numbers."""
+    columns, is_number = [], []
+    for name, entry in features.entries.items():
+        is_number.append(entry.kind == "number" and not entry.levels)
+        codes: dict[Any, float] = {}
+        column = [row.get(name) for row in rows]
+        columns.append(
+            [
+                np.nan if value is None else value if is_number[-1] else codes.setdefault(value, float(len(codes)))
+                for value in column
+            ]
+        )
+    return np.array(columns, dtype=np.float64).T, np.array(is_number, dtype=np.bool_)

@@ -96,10 +96,16 @@ def answer(found: Any, json: bool, out: Path | None) -> None:
 
 def read_cases(model: Any, data: str, query: str | None, delimiter: str | None, id_column: str | None) -> Any:
     """The features of the cases of a table, texts as texts where the model has learned them as such."""
+    schema, frame = model.schema_, read_frame(model, data, query, delimiter, [id_column] if id_column else [])
+    return features_of(frame, schema.names if schema.named else list(frame.columns), id_column=id_column)
+
+
+def read_frame(model: Any, data: str, query: str | None, delimiter: str | None, more_texts: list[str]) -> Any:
+    """A table as it is, its columns of the kinds that the model knows."""
     schema = model.schema_
     texts = [column.name for column in schema.columns if column.family == "text"]
-    frame = read(data, query, delimiter=delimiter, texts=[*texts, *([id_column] if id_column else [])])
-    return features_of(frame, schema.names if schema.named else list(frame.columns), id_column=id_column)
+    numbers = {c.name: c.unit for c in schema.columns if c.family == "number" and not c.values}
+    return read(data, query, delimiter=delimiter, texts=[*texts, *more_texts], numbers=numbers)
 
 
 def _place(X: Any, row: int | None, identifier: str | None, id_column: str | None) -> int:

@@ -15,6 +15,7 @@ from bayespatch.cli.predict import predict
 from bayespatch.cli.report import report
 from bayespatch.cli.serve import serve
 from bayespatch.cli.study import study
+from bayespatch.cli.validate import validate
 from bayespatch.cli.what_if import what_if
 from bayespatch.version import __version__
 
@@ -23,7 +24,21 @@ ABOUT = (
     "Try 'bayespatch demo' first."
 )
 
-COMMANDS = (demo, describe, fit, predict, explain, what_if, counterfactual, report, info, compare, serve, study)
+COMMANDS = (
+    demo,
+    describe,
+    fit,
+    predict,
+    explain,
+    what_if,
+    counterfactual,
+    report,
+    validate,
+    info,
+    compare,
+    serve,
+    study,
+)
 
 GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}
 

@@ -1,4 +1,4 @@
-"""The command that holds a patchwork against the usual methods."""
+"""The command that compares a patchwork with the usual methods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bayespatch.cli.estimators import estimator_settings, new_estimator
-from bayespatch.cli.options import Folds, Json
+from bayespatch.cli.options import Folds, Json, Threshold
 from bayespatch.cli.shared import taking
 from bayespatch.cli.tables import Wishes, read_training, table_wishes
 from bayespatch.cli.terminal import counting, say, show, table_text
@@ -20,13 +20,18 @@ def compare(
     asked: Callable[[], Wishes],
     settings: Callable[[], dict[str, Any]],
     folds: Folds = 5,
+    threshold: Threshold = None,
     json: Json = False,
 ) -> None:
     """Cross-validate a patchwork beside the usual methods, on the same folds of a table.
 
+    The usual methods are tuned in each fold, by cross-validation within its training cases. With --group, all rows of a
+    patient are in one fold.
+
     Examples
     --------
     $ bayespatch compare patients.csv --target outcome --id patient
+    $ bayespatch compare visits.csv --target outcome --group patient --threshold 0.1
     $ bayespatch compare stays.parquet --target days --regression --folds 10 --json
     """
     from bayespatch.compare import compare as cross_validate
@@ -44,12 +49,13 @@ def compare(
     with counting("patchwork") as tell:
         estimator = new_estimator(wishes.regression, coded, **given)
         how = {"regression": wishes.regression, "folds": folds, "seed": given["random_state"]}
-        found = cross_validate(table.X, table.y, estimator, **how, tell=tell)
+        found = cross_validate(table.X, table.y, estimator, **how, groups=table.groups, threshold=threshold, tell=tell)
     methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
-    show({"target": wishes.target, "folds": folds, "methods": methods}, json, _standings(found, folds))
+    shown = {"target": wishes.target, "folds": folds, "group": wishes.group, "methods": methods}
+    show(shown, json, _standings(found, folds, threshold, table.y.nunique()))
 
 
-def _standings(found: list[Standing], folds: int) -> str:
+def _standings(found: list[Standing], folds: int, threshold: float | None, n_classes: int) -> str:
     """A table with the best of each measure marked."""
     from bayespatch.compare import MORE_IS_BETTER
 
@@ -57,12 +63,15 @@ def _standings(found: list[Standing], folds: int) -> str:
     best = {m: (max if MORE_IS_BETTER[m] else min)(one.mean(m) for one in found) for m in measures}
     rows = []
     for one in found:
-        cells = [
-            f"{one.mean(m):.3f} ± {one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures
-        ]
+        cells = [f"{one.mean(m):.3f}±{one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures]
         rows.append([one.method, *cells, "" if one.seconds is None else f"{one.seconds:.1f}"])
     said = ", ".join(f"{m} ({'more' if MORE_IS_BETTER[m] else 'less'} is better)" for m in measures)
     shown = f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {said}"
+    shown += "\nAll methods but the patchwork are tuned within each fold."
+    if "net benefit" in measures:
+        called = "the rarer class" if n_classes == 2 else "each class (means over the classes)"
+        at = "its share of the cases" if threshold is None else f"{threshold:g}"
+        shown += f" Average precision and net benefit are of {called}, called from a probability of {at}."
     if any(one.seconds is None for one in found):
-        shown += "; an opinion alone has no seconds of its own: both come out of one fit"
+        shown += " Precedents and second opinion come out of one fit: they have no seconds of their own."
     return shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,12 @@ from bayespatch.cli.files import check_new, write
 from bayespatch.cli.options import Data, Delimiter, DraftOut, Force, Json, MaybeTarget, Query
 from bayespatch.cli.terminal import say, show, table_text, width, working
 from bayespatch.dictionary import Dictionary, Entry
+from bayespatch.duplicates import duplicates_text
 from bayespatch.source import read
-from bayespatch.source.columns import Found, notice
+from bayespatch.source.columns import Found, notice, repeated_rows
 from bayespatch.source.dates import dates_of, holds_dates
+from bayespatch.source.lab_values import LabValueWarning
+from bayespatch.source.roles import check_column
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _MOST_LEVELS = 12  # of a column that are shown and written down
@@ -38,13 +43,17 @@ def describe(
     $ bayespatch describe patients.csv --target outcome --dictionary dictionary.csv
     """
     check_new(force, dictionary)
-    with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
+    with (
+        working(f"Reading {data.partition('://')[0] if '://' in data else data}"),
+        warnings.catch_warnings(record=True) as notes,
+    ):
+        warnings.simplefilter("always", LabValueWarning)
         frame = read(data, query, delimiter=delimiter)
-    if target is not None and target not in frame.columns:
-        raise ValueError(f"--target {target!r} is not a column of the table; the columns are {list(frame.columns)}")
+    if target is not None:
+        check_column(frame, target, "--target")
     names = [str(name) for name in frame.columns]
     columns = [_column(frame[name]) for name in names]
-    remarks = _remarks(frame, target, columns)
+    remarks = [str(note.message) for note in notes] + _remarks(frame, target, columns)
     found = {"rows": len(frame), "columns": columns, "target": target, "remarks": remarks}
     if dictionary is not None:
         write(_draft(frame, columns).to_csv(), dictionary)
@@ -128,12 +137,21 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
         if few and len(rare) <= 100 and 2 * len(rare) <= int(known.sum()):
             said.append(f"classes with one or two cases: {', '.join(few[:8])}{' and more' if len(few) > 8 else ''}")
     else:
-        found = notice(frame[plain], frame[plain[0]])._replace(leaks={}) if plain else None
+        found = notice(frame[plain]) if plain else None
     if found is not None:
         said += [
             f"{name!r} looks like an identifier ({why}): fit asks for --id, --drop or --keep"
             for name, why in found.identifiers.items()
         ]
+        said += [
+            f"{name!r} names patients, and {n} rows share their value with another row: pass --group {name!r}"
+            for name, n in found.repeated.items()
+        ]
+        rows = repeated_rows(frame[[name for name in plain if name not in found.identifiers]])
+        if rows:
+            said.append(
+                f"{duplicates_text(rows, len(frame))}: remove repeats, or name the column of patients with --group"
+            )
         said += [f"hardly any two cases share a value of {name!r}" for name in found.unique]
         said += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
         said += [f"{name!r} says the same as {other!r}" for name, other in found.copies.items()]
@@ -146,9 +164,9 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
 
 
 def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
-    """A dictionary to be filled in: kinds, levels, the middle of the numbers as their usual range, identifiers."""
+    """A dictionary to be filled in: kinds, levels, the range of the numbers as their usual range, identifiers."""
     plain = [column["name"] for column in columns if column["kind"] not in ("date", "empty")]
-    identifiers = notice(frame[plain], frame[plain[0]]).identifiers if plain else {}
+    identifiers = notice(frame[plain]).identifiers if plain else {}
     entries = {}
     for column in columns:
         name, kind = column["name"], column["kind"]
@@ -163,8 +181,7 @@ def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
             levels = tuple((int(value), value) for value in column["levels"]) if whole else ()
         usual = None
         if kind == "number" and not levels and name not in identifiers:
-            low, high = np.quantile(frame[name].dropna().to_numpy(dtype=np.float64), [0.025, 0.975])
-            usual = (float(f"{low:.4g}"), float(f"{high:.4g}"))
+            usual = (_rounded(column["smallest"], ROUND_FLOOR), _rounded(column["largest"], ROUND_CEILING))
         if any(mark in value for value, _ in levels if isinstance(value, str) for mark in ";="):
             levels = ()  # a CSV file could not say them
         entries[name] = Entry(
@@ -175,6 +192,12 @@ def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
             identifier=name in identifiers,
         )
     return Dictionary(entries)
+
+
+def _rounded(number: float, how: str) -> float:
+    """To four digits, up or down."""
+    exact = Decimal(repr(number))
+    return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=how)) if exact else 0.0
 
 
 def _text(found: dict[str, Any]) -> str:

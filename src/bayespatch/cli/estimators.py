@@ -78,14 +78,14 @@ def new_estimator(
     )
 
 
-def fitted(estimator: Any, X: Any, y: Any) -> Any:
+def fitted(estimator: Any, X: Any, y: Any, groups: Any = None) -> Any:
     """The estimator, fitted in full view; Ctrl-C ends the command and does not shorten the run."""
     from bayespatch.sampling.diagnostics import MixingWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)  # said below in fewer words
         warnings.filterwarnings("ignore", "interrupted: ")  # of draws that are kept: not here
-        estimator.set_params(progress=True).fit(X, y)
+        estimator.set_params(progress=True).fit(X, y, **({} if groups is None else {"groups": groups}))
     if estimator.posterior_.interrupted:
         raise KeyboardInterrupt
     if not estimator.diagnostics_.converged:

@@ -44,6 +44,7 @@ def fit(
     $ bayespatch fit patients.csv --target outcome --id patient --out model.bpatch
     $ bayespatch fit patients.csv --target outcome --labels 0=absent,1=present --dictionary dictionary.csv
     $ bayespatch fit patients.csv --target outcome --age born --as-of admitted
+    $ bayespatch fit patients.csv --target outcome --date admitted --until 2024-01-01
     $ bayespatch fit stays.parquet --target days --regression --drop admitted
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
     $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
@@ -64,7 +65,7 @@ def fit(
     estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **given)
     try:
         if sample is None:
-            fitted(estimator, table.X, table.y)
+            fitted(estimator, table.X, table.y, table.groups)
         else:
             fitted(estimator, replace(sample, X=table.X), None)
     except KeyboardInterrupt:

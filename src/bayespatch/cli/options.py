@@ -57,6 +57,15 @@ class Format(StrEnum):
     pdf = "pdf"
 
 
+class Period(StrEnum):
+    """Over what results are summed up."""
+
+    day = "day"
+    month = "month"
+    year = "year"
+    all = "all"
+
+
 _TABLE, _MODEL, _RUN, _OUTPUT = "The table", "The model", "The run", "Output"
 
 DATA_HELP = (
@@ -82,6 +91,15 @@ Delimiter = Annotated[
 IdColumn = Annotated[
     str | None,
     typer.Option("--id", metavar="COLUMN", help="A column of identifiers: no feature.", rich_help_panel=_TABLE),
+]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        metavar="COLUMN",
+        help="A column that says whose rows they are, such as the patient's of several visits: no feature.",
+        rich_help_panel=_TABLE,
+    ),
 ]
 Drop = Annotated[
     list[str] | None,
@@ -118,6 +136,25 @@ AsOf = Annotated[
     typer.Option(
         metavar="DATE", help="A column of dates, a date such as 2024-12-31, or today.", rich_help_panel=_TABLE
     ),
+]
+DateColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--date",
+        metavar="COLUMN",
+        help="When a case was seen: a column of dates, for --since and --until. It is no feature.",
+        rich_help_panel=_TABLE,
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE", help="Only cases seen on this day, such as 2024-12-31, or later.", rich_help_panel=_TABLE
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="Only cases seen before this day.", rich_help_panel=_TABLE),
 ]
 DictionaryFile = Annotated[
     Path | None,
@@ -311,6 +348,20 @@ DraftOut = Annotated[
     ),
 ]
 
+ByPeriod = Annotated[Period, typer.Option("--every", help="With --date: performance by these periods.")]
+ValidationOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Where a page goes, as HTML; none if left out.", show_default=False),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        help="The probability from which a class is called, for the net benefit; its share of the cases if left out.",
+        min=0.0,
+        max=1.0,
+    ),
+]
 Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]
 IntendedUse = Annotated[str, typer.Option(metavar="TEXT", help="For whom and for what the model is meant.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Everything at a size that takes minutes.")]

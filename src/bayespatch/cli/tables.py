@@ -12,24 +12,28 @@ from bayespatch.cli.options import (
     AgeOf,
     AsOf,
     Data,
+    DateColumn,
     DaysOf,
     Delimiter,
     DictionaryFile,
     Drop,
+    GroupColumn,
     IdColumn,
     Keep,
     Query,
     Regression,
+    Since,
     Target,
+    Until,
 )
 from bayespatch.cli.terminal import say, working
 from bayespatch.dictionary import Dictionary
 from bayespatch.source import Training, read, training_table
 from bayespatch.source.columns import notice
-from bayespatch.source.dates import Interval
+from bayespatch.source.dates import Interval, in_period
 from bayespatch.source.frame import listed
 from bayespatch.source.parts import column_names, one_after_the_other, training_parts
-from bayespatch.source.roles import check_identifiers, outcomes_of
+from bayespatch.source.roles import check_column, check_identifiers, outcomes_of
 
 if TYPE_CHECKING:
     from bayespatch.encode import Sample
@@ -44,11 +48,15 @@ class Wishes(NamedTuple):
     query: str | None = None
     delimiter: str | None = None
     id_column: str | None = None
+    group: str | None = None
     drop: Sequence[str] = ()
     keep: Sequence[str] = ()
     age: Sequence[str] = ()
     days: Sequence[str] = ()
     as_of: str = "today"
+    date: str | None = None
+    since: str | None = None
+    until: str | None = None
     dictionary: Path | None = None
     labels: str | None = None
 
@@ -66,11 +74,15 @@ def table_wishes(
     query: Query = None,
     delimiter: Delimiter = None,
     id_column: IdColumn = None,
+    group: GroupColumn = None,
     drop: Drop = None,
     keep: Keep = None,
     age: AgeOf = None,
     days: DaysOf = None,
     as_of: AsOf = "today",
+    date: DateColumn = None,
+    since: Since = None,
+    until: Until = None,
     dictionary: DictionaryFile = None,
     regression: Regression = False,
 ) -> Wishes:
@@ -82,11 +94,15 @@ def table_wishes(
         query,
         delimiter,
         id_column,
+        group,
         drop=drop or (),
         keep=keep or (),
         age=age or (),
         days=days or (),
         as_of=as_of,
+        date=date,
+        since=since,
+        until=until,
         dictionary=dictionary,
     )
 
@@ -95,22 +111,39 @@ def read_training(wishes: Wishes) -> Learned:
     """The table, with a word about columns that will not help and a question about those that may be identifiers."""
     data = wishes.data
     said = _dictionary(wishes)
-    texts = [wishes.id_column] if wishes.id_column else []
+    texts = [name for name in (wishes.id_column, wishes.group) if name]
     if said is not None:
         texts += [name for name, entry in said.entries.items() if entry.identifier or entry.kind == "text"]
+    numbers = {} if said is None else {name: unit for name, unit in said.measured.items() if name not in texts}
     with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
-        frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts)
+        frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts, numbers=numbers)
+    frame = chosen_rows(frame, wishes.date, wishes.since, wishes.until)
+    if wishes.date is not None and wishes.date not in (*wishes.age, *wishes.days, wishes.as_of):
+        frame = frame.drop(columns=wishes.date)
     roles = _roles(wishes, said, list(map(str, frame.columns)))
-    table = training_table(frame, wishes.target, regression=wishes.regression, **roles)
+    table = training_table(frame, wishes.target, regression=wishes.regression, group_column=wishes.group, **roles)
     table = _described(table, wishes, said)
     return Learned(table, _coded(said, table.X.columns))
+
+
+def chosen_rows(frame: Any, date: str | None, since: str | None, until: str | None) -> Any:
+    """The rows of a period, with a note."""
+    if date is None:
+        if since is not None or until is not None:
+            raise ValueError("--since and --until need --date, the column that says when a case was seen")
+        return frame
+    check_column(frame, date, "--date")
+    chosen = in_period(frame, date, since, until)
+    say(f"note: {len(chosen)} of {len(frame)} rows are in the period")
+    return chosen.reset_index(drop=True)
 
 
 def read_training_files(
     wishes: Wishes, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
 ) -> tuple[Learned, Sample]:
     """A table that lies in many files: a sample of its rows, looked at as `read_training` does."""
-    for option, given in {"--query": wishes.query, "--delimiter": wishes.delimiter}.items():
+    single = {"--query": wishes.query, "--delimiter": wishes.delimiter, "--group": wishes.group, "--date": wishes.date}
+    for option, given in single.items():
         if given is not None:
             raise ValueError(f"{option} is for one table, and {wishes.data!r} names many files; leave it out")
     from bayespatch.engine.dask import computed
@@ -136,6 +169,7 @@ def _roles(wishes: Wishes, said: Dictionary | None, columns: Sequence[str]) -> d
     id_column, drop = wishes.id_column, list(wishes.drop)
     if said is not None:
         named = [name for name in said.names if said[name].identifier and name in columns and name not in drop]
+        named = [name for name in named if name != wishes.group]
         id_column = id_column or (named[0] if len(named) == 1 else None)
         drop += [name for name in named if name != id_column]
     intervals = [Interval("years", name, wishes.as_of) for name in wishes.age]
@@ -179,6 +213,11 @@ def _looked_at(table: Training, wishes: Wishes) -> Training:
         raise ValueError(
             f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to leave it out, or "
             f"--keep {name!r} if it is a feature"
+        )
+    for name, n in found.repeated.items():
+        say(
+            f"note: column {name!r} names patients, and {n} rows share their value with another row; pass --group "
+            f"{name!r}, so that nobody is predicted from their own other rows"
         )
     if found.unique:
         say(

@@ -9,6 +9,7 @@ from bayespatch.cli.case import Case, answer, find_case
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Force, Json, Level, MaybeOut, Set, Top
 from bayespatch.cli.shared import taking
+from bayespatch.validation import closest
 
 
 @taking(find=find_case)
@@ -48,9 +49,9 @@ def parsed_changes(schema: Any, texts: list[str]) -> dict[str, Any]:
         if not equals:
             raise ValueError(f"--set {text!r} is not FEATURE=VALUE; pass such as --set age=50")
         if name not in schema.names:
-            raise ValueError(
-                f"--set {text!r}: there is no feature {name!r}; the features are {', '.join(schema.names)}"
-            )
+            near = closest(name, [*schema.names, *called])
+            meant = f"did you mean {near!r}?" if near else f"the features are {', '.join(schema.names)}"
+            raise ValueError(f"--set {text!r}: there is no feature {name!r}; {meant}")
         if name in found:
             raise ValueError(f"--set names {name!r} twice; keep one")
         found[name] = _value(schema.column(name), value.strip())
@@ -60,7 +61,12 @@ def parsed_changes(schema: Any, texts: list[str]) -> dict[str, Any]:
 def _value(column: Any, text: str) -> Any:
     if text in ("", "missing") and "missing" not in column.values:
         return None
-    if text in column.labels or column.family == "text":
+    if text in column.labels:
+        return text
+    if column.family == "text":
+        near = closest(text, [*column.values, *column.labels])
+        if text not in column.values and near is not None:
+            raise ValueError(f"--set {column.name}={text}: no past case has {text!r}; did you mean {near!r}?")
         return text
     if column.family == "boolean":
         if text.lower() in ("true", "false", "yes", "no", "1", "0"):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from bayespatch.encode.summary import TableSummary, merged, summarise
 from bayespatch.encode.table import listed, read_table
+from bayespatch.validation import closest
 
 MOST_ROWS = 100_000  # of a sample
 MOST_CLASSES = 10_000  # more different outcomes are no classes
@@ -101,8 +101,8 @@ class Partitions:
         # Nothing is optimised below: that may join partitions, in X other ones than in y.
         if isinstance(y, str):
             if y not in X.columns:
-                near = get_close_matches(y, [str(name) for name in X.columns], n=1)
-                meant = f"did you mean {near[0]!r}?" if near else f"the columns are {listed(list(map(str, X.columns)))}"
+                near = closest(y, X.columns)
+                meant = f"did you mean {near!r}?" if near else f"the columns are {listed(list(map(str, X.columns)))}"
                 raise ValueError(f"y={y!r} is not a column of the table; {meant}")
             parts = tuple((part, y) for part in X.to_delayed(optimize_graph=False))
             return cls(parts, tuple(f"partition {k}" for k in range(len(parts))), _read_named, each)

@@ -11,6 +11,7 @@ import numpy as np
 
 from bayespatch.encode.schema import Schema
 from bayespatch.encode.table import PlainTable, listed, read_table
+from bayespatch.validation import closest
 
 
 def read_row(row: Any, schema: Schema) -> PlainTable:
@@ -106,7 +107,9 @@ def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, Any]], schema
 def _check_names(given: Mapping[str, Any], names: tuple[str, ...], all_of_them: bool) -> None:
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ValueError(f"there is no feature {listed(unknown)}; the features are {listed(names)}")
+        near = closest(unknown[0], names)
+        meant = f"did you mean {near!r}?" if near else f"the features are {listed(names)}"
+        raise ValueError(f"there is no feature {listed(unknown)}; {meant}")
     absent = [name for name in names if name not in given]
     if absent and all_of_them:
         raise ValueError(f"row has no value of {listed(absent)}; pass one for each feature, None where it is missing")

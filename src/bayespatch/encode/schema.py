@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayespatch.duplicates import duplicate_groups
 from bayespatch.encode.bins import Cut, learn_edges, read_cut, read_outcome
-from bayespatch.encode.column import Column, ColumnKind
+from bayespatch.encode.column import MISSING_NUMBER, Column, ColumnKind
 from bayespatch.encode.ranks import Share, learn_knots, rank_window, read_share
 from bayespatch.encode.summary import ColumnSummary, TableSummary, summarise
 from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, read_table
@@ -246,6 +247,20 @@ class Schema:
             np.column_stack(own),
             table.ids,
         )
+
+    def duplicates(self, table: EncodedTable) -> tuple[NDArray[np.int64], ...]:
+        """Groups of rows of a coded table that are equal or nearly equal, beyond chance; see `duplicate_groups`.
+
+        Examples
+        --------
+        >>> rows = [[age, "fm"[age % 2], 100 + 7 * age % 60] for age in range(20, 60)]
+        >>> schema = Schema.learn(rows + rows)
+        >>> groups = schema.duplicates(schema.encode(rows + rows))
+        >>> len(groups), groups[0].tolist()
+        (40, [0, 40])
+        """
+        measured = np.array([column.keeps_numbers or column.kind == "windowed" for column in self.columns])
+        return duplicate_groups(np.where(table.values == MISSING_NUMBER, np.nan, table.values), measured)
 
     def codes_as(self, other: Schema) -> bool:
         """Whether the training table has the same codes under both: rules for missing values that it does not have."""

@@ -17,12 +17,10 @@ MARKERS = ("o", "^", "s", "D", "v", "P")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of this size in inches, which pyplot does not know: nobody has to close it."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('pictures need matplotlib: pip install "bayespatch[plot]"') from error
-    return Figure(figsize=(width, height), layout="constrained")
+    """A figure of this size in inches, which a notebook shows."""
+    from bayespatch.plot.figure import NotebookFigure
+
+    return NotebookFigure(figsize=(width, height), layout="constrained")
 
 
 def axes_of(ax: Axes | None, width: float, height: float) -> Axes:

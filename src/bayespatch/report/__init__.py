@@ -23,6 +23,8 @@ from bayespatch.report.pages import (
     script,
     style,
     templates,
+    validation_page,
+    validation_report,
 )
 
 __all__ = [
@@ -35,4 +37,6 @@ __all__ = [
     "script",
     "style",
     "templates",
+    "validation_page",
+    "validation_report",
 ]

@@ -97,6 +97,17 @@ def model_page(overview: Overview | Data, *, intended_use: str = "") -> str:
     return _page("model.html", model=_overview(overview), intended_use=intended_use)
 
 
+def validation_report(validation: Data, path: Path, *, overwrite: bool = False) -> None:
+    """Write the page about a validation, from what `Validation.to_dict` has returned."""
+    _check_free(path, overwrite)
+    _write(path, validation_page(validation))
+
+
+def validation_page(validation: Data) -> str:
+    """The page about a validation, as HTML."""
+    return _page("validation.html", found=validation)
+
+
 def style() -> str:
     """The style sheet of the pages."""
     return _read("style.css")

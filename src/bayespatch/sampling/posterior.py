@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -249,54 +251,63 @@ class Posterior:
         q_tilde[:, :, there] = self.q_tilde[:, -1:, here]
         return replace(self, q=q, q_tilde=q_tilde)
 
-    def to_arviz(self) -> Any:
-        """The draws as an xarray DataTree, for ArviZ's plots and statistics.
+    def to_arviz(self, features: Sequence[str] | None = None) -> Any:
+        """The draws for ArviZ's plots and statistics.
+
+        Parameters
+        ----------
+        features : names, optional
+            What the features are called, such as ``clf.schema_.names``; without them, they are numbered.
 
         Returns
         -------
-        xarray.DataTree
+        arviz.InferenceData or xarray.DataTree
+            InferenceData where ArviZ before 1.0 is installed, which takes nothing else, and otherwise a DataTree.
             Groups ``posterior`` (q, q_tilde, n_neighbors, votes where kept), ``sample_stats`` (lp, which is log_joint)
             and ``means`` (z_mean, votes_mean, w_mean where kept), with the dimensions chain, draw, feature, parent,
             case and class.
 
         Examples
         --------
-        >>> dict(posterior.to_arviz()["posterior"]["q"].sizes)
-        {'chain': 4, 'draw': 50, 'feature': 1}
+        >>> q = posterior.to_arviz(features=["age"])["posterior"]["q"]
+        >>> dict(q.sizes), q["feature"].values.tolist()
+        ({'chain': 4, 'draw': 50, 'feature': 1}, ['age'])
         """
         try:
             import xarray
-            from arviz_base import from_dict
         except ImportError as error:
             raise ImportError('to_arviz() needs ArviZ: pip install "bayespatch[arviz]"') from error
-        dims = {
-            "q": ["feature"],
-            "q_tilde": ["parent", "feature"],
-            "n_neighbors": ["case"],
-            "votes": ["case", "class"],
-            "z_mean": ["case", "parent"],
-            "votes_mean": ["case", "class"],
-            "w_mean": ["case", "parent", "feature"],
+        draw = ["chain", "draw"]
+        variables: dict[str, dict[str, tuple[list[str], Any]]] = {
+            "posterior": {
+                "q": ([*draw, "feature"], self.q),
+                "q_tilde": ([*draw, "parent", "feature"], self.q_tilde),
+                "n_neighbors": ([*draw, "case"], self.n_neighbors),
+            },
+            "sample_stats": {"lp": (draw, self.log_joint)},
+            "means": {"z_mean": (["case", "parent"], self.z_mean), "votes_mean": (["case", "class"], self.votes_mean)},
         }
-        draws: dict[str, Any] = {"q": self.q, "q_tilde": self.q_tilde, "n_neighbors": self.n_neighbors}
-        means: dict[str, Any] = {"z_mean": self.z_mean, "votes_mean": self.votes_mean}
         if self.kept_votes is not None:
-            draws["votes"] = self.kept_votes
+            variables["posterior"]["votes"] = ([*draw, "case", "class"], self.kept_votes)
         if self.kept_w_mean is not None:
-            means["w_mean"] = self.kept_w_mean
-        n_parents, n_features = self.q_tilde.shape[2:]
-        n_cases, n_classes = self.votes_mean.shape
-        sizes = {"feature": n_features, "parent": n_parents, "case": n_cases, "class": n_classes}
-        coords = {name: np.arange(size) for name, size in sizes.items()}
-        tree = from_dict(
-            {"posterior": draws, "sample_stats": {"lp": self.log_joint}},
-            dims=dims,
-            coords=coords,
-            attrs={"/": {"model": self.model.kind, "likelihood": self.model.likelihood, "seed": self.seed}},
-        )
-        tree["means"] = xarray.DataTree(
-            xarray.Dataset({name: (dims[name], value) for name, value in means.items()}, coords=coords)
-        )
+            variables["means"]["w_mean"] = (["case", "parent", "feature"], self.kept_w_mean)
+        n_features = self.q.shape[2]
+        if features is not None and len(features) != n_features:
+            raise ValueError(f"features has {len(features)} names for {n_features} features; pass one for each")
+        named = {"feature": list(features)} if features is not None else {}
+        groups = {}
+        for name, parts in variables.items():
+            group = xarray.Dataset(parts)
+            group = group.assign_coords(
+                {one: named.get(str(one), np.arange(size)) for one, size in group.sizes.items()}
+            )
+            groups[name] = group
+        attrs = {"model": self.model.kind, "likelihood": self.model.likelihood, "seed": self.seed}
+        inference_data = _inference_data()
+        if inference_data is not None:
+            return inference_data(attrs=attrs, warn_on_custom_groups=False, **groups)
+        tree = xarray.DataTree.from_dict(groups)
+        tree.attrs = attrs
         return tree
 
     def __repr__(self) -> str:
@@ -330,3 +341,14 @@ class Posterior:
         said = {"mixed": "The chains have mixed.", "not mixed": "The chains have not mixed."}
         verdict = said.get(table.verdict, "There are too few draws.")
         return f"{self!r}\n{verdict} The slowest quantities:\n{table.worst()}"
+
+
+def _inference_data() -> Any:
+    """ArviZ's own container, where a version is installed that has one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # about the next version
+        try:
+            from arviz import InferenceData
+        except ImportError:
+            return None
+    return InferenceData

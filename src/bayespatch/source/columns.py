@@ -1,4 +1,4 @@
-"""Columns that a newcomer stumbles over: identifiers, leaks, constants, copies."""
+"""What to know about a table before a fit: identifiers, leaks, constants, copies, and rows that repeat others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.duplicates import duplicate_groups
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -16,6 +19,13 @@ _NAMED_LIKE_ONE = re.compile(
     r"(^|[^a-z])(ids?|identifier|mrn|uuid|guid|ssn|key|index|no|nr|num|number|record|row)([^a-z]|$)|patient|case|unnamed",
     re.IGNORECASE,
 )
+# The whole name says that it tells patients apart, even where one of them has several rows.
+_NAMES_PATIENTS = re.compile(
+    r"(patient|subject|person|participant|case|pid|mrn|ssn)([ _.-]?(id|identifier|no|nr|nbr|num|number|key)\.?)?"
+    r"|ids?|identifier|record[ _.-]?(id|no|nr|number)",
+    re.IGNORECASE,
+)
+_LEAST_PATIENTS = 10  # fewer distinct values are groups of patients
 _LEAK = 0.995  # of the cases that a column alone predicts rightly
 _MOST_CLASSES = 20  # more different numbers are no classes
 _USUAL = 0.95  # where the most frequent class alone is right so often, nothing is a leak
@@ -36,6 +46,8 @@ class Found(NamedTuple):
         Column -> its only value.
     copies : dict of str to str
         Column -> the earlier column that says the same.
+    repeated : dict of str to int
+        Column that is named like a patient's identifier -> number of rows that share their value with another row.
     """
 
     identifiers: dict[str, str]
@@ -43,10 +55,11 @@ class Found(NamedTuple):
     leaks: dict[str, float]
     constant: dict[str, str]
     copies: dict[str, str]
+    repeated: dict[str, int]
 
 
-def notice(X: DataFrame, y: Series) -> Found:
-    """Look at the features of a table beside the outcomes.
+def notice(X: DataFrame, y: Series | None = None) -> Found:
+    """Look at the features of a table, and for leaks where the outcomes are given.
 
     Examples
     --------
@@ -66,10 +79,42 @@ def notice(X: DataFrame, y: Series) -> Found:
     unique = [name for name in _texts(X) if len(X) >= LEAST_ROWS and X[name].nunique() > len(X) / 2]
     rest = [name for name in names if name not in constant]
     leaks = {}
-    for name in rest:
+    for name in rest if y is not None else ():
         if name not in identifiers and name not in unique and (share := _alone(X[name], y)) is not None:
             leaks[name] = share
-    return Found(identifiers, [name for name in unique if name not in identifiers], leaks, constant, _copies(X[rest]))
+    repeated = {name: n for name in names if name not in identifiers and (n := _n_shared(X[name]))}
+    unique = [name for name in unique if name not in identifiers and name not in repeated]
+    return Found(identifiers, unique, leaks, constant, _copies(X[rest]), repeated)
+
+
+def repeated_rows(X: DataFrame) -> tuple[NDArray[np.int64], ...]:
+    """Groups of rows that are equal or nearly equal, beyond chance; see `bayespatch.duplicates.duplicate_groups`.
+
+    Leave the outcome and identifiers out of the table.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> X = pandas.DataFrame({"age": range(20, 60), "sex": ["f", "m"] * 20})
+    >>> len(repeated_rows(X)), len(repeated_rows(pandas.concat([X, X])))
+    (0, 40)
+    """
+    is_number = np.array([column.dtype.kind in "iuf" for _, column in X.items()], dtype=np.bool_)
+    values = []
+    for number, (_, column) in zip(is_number, X.items(), strict=True):
+        codes = column.to_numpy(dtype=np.float64, na_value=np.nan) if number else column.factorize()[0]
+        values.append(codes if number else np.where(codes < 0, np.nan, codes))
+    return duplicate_groups(np.column_stack(values), is_number) if values else ()
+
+
+def _n_shared(column: Series) -> int:
+    """How many rows share their value, where the column is named like a patient's identifier."""
+    known = column.dropna()
+    if _NAMES_PATIENTS.fullmatch(str(column.name).strip()) is None or known.nunique() < _LEAST_PATIENTS:
+        return 0
+    if column.dtype.kind == "f" and not (known == known.round()).all():
+        return 0
+    return int(known.duplicated(keep=False).sum())
 
 
 def _texts(X: DataFrame) -> list[str]:

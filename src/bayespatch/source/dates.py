@@ -126,6 +126,34 @@ def dates_of(column: Series) -> Series:
     return pandas.to_datetime(column, dayfirst=day_first, format="mixed")
 
 
+def in_period(frame: DataFrame, column: str, since: str | None = None, until: str | None = None) -> DataFrame:
+    """The rows whose date is `since` or later, and before `until`; both are dates such as 2024-12-31.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"seen": ["2019-05-01", "2020-01-01", "2021-06-01"], "n": [1, 2, 3]})
+    >>> in_period(frame, "seen", since="2020-01-01", until="2021-01-01")["n"].tolist()
+    [2]
+    """
+    days = dates_of(frame[column])
+    if days.isna().any():
+        raise ValueError(f"--date {column!r}: {int(days.isna().sum())} rows have no date; fill them in, or remove them")
+    chosen = days.notna()
+    for option, text in {"--since": since, "--until": until}.items():
+        if text is not None and not _ISO.fullmatch(text):
+            raise ValueError(f"{option} {text!r} is not a date; write it as 2024-12-31")
+    pandas = import_pandas()
+    if since is not None:
+        chosen &= days >= pandas.Timestamp(since)
+    if until is not None:
+        chosen &= days < pandas.Timestamp(until)
+    if not chosen.any():
+        ends = f"{days.min():%Y-%m-%d} to {days.max():%Y-%m-%d}"
+        raise ValueError(f"no row has a date in the period; {column!r} goes from {ends}: change --since or --until")
+    return frame[chosen.to_numpy()]
+
+
 def with_intervals(frame: DataFrame, intervals: Sequence[Interval]) -> DataFrame:
     """The table with columns for the intervals, and without the dates that they were made of."""
     used: set[str] = set()

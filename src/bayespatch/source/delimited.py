@@ -1,7 +1,7 @@
 """Text with a delimiter: CSV and its relatives, with the errors a person makes found by their line.
 
-Blank, NA, N/A, NaN, null and ? are missing. A column is numbers where all its known values are, true and false are
-booleans, everything else is text; a comma may be the decimal point where it does not separate the values.
+Blank, NA, N/A, NaN, null and ? are missing. A column is numbers where all its known values are, or where they are
+laboratory values (`lab_values`), true and false are booleans, everything else is text.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bayespatch.source.frame import check_names, import_pandas, refuse
+from bayespatch.source.lab_values import with_lab_values
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -23,7 +24,6 @@ DELIMITERS = (",", ";", "\t", "|")
 DELIMITER_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 _LINES = 50  # that are looked at to find the delimiter
 _SUSPECT = re.compile(r"[,;:|^~\t]")  # in the name of an only column: the delimiter has not been found
-_COMMA_NUMBER = re.compile(r"[-+]?\d+(,\d+)?")
 _KNOWN_FILES = {
     b"\xd0\xcf\x11\xe0": "is an Excel workbook of the old kind; save the sheet as .xlsx or CSV and pass that",
     b"SQLite format 3\x00": "is a SQLite database; pass it as sqlite:///PATH, with --query 'SELECT ...'",
@@ -31,7 +31,14 @@ _KNOWN_FILES = {
 }
 
 
-def read_delimited(source: str, data: bytes, *, delimiter: str | None = None, texts: Collection[str] = ()) -> DataFrame:
+def read_delimited(
+    source: str,
+    data: bytes,
+    *,
+    delimiter: str | None = None,
+    texts: Collection[str] = (),
+    numbers: Mapping[str, str] | None = None,
+) -> DataFrame:
     r"""A table from the bytes of a text file.
 
     Parameters
@@ -45,6 +52,8 @@ def read_delimited(source: str, data: bytes, *, delimiter: str | None = None, te
         semicolon, tab or |. Any number of spaces counts as one.
     texts : names
         Columns that stay text even where all values look like numbers.
+    numbers : dict of str to str, optional
+        Columns that are numbers, whatever they hold -> their unit, or an empty text.
 
     Examples
     --------
@@ -75,9 +84,9 @@ def read_delimited(source: str, data: bytes, *, delimiter: str | None = None, te
     if not columns[0]:
         raise refuse(source, "there is a line of column names and nothing below; pass at least two cases")
     table = dict(zip(names, columns, strict=True))
-    typed = {name: values if name in texts else _typed(values, separator) for name, values in table.items()}
+    typed = {name: values if name in texts else _typed(values) for name, values in table.items()}
     frame: DataFrame = import_pandas().DataFrame(typed)
-    return frame
+    return with_lab_values(frame, texts=texts, numbers=numbers, commas=separator != ",")
 
 
 def _decoded(source: str, data: bytes) -> str:
@@ -153,15 +162,13 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _typed(values: list[str | None], delimiter: str) -> Any:
+def _typed(values: list[str | None]) -> Any:
     """Numbers or booleans where all known values are, else the texts."""
     known = [value for value in values if value is not None]
     if not known:
         return values
     if {value.lower() for value in known} <= {"true", "false"}:
         return [None if value is None else value.lower() == "true" for value in values]
-    if delimiter != "," and any("," in value for value in known) and all(map(_COMMA_NUMBER.fullmatch, known)):
-        values = [value and value.replace(",", ".") for value in values]
     pandas = import_pandas()
     numbers = pandas.to_numeric(pandas.Series(values, dtype=object), errors="coerce")
     return numbers if int(numbers.notna().sum()) == len(known) else values

@@ -159,7 +159,7 @@ def training_parts(
 def _read_training(target: str, wishes: dict[str, Any], part: FilePart) -> Part:
     from bayespatch.encode.partitions import Part
 
-    return Part(*past_rows(read_part(FilePart(*part)), target, **wishes))
+    return Part(*past_rows(read_part(FilePart(*part)), target, **wishes)[:3])
 
 
 def one_after_the_other(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from bayespatch.available_memory import available_memory, shown_bytes
@@ -13,6 +13,7 @@ from bayespatch.source.columnar import BEGINNINGS, read_columnar
 from bayespatch.source.database import read_query
 from bayespatch.source.delimited import read_delimited
 from bayespatch.source.frame import refuse
+from bayespatch.source.lab_values import with_lab_values
 from bayespatch.source.packed import GZIP, ZIP, read_excel, unpacked
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ _TIMES = 3  # the memory that a table takes while it is read, over the size of i
 
 
 def read(
-    where: str, query: str | None = None, *, delimiter: str | None = None, texts: Collection[str] = ()
+    where: str,
+    query: str | None = None,
+    *,
+    delimiter: str | None = None,
+    texts: Collection[str] = (),
+    numbers: Mapping[str, str] | None = None,
 ) -> DataFrame:
     r"""Read a table.
 
@@ -36,7 +42,10 @@ def read(
     delimiter : str, optional
         Of text; None finds it.
     texts : names
-        Columns of delimited text that stay text even where all values look like numbers.
+        Columns that stay text even where all values look like numbers.
+    numbers : dict of str to str, optional
+        Columns that are numbers -> their unit, or an empty text. Whatever is no number in them becomes missing, with a
+        `LabValueWarning`. Other columns are read as numbers where nearly all their values are (`lab_values`).
 
     Returns
     -------
@@ -54,14 +63,14 @@ def read(
     (2, 2)
     """
     if "://" in where:
-        return read_query(where, query)
+        return with_lab_values(read_query(where, query), texts=texts, numbers=numbers)
     source = repr(where)
     if "\0" in where:
         raise refuse(source, "cannot be read (a path has no zero byte); correct the path")
     if query is not None:
         raise refuse(source, "a --query is for a database; pass a URL such as sqlite:///cases.db, or leave it out")
     if where == "-":
-        return _of_bytes("standard input", _standard_input(), delimiter, texts)
+        return _of_bytes("standard input", _standard_input(), delimiter, texts, numbers)
     if os.path.isdir(where):
         raise refuse(source, "is a folder; pass a file in it")
     try:
@@ -76,19 +85,21 @@ def read(
     except OSError as error:
         raise refuse(source, f"cannot be read ({error}); correct the path") from error
     if layouts:
-        return read_columnar(source, where, layouts[0])
-    return _of_bytes(source, data, delimiter, texts)
+        return with_lab_values(read_columnar(source, where, layouts[0]), texts=texts, numbers=numbers)
+    return _of_bytes(source, data, delimiter, texts, numbers)
 
 
-def _of_bytes(source: str, data: bytes, delimiter: str | None, texts: Collection[str]) -> DataFrame:
+def _of_bytes(
+    source: str, data: bytes, delimiter: str | None, texts: Collection[str], numbers: Mapping[str, str] | None
+) -> DataFrame:
     """A table from what a file or a pipe holds."""
     if data.startswith(GZIP):
         data = unpacked(source, data)
     if data.startswith(ZIP):
-        return read_excel(source, data)
+        return with_lab_values(read_excel(source, data), texts=texts, numbers=numbers)
     if data.startswith(tuple(BEGINNINGS)):
         raise refuse(source, "is Parquet or Arrow, which is read from a file; pass its path")
-    return read_delimited(source, data, delimiter=delimiter, texts=texts)
+    return read_delimited(source, data, delimiter=delimiter, texts=texts, numbers=numbers)
 
 
 def _standard_input() -> bytes:

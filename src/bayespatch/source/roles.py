@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from bayespatch.source.dates import Interval, holds_dates, remade, with_intervals
 from bayespatch.source.frame import listed
+from bayespatch.validation import closest
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -18,12 +18,14 @@ MOST_NUMBERED_CLASSES = 20  # more different numbers than these are a quantity a
 class Training(NamedTuple):
     """A table to learn from: the features, with the identifiers as their index where there are any, and outcomes.
 
-    `n_unknown`: how many rows were left out because their outcome is not known.
+    `n_unknown`: how many rows were left out because their outcome is not known. `groups`: whose rows they are, where a
+    column says so.
     """
 
     X: DataFrame
     y: Series
     n_unknown: int = 0
+    groups: Series | None = None
 
 
 def training_table(
@@ -32,6 +34,7 @@ def training_table(
     *,
     regression: bool = False,
     id_column: str | None = None,
+    group_column: str | None = None,
     drop: Iterable[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Training:
@@ -41,14 +44,14 @@ def training_table(
     --------
     >>> import pandas
     >>> frame = pandas.DataFrame({"who": ["a", "b"], "age": [61, 40], "sick": ["yes", "no"]})
-    >>> X, y, n_unknown = training_table(frame, "sick", id_column="who")
-    >>> list(X.columns), list(X.index), list(y)
+    >>> table = training_table(frame, "sick", id_column="who")
+    >>> list(table.X.columns), list(table.X.index), list(table.y)
     (['age'], ['a', 'b'], ['yes', 'no'])
     """
-    X, y, n_unknown = past_rows(frame, target, id_column=id_column, drop=drop, intervals=intervals)
-    if y.empty:
+    past = past_rows(frame, target, id_column=id_column, group_column=group_column, drop=drop, intervals=intervals)
+    if past.y.empty:
         raise ValueError(f"--target {target!r} is missing in every row; name another column")
-    return Training(X, outcomes_of(y, regression), n_unknown)
+    return past._replace(y=outcomes_of(past.y, regression))
 
 
 def past_rows(
@@ -56,6 +59,7 @@ def past_rows(
     target: str,
     *,
     id_column: str | None = None,
+    group_column: str | None = None,
     drop: Iterable[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Training:
@@ -68,19 +72,22 @@ def past_rows(
     ['yes']
     """
     left_out = list(drop)
-    for option, names in {"--target": [target], "--drop": left_out}.items():
+    grouped = [] if group_column is None else [group_column]
+    for option, names in {"--target": [target], "--drop": left_out, "--group": grouped}.items():
         for name in names:
-            _check_column(frame, name, option)
-    if target in (id_column, *left_out):
-        raise ValueError(f"--target {target!r} is also named by --id or --drop; name another column there")
+            check_column(frame, name, option)
+    if target in (id_column, *grouped, *left_out):
+        raise ValueError(f"--target {target!r} is also named by --id, --group or --drop; name another column there")
+    groups = None if group_column is None else _groups(frame[group_column])
     frame = with_intervals(frame, intervals) if intervals else frame
     frame = _identified(frame, id_column)
     known = frame[target].notna()
+    groups = None if groups is None else groups[known.to_numpy()]
     n_unknown = int((~known).sum())
     frame = frame[known] if n_unknown else frame
     if n_unknown and id_column is None:
         frame = frame.reset_index(drop=True)
-    X = frame.drop(columns=[target, *(name for name in left_out if name in frame.columns)])
+    X = frame.drop(columns=[target, *(name for name in {*left_out, *grouped} if name in frame.columns)])
     if X.shape[1] == 0:
         raise ValueError("no column is left to learn from; pass a table with features beside the --target")
     dates = [str(name) for name in X.columns if holds_dates(X[name])]
@@ -91,7 +98,7 @@ def past_rows(
             f"matters (--age {dates[0]!r}: years up to today; --days {dates[0]!r}: days; --as-of COLUMN or DATE: up to "
             f"then), or leave them out: {drops}"
         )
-    return Training(X, frame[target], n_unknown)
+    return Training(X, frame[target], n_unknown, groups)
 
 
 def outcomes_of(y: Series, regression: bool) -> Series:
@@ -104,9 +111,10 @@ def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | N
     frame = remade(_identified(frame, id_column), features)
     absent = [name for name in features if name not in frame.columns]
     if absent:
-        raise ValueError(
-            f"the table has no column {listed(absent)}, which the model needs; its columns are {listed(frame.columns)}"
-        )
+        spare = [name for name in frame.columns if name not in features]
+        near = closest(absent[0], spare)
+        remedy = f"its columns are {listed(frame.columns)}" if near is None else f"should {near!r} be named so?"
+        raise ValueError(f"the table has no column {listed(absent)}, which the model needs; {remedy}")
     return frame[list(features)]
 
 
@@ -114,7 +122,7 @@ def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
     """The table with this column as its index."""
     if id_column is None:
         return frame.reset_index(drop=True)
-    _check_column(frame, id_column, "--id")
+    check_column(frame, id_column, "--id")
     ids = frame[id_column]
     if ids.isna().any():
         raise ValueError(f"--id {id_column!r}: {int(ids.isna().sum())} cases have no identifier; fill them in")
@@ -123,20 +131,32 @@ def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
     return frame
 
 
+def _groups(column: Series) -> Series:
+    """Whose rows they are."""
+    if column.isna().any():
+        n_missing, name = int(column.isna().sum()), str(column.name)
+        raise ValueError(f"--group {name!r}: {n_missing} rows have no value; fill them in, or remove these rows")
+    if column.nunique() == len(column):
+        raise ValueError(f"--group {str(column.name)!r}: no two rows share a value; leave --group out, or name it --id")
+    return column
+
+
 def check_identifiers(frame: DataFrame) -> None:
     """The rows of a table have names, each its own."""
     repeated = frame.index[frame.index.duplicated()]
     if len(repeated):
         raise ValueError(
-            f"--id {frame.index.name!r}: {listed(dict.fromkeys(repeated), 3)} occurs in more than one row; "
-            f"name a column whose values are all different"
+            f"--id {frame.index.name!r}: {listed(dict.fromkeys(repeated), 3)} occurs in more than one row; if "
+            f"it names patients with several rows, pass --group {str(frame.index.name)!r}, else name a column "
+            f"whose values are all different"
         )
 
 
-def _check_column(frame: DataFrame, name: str, option: str) -> None:
+def check_column(frame: DataFrame, name: str, option: str) -> None:
+    """The table has the column that an option names."""
     if name not in frame.columns:
-        near = get_close_matches(name, [str(column) for column in frame.columns], n=1)
-        meant = f"did you mean {near[0]!r}?" if near else f"the columns are {listed(frame.columns, 40)}"
+        near = closest(name, frame.columns)
+        meant = f"did you mean {near!r}?" if near else f"the columns are {listed(frame.columns, 40)}"
         raise ValueError(f"{option} {name!r} is not a column of the table; {meant}")
 
 

@@ -10,7 +10,6 @@ from bayespatch.cli.casebase.options import (
     Limit,
     Offset,
     Order,
-    Period,
     Reason,
     StateOption,
     TableName,
@@ -18,7 +17,7 @@ from bayespatch.cli.casebase.options import (
     Where,
     WithoutSensitive,
 )
-from bayespatch.cli.options import Json
+from bayespatch.cli.options import Json, Period
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import say, show, table_text, working
 

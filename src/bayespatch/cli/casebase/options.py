@@ -11,6 +11,8 @@ try:
 except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
+from bayespatch.cli.options import Period
+
 
 class State(StrEnum):
     """Where a case stands."""
@@ -28,15 +30,6 @@ class Role(StrEnum):
     steward = "steward"
 
 
-class Period(StrEnum):
-    """Over what drift is summed up."""
-
-    day = "day"
-    month = "month"
-    year = "year"
-    all = "all"
-
-
 Base = Annotated[str, typer.Argument(metavar="BASE", help="The case base: a file, or a URL.", show_default=False)]
 By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who does this; your login name if left out.")]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
@@ -51,6 +44,9 @@ TableArgument = Annotated[
 MaybeTarget = Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")]
 DictionaryFile = Annotated[
     Path | None, typer.Option("--dictionary", metavar="FILE", help="The data dictionary: CSV, YAML or JSON.")
+]
+AllowRepeats = Annotated[
+    bool, typer.Option("--allow-repeats", help="Add rows even if they repeat cases that are already there.")
 ]
 CaseName = Annotated[
     str,

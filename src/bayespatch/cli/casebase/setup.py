@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.casebase.opening import Opened, Person, base_name, counted, open_base, person
-from bayespatch.cli.casebase.options import Base, By, DictionaryFile, Folder, MaybeTarget, TableArgument
+from bayespatch.cli.casebase.options import AllowRepeats, Base, By, DictionaryFile, Folder, MaybeTarget, TableArgument
 from bayespatch.cli.options import Delimiter, Drop, IdColumn, Json, Query
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, working
@@ -51,9 +51,12 @@ def import_(
     drop: Drop = None,
     query: Query = None,
     delimiter: Delimiter = None,
+    allow_repeats: AllowRepeats = False,
     json: Json = False,
 ) -> None:
     """Add the cases of a table, all or none: past ones where the outcome is known, open ones where it is missing.
+
+    Rows that repeat cases exactly are refused, unless --id tells them apart or you pass --allow-repeats.
 
     Examples
     --------
@@ -70,6 +73,7 @@ def import_(
             drop=drop or (),
             query=query,
             delimiter=delimiter,
+            allow_repeats=allow_repeats,
         )
     said = {"cases": len(ids), "first": ids.start, "last": ids.stop - 1}
     show(said, json, f"{counted(len(ids), 'case')}, numbers {ids.start} to {ids.stop - 1}")

@@ -1,0 +1,141 @@
+"""The command that validates a model on new cases with known outcomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayespatch.cli.case import load_model, read_frame
+from bayespatch.cli.files import check_new
+from bayespatch.cli.options import (
+    ByPeriod,
+    Cases,
+    Data,
+    DateColumn,
+    Delimiter,
+    Force,
+    Json,
+    MaybeTarget,
+    ModelFile,
+    Period,
+    Query,
+    Since,
+    Until,
+    ValidationOut,
+)
+from bayespatch.cli.tables import chosen_rows
+from bayespatch.cli.terminal import say, show, table_text, working
+from bayespatch.source import features_of
+from bayespatch.source.dates import dates_of
+from bayespatch.source.roles import check_column
+
+_FORMATS = {Period.day: "%Y-%m-%d", Period.month: "%Y-%m", Period.year: "%Y", Period.all: "all"}
+
+
+def validate(
+    model: ModelFile,
+    data: Data,
+    target: MaybeTarget = None,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    date: DateColumn = None,
+    since: Since = None,
+    until: Until = None,
+    every: ByPeriod = Period.year,
+    out: ValidationOut = None,
+    cases: Cases = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Validate a model on new cases with known outcomes: from another place, or from a later time.
+
+    Reports discrimination and calibration with 95% intervals, drift between the past cases and the new ones, and
+    performance by subgroup and, with --date, by period. For a temporal validation, fit with --until and validate with
+    --since.
+
+    Examples
+    --------
+    $ bayespatch validate model.bpatch new.csv --out validation.html
+    $ bayespatch fit patients.csv --target outcome --date admitted --until 2024-01-01
+    $ bayespatch validate model.bpatch patients.csv --date admitted --since 2024-01-01 --every month
+    """
+    from bayespatch.evaluation import validate as evaluate
+    from bayespatch.report import validation_report
+
+    check_new(force, out)
+    loaded = load_model(model, cases)
+    is_text = hasattr(loaded, "classes_") and loaded.classes_.dtype.kind not in "biuf"
+    named = target if target is not None else loaded.target_
+    frame = read_frame(loaded, data, query, delimiter, [named] if is_text else [])
+    if target is None and named not in frame.columns:
+        raise ValueError(f"the table has no column {named!r}, which the model predicts; pass --target COLUMN")
+    check_column(frame, named, "--target")
+    frame = chosen_rows(frame, date, since, until)
+    known = frame[named].notna()
+    if not known.all():
+        say(f"note: {int((~known).sum())} rows without {named!r} are left out")
+        frame = frame[known].reset_index(drop=True)
+    periods = None if date is None else dates_of(frame[date]).dt.strftime(_FORMATS[every]).tolist()
+    X = features_of(frame, loaded.schema_.names)
+    with working(f"Validating on {len(X)} cases"):
+        found = evaluate(loaded, X, frame[named].tolist(), periods=periods).to_dict()
+    if out is not None:
+        validation_report(found, out, overwrite=force)
+        say(f"the page is in {out}")
+    show(found, json, _summary(found))
+
+
+def _summary(found: dict[str, Any]) -> str:
+    """What matters of a validation, in a few tables."""
+    lines = [f"{found['n']} new cases; the model has learned from {found['n_past']} past cases", ""]
+    rows = [
+        [name, _number(score), _interval(found["intervals"][name]), _number(found["past_scores"].get(name))]
+        for name, score in found["scores"].items()
+    ]
+    lines += [table_text(["score", "new cases", "95% interval", "past cases, leave-one-out"], rows), ""]
+    rows = []
+    for name, one in found["classes"].items():
+        line = one["line"] or {"intercept": None, "slope": None}
+        counts = f"{one['balance']['expected']:.1f} / {one['balance']['observed']}"
+        precision = _number(one["average_precision"])
+        rows.append([name, counts, _estimate(line["intercept"]), _estimate(line["slope"]), precision])
+    headings = ["class", "expected / observed", "calibration intercept", "calibration slope", "average precision"]
+    lines += [table_text(headings, rows), ""]
+    lines += [f"{100 * found['without_precedent']:.0f}% of the new cases have no adequate precedent (past cases: 5%)."]
+    drifted = [one for one in found["drift"] if one["drifted"]]
+    lines += [
+        f"Drift: {one['feature']} ({one['past']} -> {one['new']}; missing {100 * one['missing_past']:.0f}% -> "
+        f"{100 * one['missing_new']:.0f}%)"
+        for one in drifted
+    ] or ["No feature has drifted."]
+    lines += [
+        f"Calibration is off where {one['feature']} is {one['value']} ({one['n']} cases)"
+        for one in found["subgroups"]
+        if one["off"]
+    ]
+    if found["periods"]:
+        names = ["AUC", "log loss", "Brier score"]
+        rows = [
+            [
+                one["value"],
+                str(one["n"]),
+                *(_number(one["scores"][name]) for name in ("AUC", "log loss", "Brier score")),
+            ]
+            + [f"{100 * one['stated'][name]:.0f}% / {100 * one['observed'][name]:.0f}%" for name in one["stated"]]
+            for one in found["periods"]
+        ]
+        headings = ["period", "cases", *names]
+        headings += [f"{name}: stated / observed" for name in found["classes"]]
+        lines += ["", table_text(headings, rows)]
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return "–" if ends is None else f"{ends[0]:.3f} to {ends[1]:.3f}"
+
+
+def _estimate(line: tuple[float, float, float] | None) -> str:
+    return "–" if line is None else f"{line[1]:.2f} ({line[0]:.2f} to {line[2]:.2f})"

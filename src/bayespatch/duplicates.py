@@ -1,0 +1,193 @@
+"""Rows of a table that repeat others more often than chance explains: one patient entered twice, or several visits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+from scipy.stats import poisson
+
+TOLERANCE = 0.05  # numbers that differ by at most this share of their column's standard deviation count as equal
+_SIGNIFICANCE = 1e-3  # of the test against chance
+_TELLING = 0.9  # a column on which more pairs of rows agree says nothing about chance agreement on it
+_IQR_OF_NORMAL = 1.349  # in standard deviations
+_MOST_PAIRS = 20  # close pairs per row that are listed one by one
+
+
+def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[np.int64], ...]:
+    r"""Groups of rows that are equal or nearly equal, where there are more of them than chance explains.
+
+    Two rows are nearly equal where all their categories are equal, all their numbers differ by at most 5 % of the
+    column's standard deviation (estimated from the quartiles), and the same values are missing. A table with few
+    distinct combinations has equal rows by chance, so their number is compared with the number expected: the larger of
+
+    - the pairs expected if columns were independent, :math:`\binom{n}{2} \prod_j m_j`, where :math:`m_j` is the share
+      of pairs of rows that agree on column j;
+    - the pairs expected from those that differ on a single column: :math:`b_j` pairs that agree on all columns but j
+      predict :math:`b_j m_j / (1 - m_j)` that agree on j as well, whatever the other columns have to do with each
+      other. The second largest of these predictions is taken, so that one column that varies between visits of a
+      patient does not hide them.
+
+    If a Poisson test with twice that mean does not reject at 0.001, there are no groups, unless every one of ten or
+    more distinct rows occurs an even number of times (or a multiple of 3, and so on): a table appended to itself.
+    Takes :math:`O(P n \log n)` time.
+
+    Parameters
+    ----------
+    values : array of shape (n, P)
+        Numbers as they are, categories as codes; NaN where a value is missing. Leave identifiers and the outcome out.
+    is_number : bool array of shape (P,)
+        Which columns are numbers, compared with a tolerance. All others must be equal.
+
+    Returns
+    -------
+    tuple of int arrays
+        The rows of each group in ascending order, two at least; groups in the order of their first row.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> patients = rng.normal(size=(40, 5))
+    >>> duplicate_groups(patients, np.full(5, True))
+    ()
+    >>> visits = np.repeat(patients, 2, axis=0) + rng.normal(0.0, 0.005, (80, 5))
+    >>> groups = duplicate_groups(visits, np.full(5, True))
+    >>> len(groups), groups[1].tolist()
+    (40, [2, 3])
+    """
+    x = np.array(values, dtype=np.float64)
+    numeric = np.asarray(is_number, dtype=np.bool_)
+    if x.ndim != 2 or numeric.shape != (x.shape[1],):
+        raise ValueError(f"values has shape {x.shape} and is_number {numeric.shape}; pass (n, P) and (P,)")
+    if len(x) < 2 or x.shape[1] == 0:
+        return ()
+    whole = _appended(x)
+    if whole is not None:
+        return _groups(whole)
+    # Each number in units of the tolerance; a column without spread has categories.
+    units = np.array([TOLERANCE * _spread(x[:, j]) if numeric[j] else 0.0 for j in range(x.shape[1])])
+    numeric = units > 0.0
+    x[:, numeric] /= units[numeric]
+    # Cells two tolerances wide: as likely to be shared by chance as a distance within one tolerance.
+    cells = np.column_stack([_codes(np.floor(x[:, j] / 2.0) if numeric[j] else x[:, j]) for j in range(x.shape[1])])
+    n_equal, expected = _equal_pairs(cells)
+    if expected > len(x):
+        return ()
+    if n_equal > _MOST_PAIRS * len(x):
+        labels = _codes_of_rows(cells)  # far too many to list: those in one cell
+    else:
+        labels, n_equal = _close_rows(x, cells, numeric)
+    if n_equal == 0 or poisson.sf(n_equal - 1, 2.0 * expected) >= _SIGNIFICANCE:
+        return ()
+    return _groups(labels)
+
+
+def duplicates_text(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> str:
+    """How many rows repeat others, with an example; rows are counted from 0.
+
+    Examples
+    --------
+    >>> duplicates_text((np.array([0, 7]), np.array([2, 3, 9])), 10)
+    '3 of 10 rows repeat an earlier row or nearly do (such as rows 0 and 7)'
+    """
+    n_repeats = sum(len(group) - 1 for group in groups)
+    rows = ", ".join(map(str, groups[0][:-1][:3])) + (" ..." if len(groups[0]) > 4 else "")
+    return f"{n_repeats} of {n_rows} rows repeat an earlier row or nearly do (such as rows {rows} and {groups[0][-1]})"
+
+
+def group_labels(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> NDArray[np.int64]:
+    """A number for each row, which the rows of a group share and no others.
+
+    Examples
+    --------
+    >>> group_labels((np.array([0, 3]),), 5).tolist()
+    [0, 1, 2, 0, 4]
+    """
+    labels = np.arange(n_rows)
+    for group in groups:
+        labels[group] = group[0]
+    return labels
+
+
+def _groups(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """The rows of each label that more than one has."""
+    order = np.argsort(labels, kind="stable")
+    parts = np.split(order, 1 + np.flatnonzero(np.diff(labels[order])))
+    return tuple(sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0])))
+
+
+def _spread(column: NDArray[np.float64]) -> float:
+    """The standard deviation, by the quartiles where these differ."""
+    known = column[~np.isnan(column)]
+    if known.size == 0:
+        return 0.0
+    low, high = np.quantile(known, [0.25, 0.75])
+    return float(high - low) / _IQR_OF_NORMAL if high > low else float(known.std())
+
+
+def _codes(column: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The number of each distinct value; missing is one of them."""
+    return np.asarray(np.unique(column, return_inverse=True, equal_nan=True)[1], dtype=np.int64)
+
+
+def _hashes(codes: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A random number for each value of each column, (n, P): the sum over a row's columns stands for the row."""
+    rng = np.random.default_rng(0)
+    return np.column_stack(
+        [rng.integers(0, 2**64, int(column.max()) + 1, dtype=np.uint64)[column] for column in codes.T]
+    )
+
+
+def _appended(x: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    """Labels of equal rows where each of them occurs k, 2k, 3k, ... times; by chance, even numbers are 1 in 2."""
+    labels = _codes_of_rows(np.column_stack([_codes(column) for column in x.T]))
+    counts = np.bincount(labels)
+    return labels if np.gcd.reduce(counts) > 1 and 0.5 ** len(counts) < _SIGNIFICANCE else None
+
+
+def _codes_of_rows(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of each distinct row."""
+    if codes.shape[1] == 0:
+        return np.zeros(len(codes), dtype=np.int64)
+    return np.asarray(np.unique(_hashes(codes).sum(axis=1), return_inverse=True)[1], dtype=np.int64)
+
+
+def _n_pairs(keys: NDArray[np.uint64] | NDArray[np.int64]) -> float:
+    """Number of pairs with equal keys."""
+    counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
+    return float((counts * (counts - 1.0)).sum() / 2.0)
+
+
+def _equal_pairs(codes: NDArray[np.int64]) -> tuple[float, float]:
+    """The number of pairs of equal rows, and how many chance explains."""
+    n, n_columns = codes.shape
+    all_pairs = n * (n - 1.0) / 2.0
+    hashes = _hashes(codes)
+    rows = hashes.sum(axis=1)
+    n_equal = _n_pairs(rows)
+    agree = np.array([_n_pairs(codes[:, j]) for j in range(n_columns)]) / all_pairs
+    telling = np.flatnonzero(agree <= _TELLING)
+    predictions = sorted((_n_pairs(rows - hashes[:, j]) - n_equal) * agree[j] / (1.0 - agree[j]) for j in telling)
+    from_one_less = predictions[-2] if len(predictions) > 2 else max(predictions, default=0.0)
+    return n_equal, max(all_pairs * float(agree.prod()), from_one_less)
+
+
+def _close_rows(
+    x: NDArray[np.float64], cells: NDArray[np.int64], numeric: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], float]:
+    """Labels of the groups that nearly equal rows form, and the number of pairs of such rows."""
+    # What must be equal: categories, and which numbers are missing. Equal rows are then one point.
+    numbers = x[:, numeric]
+    exact = _codes_of_rows(np.column_stack([cells[:, ~numeric], np.isnan(numbers).astype(np.int64)]))
+    numbers = np.nan_to_num(numbers, nan=0.0)
+    points, label, sizes = np.unique(
+        np.column_stack([2.0 * exact, numbers]), axis=0, return_inverse=True, return_counts=True
+    )
+    pairs = cKDTree(points).query_pairs(1.0, p=np.inf, output_type="ndarray")
+    weight = sizes.astype(np.float64)
+    n_close = float((weight * (weight - 1.0)).sum() / 2.0 + (weight[pairs[:, 0]] * weight[pairs[:, 1]]).sum())
+    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(points), len(points)))
+    joined = connected_components(links, directed=False)[1]
+    return np.asarray(joined[label.reshape(-1)], dtype=np.int64), n_close

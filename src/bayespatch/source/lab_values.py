@@ -1,0 +1,192 @@
+"""Numbers as laboratories write them: at a detection limit, with units, with decimal commas, with a remark instead."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bayespatch.source.frame import import_pandas, listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LEAST_NUMBERS = 20  # fewer plain numbers beside limits or remarks may be names of categories
+LEAST_DISTINCT = 10  # likewise
+MOST_REMARKS = 0.05  # of the known values; with more remarks, they are categories
+_NUMBER = re.compile(
+    r"(?P<limit>[<>≤≥]=?)?\s*(?P<number>[-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+)(?:[eE][-+]?\d+)?)\s*(?P<unit>[a-zA-Zµμ°%‰×*].*)?"
+)
+_GROUPED = re.compile(r"[-+]?\d{1,3},\d{3}")  # 1,234: with a comma for thousands, or for decimals
+# A unit is a quotient, such as mg/dl or 10^9/l, or one of these.
+# No single letters: 2a is a stage.
+_UNITS = re.compile(
+    r"%|‰|yrs?|years?|mo|months?|wk|weeks?|days?|hr|hours?|min|sec|ms|kg|[mµμunp]g|lbs?|oz|[mµμunp]?mol|[dmµμuf]l|"
+    r"[cmµμu]m|in|inch(es)?|ft|m[²2]|kpa|mmhg|cmh2o|bar|bpm|hz|[km]?iu|[km]u|meq|mosm|°[cf]|kcal|kj|points"
+)
+
+
+class LabValueWarning(UserWarning):
+    """A column was read as numbers although some of its values are written otherwise, and how."""
+
+
+class _Parsed(NamedTuple):
+    number: float
+    limit: bool
+    comma: bool
+    unit: str
+
+
+def with_lab_values(
+    frame: DataFrame, *, texts: Collection[str] = (), numbers: Mapping[str, str] | None = None, commas: bool = False
+) -> DataFrame:
+    """A table in which columns of laboratory values are numbers; see `lab_values`.
+
+    Parameters
+    ----------
+    frame : pandas data frame
+    texts : names
+        Columns that stay as they are.
+    numbers : dict of str to str, optional
+        Columns that are numbers, whatever they hold -> their unit, or an empty text.
+    commas : bool
+        Whether 1,234 is a number with decimals.
+    """
+    known = dict(numbers or {})
+    new = {}
+    for name in map(str, frame.columns):
+        column = frame[name]
+        if name in texts or column.dtype.kind in "biufcMm":
+            continue
+        values = column.astype(object).where(column.notna(), None).tolist()
+        found = lab_values(name, values, unit=known.get(name), commas=commas)
+        if found is not None:
+            new[name] = import_pandas().Series(found, index=column.index, dtype="float64")
+    return frame.assign(**new) if new else frame
+
+
+def lab_values(
+    name: str, values: Sequence[Any], *, unit: str | None = None, commas: bool = False
+) -> list[float | None] | None:
+    """A column of texts as numbers, where most of them are; a `LabValueWarning` says what was done.
+
+    "<0.3" and ">10" become the limit, "12 mg/dl" the number, "0,3" a number with decimals. A remark, such as
+    "haemolytic", becomes missing. None where the texts stay texts: more than 5 % of them are remarks, a remark has
+    digits (a code such as V57), limits or remarks stand among fewer than 20 plain numbers, or units differ.
+
+    Parameters
+    ----------
+    name : str
+        What the column is called in messages.
+    values : sequence of str, numbers or None
+    unit : str, optional
+        Given where the column is known to be numbers: everything that is none becomes missing. A text that is not empty
+        is the unit, and another one is refused.
+    commas : bool
+        Whether 1,234 is a number with decimals; otherwise a column in which it may be either stays text.
+
+    Examples
+    --------
+    >>> lab_values("crp", ["0,3 mg/l", "12,5 mg/l", None])
+    [0.3, 12.5, None]
+    >>> lab_values("stage", ["1", "2a", "2b"]) is None
+    True
+    """
+    known = [value for value in values if value is not None]
+    if not known or any(not isinstance(value, str | int | float) or isinstance(value, bool) for value in known):
+        return None
+    parsed = {value: _parse(value) for value in dict.fromkeys(known)}
+    numbers = {value: part for value, part in parsed.items() if part is not None}
+    if not numbers and unit is None:
+        return None
+    grouped = [value for value in numbers if isinstance(value, str) and _GROUPED.fullmatch(value.strip())]
+    if grouped and not commas and not any(part.comma and value not in grouped for value, part in numbers.items()):
+        _warn(name, f"{grouped[0]!r} may be a thousand or a decimal fraction; write it without the comma")
+        return None
+    units = Counter(part.unit for part in numbers.values() if part.unit)
+    if unit is None and not _are_numbers(known, parsed):
+        return None
+    if not _one_unit(name, units, unit):
+        return None
+    found = [None if value is None else getattr(parsed[value], "number", None) for value in values]
+    _tell(name, known, parsed, units, strict=unit is not None)
+    return found
+
+
+def _parse(value: str | float) -> _Parsed | None:
+    if not isinstance(value, str):
+        return _Parsed(float(value), False, False, "")
+    found = _NUMBER.fullmatch(value.strip())
+    if found is None:
+        return None
+    unit = _unit(found["unit"] or "")
+    if unit and "/" not in unit and not _UNITS.fullmatch(unit):
+        return None
+    return _Parsed(float(found["number"].replace(",", ".")), bool(found["limit"]), "," in found["number"], unit)
+
+
+def _unit(text: str) -> str:
+    """A unit in one spelling: without capitals, one of two signs for micro, one year as many years."""
+    return re.sub(r"\b(year|yr|month|week|day|hour)s\b", r"\1", " ".join(text.lower().split()).replace("μ", "µ"))
+
+
+def _are_numbers(known: list[Any], parsed: Mapping[Any, _Parsed | None]) -> bool:
+    """Whether a column of which nothing else is known holds measurements."""
+    counts = Counter(known)
+    remarks = [value for value, part in parsed.items() if part is None]
+    plain = [value for value, part in parsed.items() if part is not None and not part.limit]
+    if len(plain) == len(parsed):
+        return True
+    n_plain = sum(counts[value] for value in plain)
+    return (
+        sum(counts[value] for value in remarks) <= MOST_REMARKS * len(known)
+        and not any(character.isdigit() for value in remarks for character in str(value))
+        and n_plain >= max(LEAST_NUMBERS, len(known) / 2)
+        and len(plain) >= LEAST_DISTINCT
+    )
+
+
+def _one_unit(name: str, units: Counter[str], unit: str | None) -> bool:
+    """Whether all values have the same unit; refused where the column is known to be numbers."""
+    if len(units) > 1:
+        if unit is not None:
+            raise ValueError(f"column {name!r} has values in different units: {listed(units)}; convert them to one")
+        _warn(name, f"values in different units ({listed(units)}) are not read as numbers; convert them to one unit")
+        return False
+    if unit and units and _unit(unit) not in units:
+        raise ValueError(f"column {name!r} has values in {listed(units)} and should be in {unit!r}; convert them")
+    return True
+
+
+def _tell(
+    name: str, known: list[Any], parsed: Mapping[Any, _Parsed | None], units: Counter[str], *, strict: bool
+) -> None:
+    """A warning about everything that is not written as a plain number."""
+    counts = Counter(known)
+    kinds: dict[str, list[Any]] = {"limits": [], "units": [], "commas": [], "remarks": []}
+    for value, part in parsed.items():
+        if part is None:
+            kinds["remarks"].append(value)
+            continue
+        kinds["limits"] += [value] * part.limit
+        kinds["units"] += [value] * bool(part.unit)
+        kinds["commas"] += [value] * part.comma
+    n = {kind: sum(counts[value] for value in values) for kind, values in kinds.items()}
+    parts = []
+    if n["commas"]:
+        parts.append(f"{n['commas']} with a decimal comma (such as {kinds['commas'][0]!r})")
+    if n["units"]:
+        parts.append(f"{n['units']} with the unit {next(iter(units))}")
+    if n["limits"]:
+        parts.append(f"{n['limits']} at a detection limit, as the limit itself (such as {kinds['limits'][0]!r})")
+    if n["remarks"]:
+        parts.append(f"{n['remarks']} texts as missing ({listed(kinds['remarks'], 3)})")
+    if parts:
+        keep = "" if strict else "; to keep the texts, give the column the kind text in the data dictionary"
+        _warn(name, f"{len(known)} values are read as numbers: {', '.join(parts)}{keep}")
+
+
+def _warn(name: str, text: str) -> None:
+    warnings.warn(f"column {name!r}: {text}", LabValueWarning, stacklevel=2)
