@@ -81,11 +81,11 @@ class Peak:
 
 def fitted_here(n: int, p: int, m: int, random: bool, only_said: bool) -> dict[str, object]:
     """In a process of its own: one fit, and what it said about new cases."""
+    from bayespatch.workload import Work
     from sklearn.metrics import log_loss
 
     import bayespatch.estimator.base as base
     from bayespatch import PatchworkClassifier
-    from bayespatch.workload import Work
 
     warnings.simplefilter("ignore")
     announced: list[Work] = []

@@ -170,7 +170,7 @@ def test_the_feature_that_tells_the_class_has_the_higher_importance():
 
 def test_where_nothing_is_told_the_slope_says_so():
     told, nothing = (np.exp(sampled(past(noise=noise)).steps[..., -2]).mean() for noise in (0.1, 1.0))
-    assert told > 1.5 * nothing
+    assert told > 1.3 * nothing
 
 
 def test_missing_values_leave_the_rest_to_be_found():
@@ -178,7 +178,7 @@ def test_missing_values_leave_the_rest_to_be_found():
     x = np.where(np.random.default_rng(4).random(data.x.shape) < 0.3, np.nan, data.x)
     q = sampled(data._replace(x=x, x_parents=x)).given
     assert np.isfinite(q).all()
-    assert q[..., 0].mean() > q[..., 1:].mean() + 0.09
+    assert q[..., 0].mean() > q[..., 1:].mean() + 0.05
 
 
 def test_draws_depend_on_the_seed_and_the_chain_alone():

@@ -53,6 +53,14 @@ class LargeTable(NamedTuple):
     factor: Array  # (P + E + 1, P + E + 1), factor @ factor.T is the covariance
     log_density: float  # at the mode, an estimate
 
+    def log_evidence(self, n_splits: int) -> float:
+        """Integral of prior times likelihood, by Laplace's approximation; up to a constant for one table.
+
+        The prior of the splits among nested windows, of which another coding may have other numbers, is normalised.
+        """
+        log_volume = float(np.linalg.slogdet(self.factor)[1])
+        return self.log_density + log_volume + 0.5 * (len(self.mode) - n_splits) * math.log(2.0 * math.pi)
+
 
 class NestedEffects:
     """From positions to log weights of comparisons, and from their gradients back."""
@@ -105,7 +113,7 @@ class NestedEffects:
         by_split = np.empty((len(by_comparison), self.n_splits))
         for at, k in enumerate(np.flatnonzero(self.has_split).tolist()):
             own = np.flatnonzero((columns == columns[k]) & ~self.unknown)
-            centered = by_comparison[:, own] @ shares[own]
+            centered = (by_comparison[:, own] * shares[own]).sum(axis=1)
             by_split[:, at] = effect[columns[k]] * shares[k] * (by_comparison[:, k] - centered)
         return np.hstack([by_logit, by_split])
 
@@ -243,7 +251,8 @@ class LeaveOneOutBatches:
         rng = np.random.default_rng([seed, 32])
         per_draw = max(1, -(-LEAST_DRAWS // draws))
         noise = rng.standard_normal((chains * draws * per_draw, len(found.mode)))
-        positions = found.mode + noise @ found.factor.T
+        # Without BLAS, whose sums depend on its threads.
+        positions = found.mode + np.einsum("nk,jk->nj", noise, found.factor)
         log_weights, q = self.effects.log_weights(positions)
         log_density = found.log_density - 0.5 * (noise**2).sum(axis=1)
         steps = np.column_stack([q, positions[:, -1], log_density]).reshape(chains, draws * per_draw, -1)

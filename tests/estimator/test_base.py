@@ -70,7 +70,7 @@ NUMBERS = np.tile([7.0, 6.0, 1.0, 2.0], 6) + np.arange(24) / 10
 def learn(folder, estimator=PatchworkClassifier, y=Y, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return estimator(**{**SHORT, **settings}, checkpoint=folder).fit(X, y)
+        return estimator(**{**SHORT, "votes": "sampled", **settings}, checkpoint=folder).fit(X, y)
 
 
 @pytest.mark.parametrize(

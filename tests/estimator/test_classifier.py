@@ -422,7 +422,7 @@ def test_an_opinion_of_the_user_s_own():
 
 def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
     table, y = heart(150)
-    clf = fit(table[:120], y[:120], second_opinion=None, **{**LONGER, "error": 0.02})
+    clf = fit(table[:120], y[:120], second_opinion=None, votes="sampled", **{**LONGER, "error": 0.02})
     errors = [clf.calibration_.error(part.votes_by_batch) for part in clf._predictions(table[120:])]
     assert np.concatenate(errors).max() <= 0.02
     with pytest.warns(
@@ -437,9 +437,10 @@ def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
     assert more > 1.5 * fewer
 
 
-def test_a_second_opinion_leaves_less_to_be_exact_about(on_heart):
+def test_a_second_opinion_leaves_less_to_be_exact_about():
     """It has no Monte Carlo error: as much of the probability as it has, the votes may be less exact."""
-    clf, table, _ = on_heart
+    table, y = heart(150)
+    clf = fit(table[:120], y[:120], votes="sampled", **LONGER)
     alone = clone_of(clf)
     alone.pool_ = None
     used = [sum(part.n_draws.sum() for part in each._predictions(table)) for each in (clf, alone)]

@@ -44,8 +44,8 @@ def test_the_paper():
 
 def test_bins_and_levels_are_passed_on():
     table = pd.DataFrame({"age": np.arange(24.0), "stage": np.arange(24) % 6})
-    assert fit(table, n_bins=3).schema_.n_values.tolist() == [3, 6]
-    assert fit(table, max_levels=2).schema_.n_values.tolist() == [4, 4]
+    assert fit(table, bins="quantile", n_bins=3).schema_.n_values.tolist() == [3, 6]
+    assert fit(table, bins="quantile", max_levels=2).schema_.n_values.tolist() == [4, 4]
     assert fit(table, windows={"age": 2.0}).schema_.windows.tolist() == [2, 0]
     assert fit(table, bins={"age": [5, 9]}, categorical=["stage"]).schema_.n_values.tolist() == [3, 6]
 
@@ -111,7 +111,8 @@ def test_wrong_parameters_are_refused_before_the_work(wrong, monkeypatch):
 @pytest.mark.parametrize("parents", ["all", [2, 5, 11, 17]])
 def test_a_warm_start_begins_where_the_last_fit_ended(parents):
     given = Hyperparameters(alpha=0.2)
-    clf = fit(X[:20], Y[:20], warm_start=True, parents=parents, random_state=3, hyper=given)
+    given = dict(hyper=given, votes="sampled")
+    clf = fit(X[:20], Y[:20], warm_start=True, parents=parents, random_state=3, **given)
     old, old_parents = clf.posterior_, clf.parents_
     clf.set_params(warmup=0, draws=1)
     begun = {}
@@ -133,7 +134,7 @@ def test_a_warm_start_begins_where_the_last_fit_ended(parents):
 
 
 def test_a_warm_start_with_other_parents_or_other_columns():
-    clf = fit(warm_start=True, parents=[1, 4, 9])
+    clf = fit(warm_start=True, parents=[1, 4, 9], votes="sampled")
     old = clf.posterior_
     begin = clf._beginning(clf.schema_, np.array([0, 4, 9, 12]))
     np.testing.assert_array_equal(begin.q_tilde[:, 0, [1, 2]], old.q_tilde[:, -1, [1, 2]])

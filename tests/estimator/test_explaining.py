@@ -165,7 +165,7 @@ def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
 
 def test_the_engine_is_that_of_the_estimator(monkeypatch):
     """All of an explanation, and `neighbors`: the GPU where asked for, the CPU for the paper's sampler."""
-    clf, row = pickle.loads(pickle.dumps(fitted(chains=1, draws=5, warmup=5))), NEW.iloc[[0]]
+    clf, row = pickle.loads(pickle.dumps(fitted(chains=1, draws=5, warmup=5, votes="sampled"))), NEW.iloc[[0]]
     asked = [lambda: clf.explain(row), lambda: clf.explain_past(0), lambda: clf.neighbors(row)]
     used = []
     monkeypatch.setattr(predict, "load_engine", lambda name: used.append(name) or load_engine("cpu"))

@@ -235,6 +235,6 @@ def test_outcomes_and_levels_that_are_none_are_refused(fitted):
 
 
 def test_a_warm_start_begins_where_the_last_fit_ended():
-    model = fit(X[:60], Y[:60], warm_start=True)
+    model = fit(X[:60], Y[:60], warm_start=True, votes="sampled")
     assert model._beginning(model.schema_, np.arange(80)).q_tilde.shape[2:] == (80, 4)
     assert len(quietly(lambda: model.fit(X, Y)).outcomes_) == 80

@@ -12,7 +12,7 @@ from bayespatch.encode import Schema
 from bayespatch.persistence import model_file
 from tests.persistence.fitted import SHORT, fit
 
-FAST = {**SHORT, "draws": 3, "warmup": 2, "hyper": Hyperparameters(), "bins": "quantile"}
+FAST = {**SHORT, "draws": 3, "warmup": 2, "hyper": Hyperparameters(), "bins": "quantile", "votes": "sampled"}
 rng = np.random.default_rng(0)
 ONE = rng.integers(0, 3, (20, 3)).astype(float), rng.integers(0, 2, 20)
 TWO = rng.normal(5, 2, (26, 3)), rng.integers(0, 3, 26)

@@ -19,7 +19,7 @@ from tests.explain.fitted import explained, fitted, table
 
 def test_a_weight_is_the_log_of_the_likelihood_ratio():
     """One neighbor, one feature: q (lam0 + lam) / (V lam0 + lam) + (1 - q) / V where they agree."""
-    clf = fitted()
+    clf = fitted(votes="sampled")
     past = clf._past()
     x, importance = clf.x_[0], clf.posterior_.q_tilde.mean(axis=(0, 1), dtype=float)
     agrees = agreement(x, past)

@@ -79,7 +79,7 @@ def test_past_cases_worth_a_look(overview):
     clf = fitted()
     spoken = [case.n_cases for case in overview.influential]
     assert spoken == sorted(spoken, reverse=True)
-    assert overview.influential[0].index == clf.posterior_.z_mean.sum(axis=0).argmax()
+    assert overview.influential[0].index == clf.neighbor_totals().argmax()
     assert overview.unusual[0].index == clf.loo_.rows[clf.loo_.familiarity.argmin()]
     assert overview.n_without_precedent == sum(case.percentile <= 0.05 for case in overview.unusual)
 

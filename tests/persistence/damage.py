@@ -192,7 +192,7 @@ def _wrong_text(rng, manifest, parts):
 def _wrong_array(rng, manifest, parts):
     part = "arrays" if rng.random() < 0.3 else "cases"
     arrays = dict(unpack(parts[part]))
-    names = sorted(set(arrays) - {"metadata", "ids", "ids_ends"})
+    names = sorted(name for name in set(arrays) - {"metadata", "ids", "ids_ends"} if arrays[name].size)
     name = names[rng.integers(len(names))]
     array = arrays[name].copy()
     place = tuple(rng.integers(0, n) for n in array.shape)
@@ -207,7 +207,11 @@ def _wrong_array(rng, manifest, parts):
         del arrays[name]
     elif way == 4:
         arrays["surprise"] = array
-    elif way == 5 and array.dtype != np.uint8 and not (name in ("x_", "values_") and array.dtype.kind == "f"):
+    elif (
+        way == 5
+        and array.dtype not in (np.uint8, np.bool_)
+        and not (name in ("x_", "values_") and array.dtype.kind == "f")
+    ):
         wrong = [np.nan, np.inf, -np.inf] if array.dtype.kind == "f" else [-2, -(2**31), 2**31 - 1]
         array[place] = wrong[rng.integers(3)]
         arrays[name] = array

@@ -17,7 +17,7 @@ def closed():
 
 @pytest.mark.parametrize("picture", ["importance", "probabilities", "parents", "calibration", "roc", "decision_curve"])
 def test_pictures_return_their_figure(picture):
-    clf = fitted()
+    clf = fitted(votes="sampled") if picture == "parents" else fitted()
     draw = getattr(plot, picture)
     _, ax = pyplot.subplots()
     assert draw(clf, ax) is ax.figure
@@ -43,8 +43,13 @@ def test_every_past_case_is_a_point():
     np.testing.assert_allclose(np.sort(points), np.sort(expected))
 
 
+def test_closed_form_votes_know_no_importances_of_single_parents():
+    with pytest.raises(ValueError, match="the same importance for every past case"):
+        plot.parents(fitted())
+
+
 def test_the_parents_are_those_with_most_cases():
-    clf = fitted()
+    clf = fitted(votes="sampled")
     ax = plot.parents(clf, top=5).axes[0]
     expected = np.argsort(-clf.posterior_.z_mean.sum(axis=0), kind="stable")[:5]
     assert [label.get_text()[:8] for label in ax.get_xticklabels()] == [clf.ids_[row][:8] for row in expected]

@@ -64,11 +64,8 @@ CLOSED_CODINGS: dict[str, dict[str, Any]] = {
     "quantile bins": {"bins": "quantile"},
     "nested rank windows": {"windows": "10%", "nested": NESTED},
 }
-# Up to so many past cases, several neighbors of a case are sampled at a time; beyond, every past case votes in closed
-# form, which predicts as well from about 500 past cases on (docs/default.md).
-MOST_SAMPLED = 500
 MOST_TUNED = 2000  # rows on which codings of a large table are compared
-MOST_AUTO = 2000  # parents under "auto" where votes have no closed form
+MOST_AUTO = 2000  # parents under "auto" where votes are sampled
 # What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
 # tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
 GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
@@ -142,6 +139,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     hyper: str | Hyperparameters
     importances: str
     second_opinion: Any
+    votes: str
     error: float
     chains: int
     draws: int
@@ -247,6 +245,12 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             )
         if self.importances == "predictive" and self.engine == "paper":
             raise ValueError("engine='paper' samples the paper's joint posterior; pass importances='joint' with it")
+        check_choice("votes", self.votes, ("auto", "closed", "sampled"))
+        if self.votes == "closed" and not self._votes_are_closed():
+            raise ValueError(
+                "votes='closed' needs model='I', likelihood='exact', importances='predictive' and transductive=False; "
+                "pass these, or votes='sampled'"
+            )
         check_error(self.error)
         progress_meter(self.progress)
         if self.checkpoint is not None:
@@ -336,7 +340,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
         fit = _Fit(y, n_classes, model, given, base, class_weight, seed, self._n_threads())
-        learn = self._learn_closed if self._votes_are_closed(len(y)) else self._learn_sampled
+        learn = self._learn_closed if self._votes_are_closed() else self._learn_sampled
         table, tuning, posterior = learn(self._coded(X, fit, outcomes, whole), fit)
         schema, encoded, parents, cases = table[:4]
         model, n_threads = posterior.model, fit.n_threads
@@ -362,24 +366,14 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             **opinion,
         }
 
-    def _votes_are_closed(self, n_rows: int) -> bool:
-        """Whether every past case votes in closed form; see `MOST_SAMPLED`."""
-        possible = (
-            self.importances == "predictive"
-            and self.model == "I"
-            and self.likelihood == "exact"
+    def _votes_are_closed(self) -> bool:
+        """Whether every past case votes in closed form."""
+        return (
+            self.votes != "sampled"
+            and self.importances == "predictive"
+            and (self.model, self.likelihood) == ("I", "exact")
             and not self.transductive
         )
-        n_parents: Any = self.n_parents
-        if n_parents is None and isinstance(self.parents, str):
-            n_parents = n_rows
-        elif isinstance(self.parents, Integral):
-            n_parents = self.parents
-        elif not isinstance(self.parents, str):
-            rows = np.asarray(self.parents)
-            n_parents = int(rows.sum()) if rows.dtype.kind == "b" else rows.size
-        wanted = n_parents if n_parents >= 1 else n_parents * n_rows
-        return possible and wanted > MOST_SAMPLED
 
     def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
         """A coding that suits the table, and the posterior of the importances: every past case votes."""
@@ -393,10 +387,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 for name, table in tables.items():
                     small = self._large_density(table, table.part(some, y), fit)
                     found = small.learn(fit.seed, lambda step, at=done: report(at + step, "tuning"))  # type: ignore[misc]
-                    evidence = found.log_density + np.linalg.slogdet(found.factor)[1]
-                    evidence += 0.5 * len(found.mode) * math.log(2.0 * math.pi)
-                    trials.append(Trial(name, float(evidence) / len(some)))
-                    odds[name] = float(evidence) + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
+                    evidence = found.log_evidence(small.effects.n_splits)
+                    trials.append(Trial(name, evidence / len(some)))
+                    odds[name] = evidence + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
                     done += N_STEPS
             best = max(odds, key=lambda name: odds[name]) if odds else next(iter(tables))
             table = tables[best]
@@ -536,7 +529,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         if isinstance(self.bins, str) and self.bins == "auto":
             wishes["bins"] = "quantile"
             if self.windows is None:
-                several = CLOSED_CODINGS if self._votes_are_closed(len(y)) else CODINGS
+                several = CLOSED_CODINGS if self._votes_are_closed() else CODINGS
                 codings = several if tried else {"quantile bins": {}}
         if self.missing == "auto":
             wishes["missing"] = "ignore"
@@ -563,7 +556,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         way, n_parents = self.parents, self.n_parents
         if isinstance(way, str) and way == "auto":
             way = "all" if n_parents is None else "random"
-            if n_parents is None and len(x) > MOST_AUTO and not self._votes_are_closed(len(x)):
+            if n_parents is None and len(x) > MOST_AUTO and not self._votes_are_closed():
                 way, n_parents = "random", MOST_AUTO
                 warnings.warn(
                     f"sampling looks at {MOST_AUTO:,} of the {len(x):,} past cases, drawn at random; pass n_parents "
@@ -577,7 +570,9 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
         """Where the last fit ended, if warm_start asks for it and the features are the same."""
-        if self.warm_start and hasattr(self, "posterior_") and self.schema_.names == schema.names:
+        if not self.warm_start or not hasattr(self, "posterior_") or self.posterior_.log_weights is not None:
+            return None
+        if self.schema_.names == schema.names:
             return self.posterior_.last_draws(self.parents_, parents)
         return None
 

@@ -68,9 +68,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
     supervised : bool
         False finds neighbors without the classes of the training cases; these still vote.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may be neighbors; see `bayespatch.parents.choose_parents`. "auto": all of them while that
-        is affordable, else a number of them (`bayespatch.parents.plan_parents`) chosen in the way that predicts best by
-        the leave-one-out score; a `ManyCasesWarning` says how many.
+        Which training cases may vote, and be shown; see `bayespatch.parents.choose_parents`. "auto": all of them. Where
+        votes are sampled, 2,000 at random of a longer table, and a `ManyCasesWarning` says so.
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
@@ -83,9 +82,13 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         An additive score beside the precedents, with which they are pooled (`bayespatch.pool`): "auto", a regularised
         logistic regression on the table's own columns (`bayespatch.second_opinion`); None, precedents alone; or an
         unfitted scikit-learn classifier, which is cloned and fitted on the table as it is.
+    votes : {"auto", "closed", "sampled"}
+        "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": several neighbors of a case
+        are sampled at a time, as in the paper. "auto": closed form wherever there is one, which is for model "I", the
+        exact likelihood and predictive importances.
     error : float
-        Monte Carlo standard error of a predicted probability that is good enough: votes are drawn until it is reached,
-        or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
+        Of sampled votes: Monte Carlo standard error of a predicted probability that is good enough. Votes are drawn
+        until it is reached, or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     class_weight : dict, "balanced" or None
         Weight of a vote for each class, and of its cases in the calibration.
     calibrate : bool
@@ -184,6 +187,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         hyper: str | Hyperparameters = "auto",
         importances: str = "predictive",
         second_opinion: Any = "auto",
+        votes: str = "auto",
         error: float = 0.01,
         class_weight: dict[Any, float] | str | None = None,
         calibrate: bool = True,
@@ -214,6 +218,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         self.hyper = hyper
         self.importances = importances
         self.second_opinion = second_opinion
+        self.votes = votes
         self.error = error
         self.class_weight = class_weight
         self.calibrate = calibrate

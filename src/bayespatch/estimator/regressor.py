@@ -65,9 +65,8 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     n_outcome_bins : int
         Into how many classes outcomes are cut; fewer come out where many cases share an outcome.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may be neighbors; see `bayespatch.parents.choose_parents`. "auto": all of them while that
-        is affordable, else a number of them (`bayespatch.parents.plan_parents`) chosen in the way that predicts best by
-        the leave-one-out score; a `ManyCasesWarning` says how many.
+        Which training cases may vote, and be shown; see `bayespatch.parents.choose_parents`. "auto": all of them. Where
+        votes are sampled, 2,000 at random of a longer table, and a `ManyCasesWarning` says so.
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
     hyper : "auto" or Hyperparameters
@@ -78,9 +77,13 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         paper's posterior of features and labels together, as `bayespatch.sample` gives it.
     second_opinion : "auto" or None
         An additive mean beside the precedents, with whose distribution theirs is pooled; None: precedents alone.
+    votes : {"auto", "closed", "sampled"}
+        "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": several neighbors of a case
+        are sampled at a time, as in the paper. "auto": closed form wherever there is one, which is for model "I", the
+        exact likelihood and predictive importances.
     error : float
-        Monte Carlo standard error of a predicted probability that is good enough: votes are drawn until it is reached,
-        or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
+        Of sampled votes: Monte Carlo standard error of a predicted probability that is good enough. Votes are drawn
+        until it is reached, or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     bins, n_bins, windows, categorical, max_levels
         How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
         compared, in quantile bins or in windows, unless `windows` says so.
@@ -160,6 +163,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         hyper: str | Hyperparameters = "auto",
         importances: str = "predictive",
         second_opinion: Any = "auto",
+        votes: str = "auto",
         error: float = 0.01,
         bins: Any = "auto",
         n_bins: int = 4,
@@ -189,6 +193,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.hyper = hyper
         self.importances = importances
         self.second_opinion = second_opinion
+        self.votes = votes
         self.error = error
         self.bins = bins
         self.n_bins = n_bins

@@ -154,7 +154,9 @@ def explain_cases(
         rows = range(first, first + len(batch.x))
         first += len(rows)
         parts = [
-            _CaseExplainer(posterior, batch, words, shown, reading, *importances, ballot, plain, i, row, top, level)
+            _CaseExplainer(
+                posterior, batch, words, shown, past, reading, *importances, ballot, plain, i, row, top, level
+            )
             for i, row in enumerate(rows)
         ]
         wanted = _without(posterior, cases, rows, parts, places, run) if reliance else [{} for _ in parts]
@@ -261,7 +263,8 @@ class _CaseExplainer:
     posterior: Posterior
     cases: Data
     words: CaseTexts
-    past: TrainingCases
+    past: TrainingCases  # its parents are those of whom details are known
+    everyone: TrainingCases
     reading: _Reading
     parent_importance: NDArray[np.float64]  # (S, P)
     importance: NDArray[np.float64]  # (P,)
@@ -429,13 +432,13 @@ class _CaseExplainer:
         yield from guards.guard_numbers(past.schema, numbers, past.ranges)
         yield from guards.guard_usual(past.schema, numbers, far)
         yield from guards.guard_unseen(features, far)
-        if same >= 0 and past.may_be_shown(same):
+        if same >= 0 and self.everyone.may_be_shown(same):
             yield guards.guard_itself(past.named(same), self.words.named(self.row))
         yield from guards.guard_combination(precedent, features)
         mine = list(past.subgroups.of_case(self.cases.x[self.i], numbers))
         yield from guards.guard_subgroups(mine, past.accuracy)
         if past.read_number is None:
-            voting = np.bincount(past.y[past.parents], minlength=len(past.classes))
+            voting = np.bincount(past.y[self.everyone.parents], minlength=len(past.classes))
             counts = np.bincount(past.y, minlength=len(past.classes))
             yield from guards.guard_rare(
                 dict(zip(past.classes, counts.tolist(), strict=True)),

@@ -69,6 +69,7 @@ _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
     "missing": lambda name, value: check_choice(name, value, ("auto", "category", "ignore", "error")),
     "engine": lambda name, value: check_choice(name, value, ("auto", *ENGINES)),
+    "votes": lambda name, value: check_choice(name, value, ("auto", "closed", "sampled")),
     "importances": lambda name, value: check_choice(name, value, ("predictive", "joint")),
     "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto",))),
     "hyper": _check_hyper,

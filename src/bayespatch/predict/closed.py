@@ -119,7 +119,7 @@ class ClosedForm:
         differ = np.log(self.differ.reshape(-1, self.differ.shape[2]))
         known = (~np.isnan(x)).astype(np.float64)
         log_total = np.maximum(sums.log_total(), -1e6) - np.log(max(1, self.index.n_cases))
-        return np.asarray((log_total + weights + known @ differ.T).mean(axis=1))
+        return np.asarray((log_total + weights + np.einsum("nj,dj->nd", known, differ)).mean(axis=1))
 
     def _neighbors(
         self, ranges: Ranges, sums: VoteSums, heard: NDArray[np.float64], left_out: LeftOut | None, n_threads: int

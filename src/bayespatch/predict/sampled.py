@@ -639,6 +639,8 @@ def without_parent(posterior: Posterior, data: Data, b: int) -> tuple[Posterior,
         y_parents=np.delete(data.y_parents, b),
         own_parent=np.full(len(data.x), -1),
     )
+    if posterior.log_weights is not None:
+        return replace(posterior), fewer
     return replace(posterior, q_tilde=np.delete(posterior.q_tilde, b, axis=2)), fewer
 
 

@@ -39,8 +39,11 @@ class Layout(NamedTuple):
         parts = []
         for begin, end in zip(self.bits[:-1], self.bits[1:], strict=True):
             weights = log_weights[:, begin:end].T
-            held = (np.arange(1 << (end - begin))[:, None] >> np.arange(end - begin)) & 1
-            parts.append(held @ weights - np.maximum(weights, 0.0).sum(axis=0))
+            keys = np.arange(1 << (end - begin))
+            part = np.zeros((len(keys), len(log_weights)))
+            for k, weight in enumerate(weights):
+                part[(keys >> k & 1) == 1] += weight
+            parts.append(part - np.maximum(weights, 0.0).sum(axis=0))
         return np.concatenate(parts)
 
 
