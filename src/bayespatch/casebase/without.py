@@ -61,6 +61,7 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
         raise ValueError(f"the model has {len(clf.x_)} past cases, and too few would remain without row {row}")
     new = copy.copy(clf)
     new.x_, new.y_, new.values_ = (np.delete(array, row, axis=0) for array in (clf.x_, clf.y_, clf.values_))
+    new.groups_ = None if clf.groups_ is None else np.delete(clf.groups_, row)
     new.ids_ = None if clf.ids_ is None else clf.ids_[:row] + clf.ids_[row + 1 :]
     new.parents_ = _renumbered(np.delete(clf.parents_, parents), row)
     new.cases_ = _renumbered(np.delete(clf.cases_, cases), row)

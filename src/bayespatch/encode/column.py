@@ -153,11 +153,11 @@ class Column:
         left_out = missing & ignored
         codes[left_out], unseen[left_out] = np.nan, False
         counted = missing & ~left_out
-        codes[counted], unseen[counted] = self._missing_code, not self.missing_is_value
+        codes[counted], unseen[counted] = self.missing_code, not self.missing_is_value
         return codes, unseen
 
     @property
-    def _missing_code(self) -> float:
+    def missing_code(self) -> float:
         """After the values' codes: the last one that counts, or the first that matches nobody."""
         return MISSING_NUMBER if self.has_window else self.n_known
 

@@ -22,6 +22,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespatch.calibrate import Calibration
+from bayespatch.duplicates import duplicates_text, group_labels
 from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
 from bayespatch.encode.summary import TableSummary
 from bayespatch.encode.table import read_table
@@ -80,17 +81,16 @@ class _TrainingTable(NamedTuple):
     encoded: EncodedTable
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
-    n_classes: int
 
-    def past(self, y: NDArray[np.int64], cases: NDArray[np.int64] | None = None) -> Data:
+    def past(self, fit: _Fit, cases: NDArray[np.int64] | None = None) -> Data:
         """The parents, beside the cases or those that are named."""
         rows = self.cases if cases is None else cases
-        return _past(self.encoded.x, y, self.parents, rows, self.schema, self.n_classes)
+        return _past(self.encoded.x, fit.y, self.parents, rows, self.schema, fit.n_classes, fit.groups)
 
-    def part(self, rows: NDArray[np.int64], y: NDArray[np.int64]) -> Data:
+    def part(self, rows: NDArray[np.int64], fit: _Fit) -> Data:
         """Some rows as both cases and parents."""
-        everyone = np.arange(len(rows))
-        return _past(self.encoded.x[rows], y[rows], everyone, everyone, self.schema, self.n_classes)
+        everyone, groups = np.arange(len(rows)), None if fit.groups is None else fit.groups[rows]
+        return _past(self.encoded.x[rows], fit.y[rows], everyone, everyone, self.schema, fit.n_classes, groups)
 
 
 class _Fit(NamedTuple):
@@ -102,6 +102,7 @@ class _Fit(NamedTuple):
     given: Hyperparameters | None  # by the user
     base: NDArray[np.float64]
     class_weight: NDArray[np.float64] | None
+    groups: NDArray[np.int64] | None  # (n,) rows of one group never vote on each other
     seed: int
     n_threads: int
 
@@ -118,15 +119,20 @@ class Learning(NamedTuple):
     class_weight: NDArray[np.float64] | None  # (M,)
     base: NDArray[np.float64]  # (M,) base rates
     parents: NDArray[np.int64]  # (S,)
+    groups: NDArray[np.int64] | None  # (n,)
 
     def past(self) -> Data:
         """All rows beside the parents."""
         everyone = np.arange(len(self.y))
-        return _past(self.encoded.x, self.y, self.parents, everyone, self.schema, self.n_classes)
+        return _past(self.encoded.x, self.y, self.parents, everyone, self.schema, self.n_classes, self.groups)
 
 
 class ManyCasesWarning(UserWarning):
     """There are too many past cases for all of them to be looked at; some are, drawn at random."""
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Rows repeat each other: several visits of one patient, or a table that was appended to itself."""
 
 
 class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -328,6 +334,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         outcomes: NDArray[np.float64] | None = None,
         whole: TableSummary | None = None,
         counts: NDArray[np.int64] | None = None,
+        groups: NDArray[np.int64] | None = None,
     ) -> dict[str, Any]:
         """Everything that a fit finds out, by the name of its attribute; classes are codes here.
 
@@ -339,12 +346,15 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
-        fit = _Fit(y, n_classes, model, given, base, class_weight, seed, self._n_threads())
+        fit = _Fit(y, n_classes, model, given, base, class_weight, groups, seed, self._n_threads())
         learn = self._learn_closed if self._votes_are_closed() else self._learn_sampled
-        table, tuning, posterior = learn(self._coded(X, fit, outcomes, whole), fit)
+        tables = self._coded(X, fit, outcomes, whole)
+        if groups is None:
+            fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values()))))
+        table, tuning, posterior = learn(tables, fit)
         schema, encoded, parents, cases = table[:4]
         model, n_threads = posterior.model, fit.n_threads
-        learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents)
+        learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents, fit.groups)
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
             opinion = self._opinion(learning)
@@ -360,6 +370,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "x_": encoded.x,
             "y_": y,
             "values_": encoded.values,
+            "groups_": fit.groups,
             "ids_": None if encoded.ids == tuple(map(str, range(len(encoded.x)))) else encoded.ids,
             # All rows, the parents as well: what was chosen to be a parent need not be like the rest.
             **self._leave_one_out(posterior, learning, n_threads),
@@ -385,7 +396,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             done, trials, odds = 0, [], {}
             if len(tables) > 1:
                 for name, table in tables.items():
-                    small = self._large_density(table, table.part(some, y), fit)
+                    small = self._large_density(table.part(some, fit), fit)
                     found = small.learn(fit.seed, lambda step, at=done: report(at + step, "tuning"))  # type: ignore[misc]
                     evidence = found.log_evidence(small.effects.n_splits)
                     trials.append(Trial(name, evidence / len(some)))
@@ -394,8 +405,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             best = max(odds, key=lambda name: odds[name]) if odds else next(iter(tables))
             table = tables[best]
             tables.clear()  # what was not chosen takes memory
-            past = table.past(y, np.arange(len(y)))
-            density = self._large_density(table, past, fit)
+            past = table.past(fit, np.arange(len(y)))
+            density = self._large_density(past, fit)
             found = density.learn(fit.seed, lambda step: report(done + step, "importances"))
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = check_model(fit.model.kind, fit.model.likelihood, hyper, fit.n_classes, past.x.shape[1])
@@ -417,7 +428,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         )
         return table, Tuning(best, hyper, tuple(trials)), posterior
 
-    def _large_density(self, table: _TrainingTable, past: Data, fit: _Fit) -> LeaveOneOutBatches:
+    def _large_density(self, past: Data, fit: _Fit) -> LeaveOneOutBatches:
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = replace(fit.model, hyper=hyper)
         return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads)
@@ -425,11 +436,11 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
         """A coding that suits the table, and the posterior with sampled neighbors."""
         with progress_meter(self.progress, "codings")(len(tables)) as report:
-            pasts = {name: table.past(fit.y) for name, table in tables.items()}
+            pasts = {name: table.past(fit) for name, table in tables.items()}
             tuning, density, shape = self._tuned(pasts, fit, report)
         table = tables.pop(tuning.coding)
         tables.clear()  # what was not chosen takes memory
-        past = table.past(fit.y)
+        past = table.past(fit)
         begin = self._beginning(table.schema, table.parents)
         settings = SamplingSettings(
             engine=chosen_engine(self.engine, past),
@@ -546,8 +557,37 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             if len(encoded.x) < 2:
                 raise ValueError(f"n_samples={len(y)}: a case needs another one to resemble; pass at least two rows")
             parents, cases = self._chosen_parents(encoded.x, schema, fit)
-            tables[name] = _TrainingTable(schema, encoded, parents, cases, fit.n_classes)
+            tables[name] = _TrainingTable(schema, encoded, parents, cases)
         return tables
+
+    def _groups_of(self, groups: ArrayLike | None, sample: Sample | None, n_rows: int) -> NDArray[np.int64] | None:
+        """The groups of the rows, where the user has given them."""
+        if groups is None:
+            return None
+        if sample is not None:
+            raise ValueError("groups cannot be given beside a table in partitions; pass a table that is here")
+        if not self._votes_are_closed():
+            raise ValueError("groups need votes in closed form; pass model='I', importances='predictive', votes='auto'")
+        return read_groups(groups, n_rows)
+
+    def _repeated_rows(self, table: _TrainingTable) -> NDArray[np.int64] | None:
+        """Groups of rows that repeat each other beyond chance, with a warning; None where there are none."""
+        repeats = table.schema.duplicates(table.encoded)
+        if not repeats:
+            return None
+        closed = self._votes_are_closed()
+        done = (
+            "they are taken for repeated patients, who do not vote on themselves"
+            if closed
+            else "sampled votes cannot tell them apart, so leave-one-out scores are too good"
+        )
+        warnings.warn(
+            f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass groups=, the patient of each row, or drop "
+            f"the repeats",
+            RepeatedRowsWarning,
+            stacklevel=5,
+        )
+        return group_labels(repeats, len(table.encoded.x)) if closed else None
 
     def _chosen_parents(
         self, x: NDArray[np.float64], schema: Schema, fit: _Fit
@@ -637,7 +677,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
 
     def _past(self) -> Data:
         """The cases that the model has learned from, and their parents."""
-        return _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes())
+        return _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes(), self.groups_)
 
     @abstractmethod
     def _n_classes(self) -> int:
@@ -655,6 +695,22 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         return tags
 
 
+def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
+    """The group of each row as a number from 0 on."""
+    if groups is None:
+        return None
+    names = np.asarray(groups)
+    if names.shape != (n_rows,):
+        raise ValueError(f"groups has shape {names.shape} and there are {n_rows} rows; pass one group for each row")
+    missing = np.flatnonzero([name is None or name != name for name in names.tolist()])
+    if len(missing):
+        raise ValueError(f"groups has no value in row {missing[0]}; give every row its group, or drop the row")
+    numbers = np.unique(names.astype(str), return_inverse=True)[1].astype(np.int64)
+    if numbers.max(initial=0) == 0:
+        raise ValueError("groups has one group only, and nobody could vote; pass the patient of each row")
+    return numbers
+
+
 def check_error(error: object) -> float:
     """A Monte Carlo standard error of a probability."""
     if isinstance(error, bool) or not isinstance(error, int | float | np.number) or not 0.0 < float(error) < 1.0:
@@ -669,9 +725,17 @@ def _past(
     cases: NDArray[np.int64],
     schema: Schema,
     n_classes: int,
+    groups: NDArray[np.int64] | None = None,
 ) -> Data:
-    """The cases that a model has learned from, beside their parents: rows of the training table as codes."""
+    """The cases that a model has learned from, beside their parents: rows of the training table as codes.
+
+    A row that is no parent, but has parents in its group, is represented by one of these: none of them votes on it.
+    """
     own_parent = np.full(len(x), -1)
+    if groups is not None:
+        of_group = np.full(int(groups.max(initial=0)) + 1, -1)
+        of_group[groups[parents]] = np.arange(len(parents))
+        own_parent = of_group[groups]
     own_parent[parents] = np.arange(len(parents))
     return Data(
         x=x[cases],
@@ -683,4 +747,5 @@ def _past(
         windows=schema.windows,
         own_parent=own_parent[cases],
         nested=schema.nested,
+        groups=None if groups is None else groups[parents],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import Prediction
-from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion
+from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion, out_of_group
 from bayespatch.validation import (
     check_class_weights,
     check_classes,
@@ -264,7 +265,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         return cls(model=model, n_parents=n_parents, **settings)
 
     @built_aside
-    def fit(self, X: Any, y: ArrayLike) -> PatchworkClassifier:
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> PatchworkClassifier:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
         Parameters
@@ -275,6 +276,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             `ManyCasesWarning` says so.
         y : sequence of length n
             Classes. Beside a Dask data frame a Dask Series, or the name of a column.
+        groups : sequence of length n, optional
+            Which rows belong together: the patient of each visit. Rows of one group never vote on each other, and are
+            held out together in importances, calibration, pool and `loo_`. Without it, rows that repeat others beyond
+            chance are taken for groups, with a `RepeatedRowsWarning`.
 
         Returns
         -------
@@ -301,10 +306,13 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         if sample is not None:
             X, y = sample.X, sample.y
         self._check_table(X, y)
+        members = self._groups_of(groups, sample, len(X))
         classes, codes = _read_classes(y)
         counts = np.bincount(codes) if sample is None else np.array([sample.counts[one] for one in classes.tolist()])
         weights = _class_weights(self.class_weight, classes, counts)
-        learned = self._learn(X, codes, len(classes), seed, class_weight=weights, whole=whole, counts=counts)
+        learned = self._learn(
+            X, codes, len(classes), seed, class_weight=weights, whole=whole, counts=counts, groups=members
+        )
         if not self.calibrate:
             learned["calibration_"] = Calibration.none(len(classes))
         learned["pool_"] = None
@@ -488,11 +496,23 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             return {"opinion_": None}
         values = found.encoded.values
         if isinstance(self.second_opinion, str):
-            score = AdditiveScore.learn(found.schema, values, found.y, found.n_classes, found.class_weight)
+
+            def learn(rows: Any) -> AdditiveScore:
+                y, n_classes, weight = found.y[rows], found.n_classes, found.class_weight
+                if len(np.unique(y)) < n_classes:
+                    raise ValueError("some classes do not occur")
+                return AdditiveScore.learn(found.schema, values[rows], y, n_classes, weight)
+
+            score = learn(slice(None))
+            if found.groups is not None:
+                loo = out_of_group(
+                    learn, lambda model, rows: model.predict_proba(values[rows]), found.groups, score.base
+                )
+                score = replace(score, loo=loo)
             return {"opinion_": score}
         # The user's own model gets the classes as their codes, which sort as the classes do.
         codes = np.arange(found.n_classes)
-        return {"opinion_": UserOpinion.learn(self.second_opinion, found.X, found.y, codes, values)}
+        return {"opinion_": UserOpinion.learn(self.second_opinion, found.X, found.y, codes, values, found.groups)}
 
     def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         known: NDArray[Any] = column_or_1d(y)

@@ -452,7 +452,14 @@ class Explaining(FittedModel, ABC):
         if not isinstance(self.opinion_, AdditiveScore):
             return OpinionOnCases(self.opinion_.predict_proba(X), self.pool_)
         probabilities, intervals, points = self.opinion_.explained(self.schema_.encode(X).values, level)
-        return OpinionOnCases(probabilities, self.pool_, intervals, points[:, :, -1], base=self.opinion_.base)
+        return OpinionOnCases(
+            probabilities,
+            self.pool_,
+            intervals,
+            points[:, :, -1],
+            base=self.opinion_.base,
+            of_values=self.opinion_.predict_proba,
+        )
 
     def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> OpinionOnCases | None:
         """The second opinion on rows of the training table, each as if it had not been learned from."""

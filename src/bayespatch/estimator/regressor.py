@@ -33,7 +33,7 @@ from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import predict_batches
 from bayespatch.sampling.posterior import Posterior
-from bayespatch.second_opinion import AdditiveMean
+from bayespatch.second_opinion import AdditiveMean, out_of_group
 from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
 
 _RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is asked for
@@ -215,7 +215,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.checkpoint = checkpoint
 
     @built_aside
-    def fit(self, X: Any, y: ArrayLike) -> PatchworkRegressor:
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
         Parameters
@@ -226,6 +226,10 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             `ManyCasesWarning` says so.
         y : sequence of length n
             Outcomes: finite numbers. Beside a Dask data frame a Dask Series, or the name of a column.
+        groups : sequence of length n, optional
+            Which rows belong together: the patient of each visit. Rows of one group never vote on each other, and are
+            held out together in importances, calibration, pool and `loo_`. Without it, rows that repeat others beyond
+            chance are taken for groups, with a `RepeatedRowsWarning`.
 
         Returns
         -------
@@ -250,10 +254,11 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         if sample is not None:
             X, y = sample.X, sample.y
         self._check_table(X, y)
+        members = self._groups_of(groups, sample, len(X))
         outcomes = _read_outcomes(y)
         edges = np.asarray(learn_edges(outcomes, Cut("quantile", n_bins)))
         classes, n_classes = _classes_of(outcomes, edges), len(edges) + 1
-        learned = self._learn(X, classes, n_classes, seed, outcomes=outcomes, whole=whole)
+        learned = self._learn(X, classes, n_classes, seed, outcomes=outcomes, whole=whole, groups=members)
         density, opinion = learned.pop("density"), learned["opinion_"]
         learned["pool_"] = None
         if opinion is not None:
@@ -435,7 +440,17 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         assert found.outcomes is not None
         if self.second_opinion is None:
             return {"opinion_": None}
-        return {"opinion_": AdditiveMean.learn(found.schema, found.encoded.values, found.outcomes)}
+        values, outcomes = found.encoded.values, found.outcomes
+        opinion = AdditiveMean.learn(found.schema, values, outcomes)
+        if found.groups is not None:
+            loo = out_of_group(
+                lambda rows: AdditiveMean.learn(found.schema, values[rows], outcomes[rows]),
+                lambda model, rows: model.predict(values[rows]),
+                found.groups,
+                np.asarray(opinion.base),
+            )
+            opinion = replace(opinion, loo=loo)
+        return {"opinion_": opinion}
 
     def _second_opinion(self, X: Any, level: float) -> OpinionOnCases | None:
         return None if self.pool_ is None else self._opinion_of_values(self.schema_.encode(X).values)

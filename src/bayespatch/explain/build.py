@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
+from bayespatch.encode.values import without_each_value
 from bayespatch.explain import guards
 from bayespatch.explain.ballot import Ballot, ballot_of, closed_ballot, predict_without
 from bayespatch.explain.cases import CaseTexts, OpinionOnCases, TrainingCases
@@ -155,7 +156,7 @@ def explain_cases(
         first += len(rows)
         parts = [
             _CaseExplainer(
-                posterior, batch, words, shown, past, reading, *importances, ballot, plain, i, row, top, level
+                posterior, cases, batch, words, shown, past, reading, *importances, ballot, plain, i, row, top, level
             )
             for i, row in enumerate(rows)
         ]
@@ -261,6 +262,7 @@ class _CaseExplainer:
     """One case of a batch, on its way to becoming an `Explanation`."""
 
     posterior: Posterior
+    whole: Data  # all cases and all parents
     cases: Data
     words: CaseTexts
     past: TrainingCases  # its parents are those of whom details are known
@@ -321,12 +323,30 @@ class _CaseExplainer:
 
     @cached_property
     def worth(self) -> NDArray[np.float64]:
-        """By how much the probability of the last class is higher because of each value, (P,)."""
+        """By how much the probability of the last class is higher because of each value, (P,).
+
+        Where votes have a closed form, exactly: the case is predicted once more with each value missing in turn.
+        """
+        if self.posterior.log_weights is not None:
+            return self._exact_worth()
         plain, i = self.plain, self.i
         votes = votes_without_values(
             self.log_f, plain.share[i], self.cases.y_parents, plain.votes[i], float(plain.probability[i].sum())
         )
         return np.asarray(self.probabilities[-1] - self.reading.of(votes, self.row)[:, -1])
+
+    def _exact_worth(self) -> NDArray[np.float64]:
+        past, own = self.past, self.whole.own_parent[self.row]
+        x, values = without_each_value(past.schema, self.cases.x[self.i], self.words.values[self.row])
+        hidden = np.full(len(x), HIDDEN)
+        cases = self.whole._replace(x=x, y=hidden, own_parent=np.full(len(x), own))
+        precedents = past.calibration.apply(predict_cases(self.posterior, cases).mean_votes())
+        second = self.reading.second
+        if second is None or second.of_values is None:
+            without = self.reading.pooled(precedents, self.row)
+        else:
+            without = second.pool.combine(second.of_values(values), precedents)
+        return np.asarray(self.probabilities[-1] - without[:, -1])
 
     @cached_property
     def beyond(self) -> NDArray[np.float64]:

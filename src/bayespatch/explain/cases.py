@@ -180,6 +180,8 @@ class OpinionOnCases(NamedTuple):
         to the pooled mean, lower and upper end, (3,).
     base : array of shape (M,), or None
         Base rates of the classes, from which the points count.
+    of_values : function, optional
+        From `EncodedTable.values` of other cases, (k, P), to their probabilities, (k, M); None where it cannot say.
     """
 
     probabilities: NDArray[np.float64]
@@ -188,3 +190,4 @@ class OpinionOnCases(NamedTuple):
     points: NDArray[np.float64] | None = None
     number: Callable[[NDArray[np.float32], float, int], NDArray[np.float64]] | None = None
     base: NDArray[np.float64] | None = None
+    of_values: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None

@@ -57,6 +57,7 @@ ARRAYS = {
     "x_": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
     "y_": ArraySpec("int64", "n", -1, math.inf),
     "values_": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
+    "groups_": ArraySpec("int64", "n", high=math.inf),
     "outcomes_": ArraySpec("float64", "n", -LARGEST_OUTCOME, LARGEST_OUTCOME),
     "salt_": ArraySpec("uint8", "s", high=255),
 }
@@ -68,6 +69,7 @@ OPTIONAL = frozenset(
         "posterior_.steps",
         "posterior_.log_weights",
         "posterior_.compares_missing",
+        "groups_",
     }
 )
 _MOST_HEADER = 2**16  # bytes in which safetensors list the arrays

@@ -52,6 +52,7 @@ _WITH_CASES = (
     "x_",
     "y_",
     "values_",
+    "groups_",
     "ids_",
     "outcomes_",
     "posterior_.q_tilde",

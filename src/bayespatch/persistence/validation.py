@@ -196,7 +196,7 @@ def _beside_cases(
     described = [{name: getattr(column, name) for name in COLUMN} for column in schema.columns]
     if described != manifest["columns"] or (manifest["named"] and not schema.named):
         raise ValueError("the columns of the schema are not those that the manifest describes")
-    found: dict[str, Any] = {**past, "salt_": past["salt_"].tobytes(), "ids_": ids, "schema_": schema}
+    found: dict[str, Any] = {"groups_": None, **past, "salt_": past["salt_"].tobytes(), "ids_": ids, "schema_": schema}
     found["class_names_"] = _class_names(metadata["class_names"], sizes["M"])
     _check_rows(past, fitted["posterior_.settings"].exclude_self, sizes)
     _check_values(past, schema, sizes["M"])

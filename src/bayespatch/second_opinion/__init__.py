@@ -5,7 +5,8 @@ of a class and ``mean`` that of a number; ``user`` is a classifier of the user's
 """
 
 from bayespatch.second_opinion.additive import AdditiveScore
+from bayespatch.second_opinion.grouped import out_of_group
 from bayespatch.second_opinion.mean import AdditiveMean
 from bayespatch.second_opinion.user import LinearOpinion, UserOpinion, check_user_opinion
 
-__all__ = ["AdditiveMean", "AdditiveScore", "LinearOpinion", "UserOpinion", "check_user_opinion"]
+__all__ = ["AdditiveMean", "AdditiveScore", "LinearOpinion", "UserOpinion", "check_user_opinion", "out_of_group"]

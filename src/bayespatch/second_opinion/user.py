@@ -71,7 +71,15 @@ class UserOpinion:
     loo: Array
 
     @classmethod
-    def learn(cls, estimator: Any, X: Any, y: NDArray[Any], classes: NDArray[Any], values: Array) -> UserOpinion:
+    def learn(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: NDArray[Any],
+        classes: NDArray[Any],
+        values: Array,
+        groups: NDArray[np.int64] | None = None,
+    ) -> UserOpinion:
         """Clone and fit.
 
         Parameters
@@ -86,10 +94,12 @@ class UserOpinion:
             All of them, sorted.
         values : array of shape (n, P)
             The same table as numbers, for the folds: `EncodedTable.values`.
+        groups : int array of shape (n,), optional
+            Rows of one group are in the same fold.
         """
         check_user_opinion(estimator)
         codes = np.searchsorted(classes, y)
-        folds = content_folds(values, codes)
+        folds = content_folds(values, codes) if groups is None else groups % N_FOLDS
         parts = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in np.unique(folds)]
         if len(parts) < 2:
             raise ValueError(f"second_opinion={estimator!r} needs at least two rows of some class; pass more rows")

@@ -1,0 +1,51 @@
+"""A second opinion on rows whose group it has not seen: several visits of one patient are held out together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold
+
+N_FOLDS = 10
+
+
+def out_of_group(
+    learn: Callable[[NDArray[np.int64]], Any],
+    predict: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]],
+    groups: NDArray[np.int64],
+    otherwise: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Predictions of all rows, each by a model learned without its group, in ten folds of groups.
+
+    Parameters
+    ----------
+    learn : callable
+        From the rows to learn from to a model; a ValueError means that it cannot learn from these.
+    predict : callable
+        From a model and rows to their predictions.
+    groups : int array of shape (n,)
+        The group of each row.
+    otherwise : array
+        The prediction of a row where nothing can be learned from the others: the base rates.
+
+    Examples
+    --------
+    >>> y = np.array([0.0, 0.0, 4.0, 4.0])
+    >>> groups = np.array([0, 0, 1, 1])
+    >>> out_of_group(lambda rows: y[rows].mean(), lambda mean, rows: np.full(len(rows), mean), groups, y[0])
+    array([4., 4., 0., 0.])
+    """
+    found = np.empty((len(groups), *np.shape(otherwise)))
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        found[:] = otherwise
+        return found
+    for train, test in GroupKFold(min(N_FOLDS, n_groups)).split(groups, groups=groups):
+        try:
+            found[test] = predict(learn(train), test)
+        except ValueError:
+            found[test] = otherwise
+    return found
