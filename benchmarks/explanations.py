@@ -26,7 +26,7 @@ from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.explain import Explanation, words
 from bayespatch.explain.ballot import Ballot, ballot_of
 from bayespatch.explain.evidence import agreement, log_factors, mark, votes_without_values, weights
-from bayespatch.explain.exemplars import Crowds, group_voters
+from bayespatch.explain.exemplars import Crowds, exemplars_of
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import predict_batches, predict_cases
 
@@ -82,7 +82,7 @@ def looks(clf: PatchworkClassifier, cases: Data) -> list[Look]:
     for ballot in ballots(clf, cases):
         each = zip(ballot.votes, ballot.share, ballot.influence, ballot.probability.sum(axis=1), strict=True)
         for votes, share, influence, n_neighbors in each:
-            crowds = group_voters(share, cases.x_parents, cases.y_parents, cases.windows, q)
+            crowds = exemplars_of(share, cases.x_parents, cases.y_parents, cases.windows, q)
             base = max(0.0, 1.0 - float(share.sum()))
             found.append(Look(votes, base, crowds, influence, share, float(n_neighbors)))
     return found

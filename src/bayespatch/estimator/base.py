@@ -637,10 +637,12 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             worst, n_short = max(worst, float(errors.max(initial=0.0))), n_short + int((errors > self.error).sum())
             yield part
         if n_short:
+            how = f"all stored draws used {MAX_PASSES} times"
+            if posterior.log_weights is not None:
+                how = f"{self.chains * self.draws} draws of the importances"
             warnings.warn(
                 f"{n_short} of {len(new.x)} probabilities have a Monte Carlo standard error above error={self.error}, "
-                f"up to {worst:.3f}, with all stored draws used {MAX_PASSES} times; fit with more draws than "
-                f"{self.draws}, or pass a larger error",
+                f"up to {worst:.3f}, with {how}; fit with more draws than {self.draws}, or pass a larger error",
                 PrecisionWarning,
                 stacklevel=4,
             )

@@ -21,18 +21,22 @@ from bayespatch.explain.evidence import (
     agreement,
     close_range,
     comparison,
+    effects,
     log_factors,
     mark,
     votes_without_values,
     weights,
 )
-from bayespatch.explain.exemplars import Crowds, group_voters
+from bayespatch.explain.exemplars import Crowds, exemplars_of
 from bayespatch.explain.explanation import Explanation
+from bayespatch.explain.groups import group_voters
 from bayespatch.explain.like_this import like_this
 from bayespatch.explain.parts import (
+    Closest,
     Distances,
     Exemplar,
     Feature,
+    Group,
     Guard,
     Member,
     Neighbor,
@@ -41,6 +45,7 @@ from bayespatch.explain.parts import (
     Precedent,
     Stability,
     Tally,
+    Ungrouped,
 )
 from bayespatch.model import HIDDEN, Data
 from bayespatch.pool import disagreement
@@ -289,7 +294,7 @@ class _CaseExplainer:
     @cached_property
     def crowds(self) -> Crowds:
         c = self.cases
-        return group_voters(self.plain.share[self.i], c.x_parents, c.y_parents, c.windows, self.importance)
+        return exemplars_of(self.plain.share[self.i], c.x_parents, c.y_parents, c.windows, self.importance)
 
     @cached_property
     def _ranked(self) -> NDArray[np.int64]:
@@ -363,6 +368,7 @@ class _CaseExplainer:
         by_index = {neighbor.index: neighbor for neighbor in named}
         others = [by_index.get(int(past.parents[b])) or self.neighbor(b, without.get(b)) for b in self.contradicting]
         exemplars = tuple(self.exemplar(k, without.get(f"crowd {k}")) for k in range(len(self.crowds.exemplars)))
+        groups = self.groups()
         features = tuple(self.feature(j, [*named, *others], exemplars) for j in range(len(past.schema.columns)))
         left_out = past.rows != same
         return Explanation(
@@ -385,6 +391,8 @@ class _CaseExplainer:
             opinions=self.opinions(),
             precedent=precedent,
             guards=tuple(self.guards(features, precedent, same)),
+            groups=groups,
+            ungrouped=self.ungrouped(groups),
             exemplars=exemplars,
             tally=self.tally(),
             distances=Distances(self.crowds.differing, self.crowds.usual),
@@ -494,6 +502,52 @@ class _CaseExplainer:
             )
             for j, (name, text) in enumerate(texts.items())
         }
+
+    def groups(self) -> tuple[Group, ...]:
+        """The voters, in groups that resemble the case in the same way."""
+        whole, past = self.whole, self.everyone
+        share = self.plain.everyone[self.i].astype(np.float64)
+        agrees = agreement(self.cases.x[self.i], whole)
+        effect = effects(self.posterior.model, whole.n_values, self.importance)
+        found = group_voters(share, agrees, whole.y_parents, whole.n_classes, effect)
+        own, names = self.words.texts[self.row], past.schema.names
+        groups = []
+        for group in found:
+            rows = past.parents[group.members]
+            counts = np.bincount(past.y[rows], minlength=len(past.classes)).tolist()
+            groups.append(
+                Group(
+                    vote_share=group.vote_share,
+                    size=len(rows),
+                    counts=dict(zip(past.classes, counts, strict=True)),
+                    outcomes=self.by_class(group.votes / group.votes.sum()),
+                    shared=tuple((names[j], own[names[j]]) for j in group.shared),
+                    closest=self.closest(rows),
+                    rows=tuple(rows.tolist()),
+                )
+            )
+        return tuple(groups)
+
+    def closest(self, rows: NDArray[np.int64]) -> Closest | None:
+        """The first of some past cases of whom details are known."""
+        places = {row: b for b, row in enumerate(self.past.parents.tolist())}
+        for row in rows.tolist():
+            if row in places:
+                b = places[row]
+                probability = float(self.plain.probability[self.i, b])
+                matters = np.minimum(self.plain.features[self.i, b] / max(probability, 1e-12), 1.0)
+                return Closest(row, self.past.named(row), self.past.outcomes[row], self.patches(b, matters))
+        return None
+
+    def ungrouped(self, groups: Sequence[Group]) -> Ungrouped:
+        """The votes of all past cases that are in no group."""
+        grouped = np.zeros(len(self.past.classes))
+        for group in groups:
+            grouped += group.vote_share * np.array(list(group.outcomes.values()))
+        rest = np.maximum(self.plain.cast[self.i] - grouped, 0.0)
+        total = float(rest.sum())
+        shares = rest / total if total > 0.0 else np.full(len(rest), 1.0 / len(rest))
+        return Ungrouped(total, self.by_class(shares))
 
     def reliance(self, votes: NDArray[np.float64] | None) -> float | None:
         """Change of the probability of the last class from votes without somebody to the votes as they are."""

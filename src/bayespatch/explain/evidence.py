@@ -58,6 +58,15 @@ def log_factors(
     return np.asarray(np.log(f))
 
 
+def effects(model: Model, n_values: NDArray[np.float64], importance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log odds ratio of being the neighbor between a past case that agrees in a feature and one that differs, (P,)."""
+    hyper = model.hyper
+    first = n_values * hyper.lam0
+    agree = 1.0 - importance + importance * n_values * (hyper.lam0 + hyper.lam) / (first + hyper.lam)
+    differ = 1.0 - importance + importance * first / (first + hyper.lam)
+    return np.asarray(np.log(agree / differ))
+
+
 def weights(log_f: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weight of each value of each parent, (S, P): `log_factors` beyond what is usual."""
     return np.asarray(log_f - log_f.mean(axis=0))

@@ -52,7 +52,7 @@ class Crowds(NamedTuple):
     usual: float
 
 
-def group_voters(
+def exemplars_of(
     shares: NDArray[np.float64],
     x_parents: NDArray[np.float64],
     y_parents: NDArray[np.int64],
@@ -84,7 +84,7 @@ def group_voters(
     Examples
     --------
     >>> x = np.array([[0, 0], [0, 0], [0, 1], [1, 1], [1, 1.0]])
-    >>> found = group_voters(np.full(5, 0.18), x, np.array([0, 0, 0, 1, 1]), np.zeros(2), np.ones(2))
+    >>> found = exemplars_of(np.full(5, 0.18), x, np.array([0, 0, 0, 1, 1]), np.zeros(2), np.ones(2))
     >>> found.exemplars.tolist(), [members.tolist() for members in found.members], round(found.left, 6)
     ([0, 3], [[0, 1, 2], [3, 4]], 0.0)
     """

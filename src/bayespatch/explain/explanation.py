@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from bayespatch.explain.notebook import as_html
-from bayespatch.explain.parts import Exemplar, Findings, Neighbor, Opinions
+from bayespatch.explain.parts import Exemplar, Findings, Group, Neighbor, Opinions
 from bayespatch.explain.text import as_text
 
 
@@ -43,6 +43,10 @@ class Explanation(Findings):
     precedent : Precedent
     guards : tuple of Guard
         Reasons for care.
+    groups : tuple of Group
+        Past cases that resemble the case in the same way, those with most votes first.
+    ungrouped : Ungrouped
+        All other past cases.
     exemplars : tuple of Exemplar
         Past cases that stand for the voters, those with most votes first.
     tally : dict
@@ -113,6 +117,8 @@ class Explanation(Findings):
             },
             "opinions": None if self.opinions is None else _opinions(self.opinions),
             "precedent": _plain(self.precedent),
+            "groups": [_group(group) for group in self.groups],
+            "ungrouped": _plain(self.ungrouped),
             "exemplars": [{**_plain(part), "members": [_plain(m) for m in part.members]} for part in self.exemplars],
             "base_rates": shares["base_rates"],
             "vote_shares": shares,
@@ -192,6 +198,25 @@ class Explanation(Findings):
 
     def _repr_html_(self) -> str:
         return as_html(self.to_dict())
+
+
+def _group(group: Group) -> dict[str, Any]:
+    closest = group.closest
+    shown = None
+    if closest is not None:
+        patches = {
+            name: {"value": patch.value, "agrees": patch.agrees, "matters": patch.matters}
+            for name, patch in closest.features.items()
+        }
+        shown = {"index": closest.index, "id": closest.id, "outcome": closest.outcome, "features": patches}
+    return {
+        "vote_share": group.vote_share,
+        "size": group.size,
+        "counts": dict(group.counts),
+        "outcomes": dict(group.outcomes),
+        "shared": [{"feature": name, "value": value} for name, value in group.shared],
+        "closest": shown,
+    }
 
 
 def _opinions(both: Opinions) -> dict[str, Any]:

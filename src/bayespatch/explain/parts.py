@@ -80,6 +80,72 @@ class Neighbor:
 
 
 @dataclass(frozen=True)
+class Closest:
+    """The member of a group with the most votes.
+
+    Attributes
+    ----------
+    index, id, outcome
+        Which past case, and its outcome.
+    features : dict
+        Its values, {feature: Patch}.
+    """
+
+    index: int
+    id: str
+    outcome: str
+    features: dict[str, Patch]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Past cases that resemble the case in the same way, whatever became of them.
+
+    Attributes
+    ----------
+    vote_share : float
+        Their share of all votes.
+    size : int
+        How many they are.
+    counts : dict
+        How many of them had each outcome, {class: n}.
+    outcomes : dict
+        Share of the group's votes for each class; the sum is 1.
+    shared : tuple of pairs of str
+        Values that they share with the case, (feature, value), the most telling first: members who share all of them
+        cast at least 80 % of the group's votes.
+    closest : Closest or None
+        The member with the most votes; None where none may be shown.
+    rows : tuple of int
+        The members, as rows of the training table; not part of `Explanation.to_dict`.
+    """
+
+    vote_share: float
+    size: int
+    counts: dict[str, int]
+    outcomes: dict[str, float]
+    shared: tuple[tuple[str, str], ...]
+    closest: Closest | None
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Ungrouped:
+    """Past cases in no group: each has hardly any votes.
+
+    Attributes
+    ----------
+    vote_share : float
+        Their share of all votes.
+    outcomes : dict
+        Share of these votes for each class; the sum is 1.
+    """
+
+    vote_share: float
+    outcomes: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Member:
     """A past case in the crowd of an exemplar.
 
@@ -336,6 +402,8 @@ class Findings:
     opinions: Opinions | None
     precedent: Precedent
     guards: tuple[Guard, ...]
+    groups: tuple[Group, ...]
+    ungrouped: Ungrouped
     exemplars: tuple[Exemplar, ...]
     tally: dict[str, Tally]
     distances: Distances

@@ -194,10 +194,17 @@ class VoteSums(NamedTuple):
         return VoteSums(parts[0] + parts[1], shift)
 
 
-def _tables(index: CaseIndex, log_weights: Array, most_bits: int) -> tuple[Layout, Tables]:
+def _most_bits(index: CaseIndex, fewer: int) -> int:
+    """How many comparisons a key has: large tables of weights do not pay where there are few past cases."""
+    from bayespatch.retrieval.kernels import MOST_BITS
+
+    return int(min(max(round(math.log2(max(2, index.n_cases))) - fewer, 4), MOST_BITS))
+
+
+def _tables(index: CaseIndex, log_weights: Array) -> tuple[Layout, Tables]:
     from bayespatch.retrieval.kernels import NEGLIGIBLE
 
-    layout = Layout.of(index, most_bits)
+    layout = Layout.of(index, _most_bits(index, 2))
     logs = layout.log_table(log_weights)
     by_logs = bool(np.abs(log_weights).sum(axis=1).max(initial=0.0) > _SAFE)
     tables = Tables(
@@ -257,7 +264,7 @@ def vote(
     from bayespatch.retrieval import kernels
 
     out = LeftOut.nobody(len(ranges)) if left_out is None else left_out
-    layout, tables = _tables(index, log_weights, kernels.MOST_BITS)
+    layout, tables = _tables(index, log_weights)
     n_draws = len(log_weights)
     sums, shift = np.empty((len(ranges), index.n_classes, n_draws)), np.empty((len(ranges), n_draws))
 
@@ -303,7 +310,7 @@ def vote_shares(
     from bayespatch.retrieval import kernels
 
     out = LeftOut.nobody(len(ranges)) if left_out is None else left_out
-    layout, tables = _tables(index, log_weights, kernels.MOST_BITS)
+    layout, tables = _tables(index, log_weights)
     n_draws = len(log_weights)
     weights = np.broadcast_to(heard, (len(ranges), index.n_classes))[:, :, None]
     total = (totals.sums * weights).sum(axis=1)
@@ -357,9 +364,7 @@ def leave_one_out(
     """
     from bayespatch.retrieval import kernels
 
-    # Small tables do not pay for long keys.
-    most_bits = int(min(max(round(math.log2(max(2, index.n_cases))) - 3, 4), kernels.MOST_BITS))
-    layout = Layout.of(index, most_bits)
+    layout = Layout.of(index, _most_bits(index, 3))
     logs = layout.log_table(log_weights[None])[:, 0]
     by_logs = bool(np.abs(log_weights).sum() > 8.0 * _SAFE)
     table = logs if by_logs else np.exp(logs)
