@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from contextlib import contextmanager
 
 import pytest
 from argon2 import PasswordHasher
@@ -12,6 +13,7 @@ from starlette.testclient import TestClient
 from bayespatch.casebase import CaseBase
 from bayespatch.web import Settings, create_app, passwords
 from tests.casebase.clinic import Places
+from tests.source.server import postgresql_server, why_no_server
 
 HOST = "http://127.0.0.1:8000"
 PASSWORD = "correct horse battery"
@@ -82,17 +84,47 @@ class Browser(TestClient):
         return self.post(path, data={"csrf": self.csrf(), **fields})
 
 
-@pytest.fixture
-def clinic(clinics, password_hash):
+@contextmanager
+def making(places, password_hash):
+    """A function that serves a new clinic each time it is called."""
     made = []
 
     def make(**settings) -> Clinic:
-        made.append(Clinic(clinics.copy(), password_hash, **settings))
+        url = places.copy()
+        made.append(Clinic(url, password_hash, folder=str(places.working or ""), **settings))
         return made[-1]
 
     yield make
     for one in made:
         one.service.close()
+
+
+@pytest.fixture
+def clinic(clinics, password_hash):
+    with making(clinics, password_hash) as make:
+        yield make
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def places(request, tmp_path_factory):
+    """Where case bases are, on both databases."""
+    if request.param == "sqlite":
+        yield Places(tmp_path_factory.mktemp("sqlite"), None)
+        return
+    reason = why_no_server()
+    if reason is not None:
+        pytest.skip(reason)
+    with postgresql_server() as url:
+        yield Places(tmp_path_factory.mktemp("postgresql"), url)
+
+
+@pytest.fixture
+def clinic_on_both(places, password_hash):
+    """As `clinic`, once on SQLite and once on PostgreSQL."""
+    with making(places, password_hash) as make:
+        yield make
+    if places.server is not None:
+        places.drop()
 
 
 @pytest.fixture

@@ -373,7 +373,21 @@ def read_condition(said: str, known: Definition) -> Condition:
             break
     else:
         raise CaseBaseError(f"{said!r} is not a condition; write COLUMN, one of {' '.join(OPERATORS)}, and a value")
-    name, value = name.strip(), value.strip()
+    return condition(name.strip(), operator, value.strip(), known)
+
+
+def condition(name: str, operator: str, value: str, known: Definition) -> Condition:
+    """A condition from its three parts, the value as someone types it.
+
+    Examples
+    --------
+    >>> from bayespatch.dictionary import Dictionary
+    >>> target = Dictionary.from_dict({"y": {"levels": ["sick", "well"]}})["y"]
+    >>> condition("age", ">=", "60", Definition(Dictionary.from_dict({"age": {"kind": "number"}}), target))
+    ('age', '>=', 60)
+    """
+    if operator not in OPERATORS:
+        raise CaseBaseError(f"operator {operator!r} is not known; choose one of {' '.join(OPERATORS)}")
     plain: Any = value
     kind = known.features[name].kind if name in known.features else "number" if name == "id" else "text"
     if value == "null":

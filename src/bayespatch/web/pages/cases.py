@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from bayespatch.casebase.cases import OPERATORS, STATES, Case, Condition, Definition, read_condition
+from bayespatch.casebase.cases import OPERATORS, STATES, Case, Condition, Definition, condition
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
 from bayespatch.dictionary import DictionaryError, Entry
@@ -42,12 +42,9 @@ def sortable(known: Definition, person: Person) -> list[str]:
 
 
 def check_column(known: Definition, person: Person, name: str) -> None:
-    """Refuse a column by which the exact values could be found out."""
-    entry = known.features.entries.get(name)
-    if entry is not None and not open_to(person, entry):
-        raise Refusal(403, f"The column {name!r} is not shown to you exactly, and cannot be searched by.")
-    if name in ("external_id", "entered_by", "entered_at", "outcome_at") and not person.may(CLINICIAN):
-        raise Refusal(403, f"The column {name!r} is not shown to you, and cannot be searched by.")
+    """Refuse a column that this person may not filter or sort by: its exact values could be found that way."""
+    if not person.may(CLINICIAN) and name not in sortable(known, person):
+        raise Refusal(403, f"You may not filter or sort by {name[:60]!r}. Choose one of the columns in the list.")
 
 
 async def browse(ask: Ask) -> Response:
@@ -68,7 +65,7 @@ async def browse(ask: Ask) -> Response:
         for row in rows:
             if row["column"] and row["value"]:
                 check_column(known, ask.person, row["column"])
-                conditions.append(read_condition(f"{row['column']}{row['operator']}{row['value']}", known))
+                conditions.append(condition(row["column"], row["operator"], row["value"], known))
         check_column(known, ask.person, order)
         found = await ask.do(
             ask.base.search,
