@@ -318,7 +318,7 @@ def test_oversized_bodies(clinic):
 
 def test_files_are_refused(shared):
     browser = shared.browser()
-    assert browser.post("/consult", data={"csrf": "x"}, files={"v:age": b"61"}).status_code == 400
+    assert browser.post("/consult", data={"csrf": "x"}, files={"v:age": b"61"}).status_code == 415
 
 
 @pytest.fixture

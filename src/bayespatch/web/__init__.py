@@ -8,7 +8,6 @@ try:
     import argon2 as argon2
     import fastapi as fastapi
     import jinja2 as jinja2
-    import python_multipart as python_multipart
     import uvicorn as uvicorn
 except ImportError as error:
     raise ImportError('the consulting page needs FastAPI and uvicorn: pip install "bayespatch[web]"') from error

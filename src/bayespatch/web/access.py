@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -138,7 +139,7 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
             if not person.may(role):
                 raise Refusal(403, f"This is for a {role}; you are a {person.role}.")
         if request.method == "POST":
-            ask.form = await read_form(request)
+            ask.form = await read_form(service, request)
             if role is not None and not hmac.compare_digest(str(ask.form.get("csrf", "")).encode(), ask.csrf.encode()):
                 raise Refusal(403, "This form is too old, or came from elsewhere; load the page again.")
         try:
@@ -152,19 +153,20 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
     return Route(path, answer, methods=methods.split(), name=f"{methods} {path}")
 
 
-async def read_form(request: Request) -> FormData:
-    """The fields of a form; a file is none."""
+async def read_form(service: Service, request: Request) -> FormData:
+    """The fields of a form. Only the encoding that browsers use by default is read; files cannot be sent."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        raise Refusal(415, "This is not what a form sends.")
+    if kind != "application/x-www-form-urlencoded":
+        raise Refusal(415, "Send the form as application/x-www-form-urlencoded.")
+    return await service.do(_parse_form, await request.body())
+
+
+def _parse_form(body: bytes) -> FormData:
     try:
-        return await request.form(max_files=0, max_fields=MOST_FIELDS)
-    except Refusal:
-        raise
-    except Exception as error:  # whatever a parser says about what is no form
-        if type(error).__name__ in ("MultiPartException", "HTTPException", "FormParserError", "MultipartParseError"):
-            raise Refusal(400, "This form cannot be read.") from error
-        raise
+        fields = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise Refusal(400, f"The form cannot be read; send at most {MOST_FIELDS} fields in UTF-8.") from error
+    return FormData(fields)
 
 
 def _refusing(ask: Ask) -> Callable[[Refusal], Response]:
