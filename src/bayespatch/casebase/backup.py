@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, insert, select, text
 
 from bayespatch.casebase.cases import index_columns
-from bayespatch.casebase.database import Database
+from bayespatch.casebase.database import Database, make_private
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import chain, metadata, settings
 from bayespatch.persistence.atomic import StorageError, check_writable
@@ -30,13 +30,13 @@ def backup(database: Database, path: str | os.PathLike[str], by: str) -> Path:
         transaction.record("backup", file=target.name)
     unfinished = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
+        make_private(unfinished)
         if database.is_sqlite:
             _vacuum_into(database, unfinished)
         else:
             _copy_out(database, unfinished)
         with open(unfinished, "rb") as file:
             os.fsync(file.fileno())
-        os.chmod(unfinished, 0o600)
         os.replace(unfinished, target)
     finally:
         for ending in ("", "-wal", "-shm", "-journal"):

@@ -11,11 +11,14 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import sqlite3
+import stat
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from bayespatch.casebase.audit import Transaction, check_by
 from bayespatch.casebase.errors import CaseBaseError, UnavailableError
 from bayespatch.casebase.tables import VERSION, chain
+from bayespatch.persistence.atomic import PRIVATE
 
 TIMEOUT = 30.0  # seconds for which a writer waits for another one
 _UPGRADING = 7_265_346_017_221  # the key of PostgreSQL's lock under which one process makes the tables
@@ -38,7 +42,7 @@ class Database:
         self.url = read_url(url)
         self.name = self.url.render_as_string(hide_password=True)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.path = _path_of(self.url) if self.is_sqlite else None
+        self.path = path_of(self.url) if self.is_sqlite else None
         self.timeout = timeout
         self.folder = Path(folder) if folder is not None else self._default_folder()
         self.engine = self._engine()
@@ -173,6 +177,8 @@ class Database:
                 raise CaseBaseError(f"{self.name}: is a folder; pass the name of a file")
             if not create and not self.path.exists():
                 raise CaseBaseError(f"{self.name}: there is no such case base; make one: bayespatch casebase init")
+            make_private(self.path)
+            self._warn_if_open()
         found = self.version()
         if found == VERSION:
             self._keep_a_log()
@@ -180,6 +186,21 @@ class Database:
         if found is None and not create:
             raise CaseBaseError(f"{self.name}: holds no case base; make one: bayespatch casebase init")
         self.migrate("head")
+
+    def _warn_if_open(self) -> None:
+        """Warn where other users of the machine may read or write the file, or SQLite's files beside it."""
+        if os.name == "nt":
+            return
+        for ending in ("", "-wal", "-shm"):
+            path = f"{self.path}{ending}"
+            with suppress(FileNotFoundError):
+                mode = stat.S_IMODE(os.stat(path).st_mode)
+                if mode & 0o077:
+                    warnings.warn(
+                        f"{path}: other users of this machine may open this file (mode {mode:o}), and it holds "
+                        f"patients; run: chmod 600 {shlex.quote(path)}",
+                        stacklevel=4,
+                    )
 
     def _keep_a_log(self) -> None:
         """SQLite's write-ahead log, with which readers and a writer do not wait for each other."""
@@ -285,6 +306,16 @@ class _Raw:
         return self.connection.execute(str(statement))
 
 
+def make_private(path: str | os.PathLike[str]) -> None:
+    """Make an empty file for its owner alone, where there is none; SQLite gives the files beside it the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise CaseBaseError(f"{os.fspath(path)!r} cannot be made ({error.strerror}); choose another place") from error
+
+
 def json_text(value: Any) -> str:
     """JSON as it is stored."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -309,7 +340,8 @@ def read_url(where: str) -> URL:
     return url
 
 
-def _path_of(url: URL) -> Path:
+def path_of(url: URL) -> Path:
+    """The file of a SQLite URL."""
     database = str(url.database)
     return Path(database.removeprefix("file:") if database.startswith("file:") else database)
 

@@ -12,7 +12,7 @@ from sqlalchemy import Boolean, Column, Connection, Float, MetaData, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
 from bayespatch.casebase.cases import WITHDRAWN, Definition, as_case
-from bayespatch.casebase.database import read_url
+from bayespatch.casebase.database import make_private, path_of, read_url
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases
 from bayespatch.persistence.atomic import StorageError, replacing
@@ -96,6 +96,8 @@ def _write_sql(known: Definition, where: str, table: str, names: list[str], rows
     kinds |= {known.target.name: known.target.kind, "case_id": "number"}
     columns: list[Column[Any]] = [Column(name, _TYPES[kinds.get(name, "text")]) for name in names]
     url = read_url(where)
+    if url.get_backend_name() == "sqlite":
+        make_private(path_of(url))
     engine = create_engine(url, hide_parameters=True)
     made = Table(table, MetaData(), *columns)
     try:

@@ -108,7 +108,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """One refit at a time; the system gives the lock back when a process ends, however it ends."""
     models.make_folder(folder)
     try:
-        with FileLock(folder / "refit.lock", timeout=0):
+        with FileLock(folder / "refit.lock", timeout=0, mode=0o600):
             yield
     except Timeout as error:
         raise ConflictError("another refit is running; wait for it, or cancel it") from error
