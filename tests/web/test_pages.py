@@ -187,7 +187,7 @@ def test_a_consultation_that_named_a_forgotten_case_is_still_shown(local):
     local.base.forget(gone, "asked for it", by="t")
     page = local.browser().get(f"/consultations/{seen.id}")
     assert page.status_code == 200
-    assert "(forgotten)" in page.text
+    assert "was forgotten since" in page.text
     assert f'href="/cases/{gone}"' not in page.text
 
 
