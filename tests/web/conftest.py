@@ -83,6 +83,10 @@ class Browser(TestClient):
     def submit(self, path: str, **fields):
         return self.post(path, data={"csrf": self.csrf(), **fields})
 
+    def confirmed(self, path: str, **fields):
+        """As `submit`, with the person's password, as the confirmation page asks for it."""
+        return self.submit(path, **fields, own_password=PASSWORD)
+
 
 @contextmanager
 def making(places, password_hash):

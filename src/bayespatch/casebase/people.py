@@ -50,6 +50,15 @@ class Token(NamedTuple):
     expires_at: str
 
 
+class Invitation(NamedTuple):
+    """What is known of a link that was not used yet: everything but the link."""
+
+    user: str
+    role: str
+    made_at: str
+    expires_at: str
+
+
 class People:
     """The people of a case base.
 
@@ -90,23 +99,39 @@ class People:
             there = _find(transaction.connection, name)
             if there is not None and there.role != role:
                 raise ConflictError(f"{name!r} already exists, as {there.role}; change the role instead")
+            if there is not None and there.disabled_at is not None:
+                raise ConflictError(f"{name!r} is disabled; enable the account first")
             transaction.execute(delete(invitations).where(invitations.c.user == name))
             row = {"hash": _hash(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
             transaction.execute(insert(invitations).values(**row))
             transaction.record("invite", person=name, role=role, known=there is not None)
         return secret
 
+    def invitations(self) -> list[Invitation]:
+        """Links that can still be used, by name."""
+        wanted = select(invitations).where(invitations.c.expires_at >= now()).order_by(invitations.c.user)
+        with self._database.reading() as connection:
+            return [Invitation(*row[1:]) for row in connection.execute(wanted)]
+
+    def withdraw(self, name: str, *, by: str) -> None:
+        """End the links for a person that were not used yet."""
+        with self._database.writing(by) as transaction:
+            done = transaction.execute(delete(invitations).where(invitations.c.user == name))
+            if not done.rowcount:
+                raise NotFoundError(f"there is no pending invitation for {name!r}")
+            transaction.record("revoke", person=name, invitation=True)
+
     def invited(self, secret: str) -> str | None:
         """For whom a link is; None where it is of no use, or no more."""
         with self._database.reading() as connection:
-            row = connection.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
-        return None if row is None or row.expires_at < now() else str(row.user)
+            row = _invitation(connection, secret)
+        return None if row is None else str(row.user)
 
     def accept(self, secret: str, password_hash: str) -> Person:
-        """Use a link: the person is there, with this password and no earlier session."""
+        """Use a link: the person is there, with this password and no earlier session or token."""
         with self._database.writing(_SYSTEM) as transaction:
-            row = transaction.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
-            if row is None or row.expires_at < now():
+            row = _invitation(transaction.connection, secret)
+            if row is None:
                 raise NotFoundError("this link was used already, or is too old; ask a steward for a new one")
             transaction.execute(delete(invitations).where(invitations.c.user == row.user))
             if _find(transaction.connection, row.user) is None:
@@ -114,8 +139,8 @@ class People:
                 transaction.execute(insert(users).values(**new))
             else:
                 changed = update(users).where(users.c.name == row.user)
-                transaction.execute(changed.values(password_hash=password_hash, disabled_at=None))
-            transaction.execute(delete(sessions).where(sessions.c.user == row.user))
+                transaction.execute(changed.values(password_hash=password_hash))
+            _end_access(transaction, row.user)
             transaction.record("accept", person=row.user)
             found = _find(transaction.connection, row.user)
         assert found is not None
@@ -137,13 +162,13 @@ class People:
             transaction.record("role", person=name, role=role)
 
     def disable(self, name: str, *, by: str) -> None:
-        """Shut a person out, at once: sessions and tokens end."""
+        """Shut a person out, at once: sessions, tokens and pending links end."""
         with self._database.writing(by) as transaction:
             self._there(transaction, name)
             self._leave_a_steward(transaction, name)
             transaction.execute(update(users).where(users.c.name == name).values(disabled_at=now()))
-            transaction.execute(delete(sessions).where(sessions.c.user == name))
-            transaction.execute(delete(tokens).where(tokens.c.user == name))
+            transaction.execute(delete(invitations).where(invitations.c.user == name))
+            _end_access(transaction, name)
             transaction.record("disable", person=name)
 
     def enable(self, name: str, *, by: str) -> None:
@@ -173,7 +198,8 @@ class People:
         """Begin a session; returns its secret."""
         secret = secrets.token_urlsafe(32)
         with self._database.writing(name) as transaction:
-            self._there(transaction, name)
+            if self._there(transaction, name).disabled_at is not None:
+                raise ConflictError(f"{name!r} is disabled; enable the account first")
             transaction.execute(delete(sessions).where(sessions.c.made_at < _ago(ABSOLUTE)))
             at = now()
             transaction.execute(insert(sessions).values(hash=_hash(secret), user=name, made_at=at, seen_at=at))
@@ -257,6 +283,21 @@ class People:
 def _find(connection: Connection, name: str) -> Person | None:
     row = connection.execute(select(users).where(users.c.name == name)).first()
     return None if row is None else Person(**row._mapping)
+
+
+def _invitation(connection: Connection, secret: str) -> Any:
+    """A link that can be used: not too old, and not for someone who was disabled since."""
+    row = connection.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
+    if row is None or row.expires_at < now():
+        return None
+    person = _find(connection, row.user)
+    return None if person is not None and person.disabled_at is not None else row
+
+
+def _end_access(transaction: Transaction, name: str) -> None:
+    """End every session and token of a person."""
+    transaction.execute(delete(sessions).where(sessions.c.user == name))
+    transaction.execute(delete(tokens).where(tokens.c.user == name))
 
 
 def _check_role(role: str) -> None:

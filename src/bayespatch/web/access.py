@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from bayespatch.casebase.people import ROLES, Person
-from bayespatch.web import rendering
+from bayespatch.web import passwords, rendering
 from bayespatch.web.refusals import Refusal, refusal_of
 from bayespatch.web.service import LOCAL, Service
 
@@ -77,6 +77,22 @@ class Ask:
         }
         return rendering.render(template, **frame, **content)
 
+    async def unconfirmed(self, what: str) -> Response | None:
+        """None where the form has the person's password; otherwise the page that asks for it, with the same form.
+
+        A session that someone else has got hold of must not be enough for what outlives it.
+        """
+        if not self.service.settings.sign_in:
+            return None
+        password = str(self.form.get("own_password", ""))
+        problem = ""
+        if password:
+            if await verify_password(self.service, self.request, self.by, password) is not None:
+                return None
+            problem = "This is not your password."
+        fields = [(name, value) for name, value in self.form.multi_items() if name != "own_password"]
+        return self.page("confirm.html", 422, what=what, fields=fields, problem=problem)
+
     def go(self, path: str) -> RedirectResponse:
         """Elsewhere on this site, after something was done."""
         return RedirectResponse(path, 303)
@@ -116,6 +132,18 @@ async def person_of(service: Service, request: Request) -> tuple[Person | None, 
     secret = session_of(request)
     found = await service.do(service.base.people.of_session, secret) if secret else None
     return found, secret if found is not None else ""
+
+
+async def verify_password(service: Service, request: Request, name: str, password: str) -> Person | None:
+    """The person who has this name and password; too many attempts are refused, and failed ones are logged."""
+    for who in (f"address {address_of(request)}", f"name {name}"):
+        wait = service.sign_ins.wait(who)
+        if wait:
+            raise Refusal(429, f"Too many attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
+    person = await service.do(passwords.verified, service.base.people, name, password)
+    if person is None:
+        await service.do(service.base.people.refuse)
+    return person
 
 
 def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) -> Route:

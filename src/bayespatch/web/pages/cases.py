@@ -159,6 +159,9 @@ async def forget(ask: Ask) -> Response:
     """Forget a patient."""
     if ask.text("sure") != "yes":
         raise Refusal(422, "Forgetting cannot be undone; confirm that you are sure.")
+    page = await ask.unconfirmed(f"Forget case #{ask.number()}")
+    if page is not None:
+        return page
     done = await ask.do(ask.base.forget, ask.number(), ask.text("reason", 1000), by=ask.by)
     return ask.page("forgotten.html", done=done)
 

@@ -7,11 +7,17 @@ from starlette.responses import Response
 from bayespatch.casebase.audit import ACTIONS
 from bayespatch.casebase.people import STEWARD, VIEWER
 from bayespatch.web import passwords
-from bayespatch.web.access import Ask, address_of, give_session, local_path, page_route, take_session
+from bayespatch.web.access import Ask, address_of, give_session, local_path, page_route, take_session, verify_password
 from bayespatch.web.refusals import Refusal, refusal_of
 
 WRONG = "Name and password do not belong together."
 PER_PAGE = 100
+CHANGES = {
+    "role": "Make {name} a {role}",
+    "disable": "Disable the account of {name}",
+    "enable": "Enable the account of {name}",
+    "withdraw": "Withdraw the invitation of {name}",
+}
 
 
 async def sign_in_form(ask: Ask) -> Response:
@@ -24,13 +30,8 @@ async def sign_in(ask: Ask) -> Response:
     """Begin a session, under a new secret whatever the browser brought."""
     name, password = ask.text("name", 200), str(ask.form.get("password", ""))
     onward = local_path(ask.text("next"))
-    for who in (f"address {address_of(ask.request)}", f"name {name}"):
-        wait = ask.service.sign_ins.wait(who)
-        if wait:
-            raise Refusal(429, f"Too many attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
-    person = await ask.do(passwords.verified, ask.base.people, name, password)
+    person = await verify_password(ask.service, ask.request, name, password)
     if person is None:
-        await ask.do(ask.base.people.refuse)
         return ask.page("sign_in.html", 401, onward=onward, problem=WRONG, name=name)
     if ask.session:
         await ask.do(ask.base.people.sign_out, ask.session)
@@ -86,26 +87,33 @@ async def people(ask: Ask) -> Response:
 async def _people(ask: Ask, link: str = "", invited: str = "") -> Response:
     found = await ask.do(ask.base.people.listed)
     tokens = await ask.do(ask.base.people.tokens)
-    return ask.page("people.html", people=found, tokens=tokens, link=link, invited=invited)
+    pending = await ask.do(ask.base.people.invitations)
+    return ask.page("people.html", people=found, tokens=tokens, pending=pending, link=link, invited=invited)
 
 
 async def invite(ask: Ask) -> Response:
     """A link for somebody new, or for a new password."""
     name = ask.text("name", 200)
+    page = await ask.unconfirmed(f"Make a link that lets {name} choose a password")
+    if page is not None:
+        return page
     secret = await ask.do(ask.base.people.invite, name, ask.text("role"), by=ask.by)
     base = str(ask.request.base_url).rstrip("/")
     return await _people(ask, f"{base}/join/{secret}", name)
 
 
 async def change(ask: Ask) -> Response:
-    """Another role, or shut out, or let in again."""
+    """Another role; disable or enable an account; withdraw an invitation."""
     name, action = ask.text("name", 200), ask.text("action")
+    if action not in CHANGES:
+        raise Refusal(422, "Choose what is to be changed.")
+    page = await ask.unconfirmed(CHANGES[action].format(name=name, role=ask.text("role")))
+    if page is not None:
+        return page
     if action == "role":
         await ask.do(ask.base.people.set_role, name, ask.text("role"), by=ask.by)
-    elif action in ("disable", "enable"):
-        await ask.do(getattr(ask.base.people, action), name, by=ask.by)
     else:
-        raise Refusal(422, "Choose what is to be changed.")
+        await ask.do(getattr(ask.base.people, action), name, by=ask.by)
     return ask.go("/people")
 
 
@@ -124,6 +132,9 @@ async def new_token(ask: Ask) -> Response:
     """A token, shown once."""
     if not ask.service.settings.sign_in:
         raise Refusal(404, "Nobody signs in here, and programs need no token.")
+    page = await ask.unconfirmed("Make a token")
+    if page is not None:
+        return page
     days = ask.text("days")
     secret = await ask.do(
         ask.base.people.new_token,
