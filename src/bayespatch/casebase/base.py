@@ -9,13 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from sqlalchemy import delete, insert
+
 from bayespatch.casebase import backup as backups
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import consultations, export, models, repeats
 from bayespatch.casebase import drift as drifts
 from bayespatch.casebase import forget as forgetting
 from bayespatch.casebase import refit as refitting
-from bayespatch.casebase.audit import Entry, Verification, check_by, entries, verify
+from bayespatch.casebase.audit import Entry, Verification, check_by, entries, now, verify
 from bayespatch.casebase.cases import Case, Condition, Definition, Page
 from bayespatch.casebase.consultations import Consultation, Decision, Worklist
 from bayespatch.casebase.database import TIMEOUT, Database
@@ -26,6 +28,7 @@ from bayespatch.casebase.models import Model
 from bayespatch.casebase.people import People
 from bayespatch.casebase.refit import Refit
 from bayespatch.casebase.reuse import Reuse
+from bayespatch.casebase.tables import settings
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.source import read
 
@@ -177,6 +180,19 @@ class CaseBase(Reuse):
         if "mode=ro" not in str(self._database.url):
             models.drop_left_over(self._database.folder)
             forgetting.finish(self._database, SYSTEM)
+
+    def check_writable(self) -> None:
+        """Write a time into the database; an error where that fails, as on a full disk.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.check_writable()
+        """
+        with self._database.unaudited() as connection:
+            connection.execute(delete(settings).where(settings.c.key == "written"))
+            connection.execute(insert(settings).values(key="written", value=now()))
 
     # What the cases are
 

@@ -27,7 +27,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from bayespatch.casebase.audit import Transaction, check_by
-from bayespatch.casebase.errors import CaseBaseError, UnavailableError
+from bayespatch.casebase.errors import CaseBaseError, DatabaseError
 from bayespatch.casebase.tables import VERSION, chain
 from bayespatch.persistence.atomic import PRIVATE
 
@@ -40,7 +40,7 @@ class Database:
 
     def __init__(self, url: str, folder: str | os.PathLike[str] | None = None, timeout: float = TIMEOUT) -> None:
         self.url = read_url(url)
-        self.name = self.url.render_as_string(hide_password=True)
+        self.name = shown_url(self.url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.path = path_of(self.url) if self.is_sqlite else None
         self.timeout = timeout
@@ -138,33 +138,35 @@ class Database:
         """What a database says, in a sentence with the remedy."""
         try:
             yield
-        except (DBAPIError, sqlite3.Error) as error:
-            raise UnavailableError(self._said(error)) from error
-        except SQLAlchemyError as error:
-            raise UnavailableError(f"{self.name}: the database refuses ({_first_line(error)})") from error
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            raise self._refusal(error) from error
 
-    def _said(self, error: Exception) -> str:
+    def _refusal(self, error: Exception) -> DatabaseError:
         original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         said = _first_line(original)
         code = getattr(original, "sqlstate", None) or ""
         lost = getattr(error, "connection_invalidated", False) or code[:2] in ("08", "57") or "connection" in said
+        public = "the database cannot be used at the moment; tell whoever runs this server"
         if "database is locked" in said or code == "55P03":
-            return (
-                f"{self.name}: another process has been writing for more than {self.timeout:g} seconds; "
-                f"try again, nothing was changed"
+            wrong = f"another process has been writing for more than {self.timeout:g} seconds; "
+            wrong = public = f"{wrong}try again, nothing was changed"
+        elif "readonly" in said or "read-only" in said or code == "25006":
+            wrong = "may only be read, and every look at a case is written down; allow writing"
+        elif "not a database" in said or "malformed" in said:
+            wrong = f"is damaged, or is no SQLite file ({said}); restore a backup"
+        elif "unable to open" in said:
+            wrong = "cannot be opened; check the folder, and that you may write there"
+        elif not self.is_sqlite and lost:
+            unknown = "nothing of this was written unless the log shows it, so look there before you repeat it"
+            wrong, public = (
+                f"no connection to the database ({said}); {unknown}",
+                f"no connection to the database; {unknown}",
             )
-        if "readonly" in said or "read-only" in said or code == "25006":
-            return f"{self.name}: may only be read, and every look at a case is written down; allow writing"
-        if "not a database" in said or "malformed" in said:
-            return f"{self.name}: is damaged, or is no SQLite file ({said}); restore a backup"
-        if "unable to open" in said:
-            return f"{self.name}: cannot be opened; check the folder, and that you may write there"
-        if not self.is_sqlite and lost:
-            return (
-                f"{self.name}: no connection to the database ({said}); nothing of this was written unless the log "
-                f"shows it, so look there before you repeat it"
-            )
-        return f"{self.name}: the database refuses ({said})"
+        else:
+            wrong = f"the database refuses ({said})"
+        # What PostgreSQL says about a value may quote it.
+        cause = f"{type(original).__name__} {code or said}"
+        return DatabaseError(f"{self.name}: {wrong}", public, cause)
 
     # Opening
 
@@ -338,6 +340,18 @@ def read_url(where: str) -> URL:
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         raise CaseBaseError("a case base in memory would be lost; pass a file: sqlite:///clinic.db")
     return url
+
+
+def shown_url(url: URL) -> str:
+    """A URL without its secrets, wherever in it they stand.
+
+    Examples
+    --------
+    >>> shown_url(make_url("postgresql://roe:hunter2@db/clinic?password=hunter2&sslmode=require"))
+    'postgresql://roe:***@db/clinic?password=%2A%2A%2A&sslmode=require'
+    """
+    query = {name: "***" if "pass" in name.lower() else value for name, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True)
 
 
 def path_of(url: URL) -> Path:

@@ -12,7 +12,7 @@ from sqlalchemy import Boolean, Column, Connection, Float, MetaData, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
 from bayespatch.casebase.cases import WITHDRAWN, Definition, as_case
-from bayespatch.casebase.database import make_private, path_of, read_url
+from bayespatch.casebase.database import make_private, path_of, read_url, shown_url
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases
 from bayespatch.persistence.atomic import StorageError, replacing
@@ -107,7 +107,8 @@ def _write_sql(known: Definition, where: str, table: str, names: list[str], rows
                 connection.execute(insert(made), [dict(zip(names, row, strict=True)) for row in rows])
     except SQLAlchemyError as error:
         said = str(error).strip().partition("\n")[0]
-        name = url.render_as_string(hide_password=True)
-        raise CaseBaseError(f"{name}: the table {table!r} cannot be written ({said}); choose another name") from error
+        raise CaseBaseError(
+            f"{shown_url(url)}: the table {table!r} cannot be written ({said}); choose another name"
+        ) from error
     finally:
         engine.dispose()

@@ -23,7 +23,7 @@ import numpy as np
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from bayespatch.casebase.audit import Transaction
-from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, DatabaseError, NotFoundError
 from bayespatch.casebase.tables import model_parts, models, training
 from bayespatch.estimator import load
 
@@ -98,7 +98,11 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise CaseBaseError(f"the folder {str(folder)!r} cannot be made ({error.strerror}); pass folder=...") from error
+        raise DatabaseError(
+            f"the folder {str(folder)!r} cannot be made ({error.strerror}); pass folder=...",
+            "the server cannot write its temporary files; tell whoever runs it",
+            f"working folder: {error.strerror}",
+        ) from error
 
 
 def drop_left_over(folder: Path) -> None:

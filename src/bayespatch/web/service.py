@@ -26,6 +26,7 @@ from bayespatch.report import model_body
 from bayespatch.web.metrics import Metrics, resident_bytes
 from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
+from bayespatch.web.refusals import refusal_of
 from bayespatch.web.settings import Settings
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ LOCAL = Person("local", STEWARD, None, "", None)  # everybody, where nobody sign
 CASES = "/cases/"  # where a past case is found
 _ANSWERS = 200  # that are kept, so that the version before a change need not be asked for again
 _CONNECTIONS = 8  # threads that use the database beside those of the queue
+_HEALTH = 5.0  # seconds for which it is not looked at again
 _SIGN_INS = (10, 300.0)  # attempts, and seconds, from one address or with one name
 
 
@@ -52,6 +54,8 @@ class Service:
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(32)
         self._limiter: anyio.CapacityLimiter | None = None
+        self._health: tuple[float, dict[str, Any]] = (0.0, {})
+        self._probing = threading.Lock()
         self.refit: Refit | None = None
         self.refit_result: str = ""
 
@@ -161,8 +165,26 @@ class Service:
     # How it goes
 
     def health(self) -> dict[str, Any]:
-        """Whether it can answer."""
-        model = self.active()
+        """Whether it can answer, and write to the database; looked at every few seconds at most."""
+        at, known = self._health
+        if known and (time.monotonic() - at < _HEALTH or not self._probing.acquire(blocking=False)):
+            return known
+        if not known:
+            self._probing.acquire()
+        try:
+            self._health = time.monotonic(), self._probe()
+        finally:
+            self._probing.release()
+        return self._health[1]
+
+    def _probe(self) -> dict[str, Any]:
+        try:
+            self.base.check_writable()
+            model = self.active()
+        except CaseBaseError as error:
+            found = refusal_of(error)  # which logs it
+            assert found is not None
+            return {"status": "the database cannot be used", "model": None}
         return {"status": "ok" if model is not None else "no active model", "model": model and model.version}
 
     def gauges(self) -> dict[str, float]:
