@@ -55,3 +55,60 @@ def test_open_columns_can_be_searched(hidden):
     assert f"{n} cases" in viewer.get("/cases", params={"c0": "pain", "o0": "=", "w0": "typical"}).text
     clinician = hidden.browser("clinician")
     assert clinician.get("/cases", params={"c0": "external_id", "o0": "=", "w0": "P-007"}).text.count("#8</a>") == 1
+
+
+# The page about the model
+
+
+def test_the_report_hides_what_the_dictionary_hides(hidden):
+    viewer, clinician = (hidden.browser(role).get("/model").text for role in ("viewer", "clinician"))
+    overview = hidden.base.model().overview()
+    for feature in overview.features:
+        texts = [text for text in feature.values if any(mark.isdigit() for mark in text)]
+        if feature.name in ("age", "bp"):
+            assert texts
+            assert all(escaped(text) in clinician for text in texts)
+            assert not [text for text in texts if escaped(text) in viewer]
+    groups = [group for group in overview.subgroups if group.feature in ("town", "age", "bp", "blood pressure")]
+    assert {group.feature for group in groups} >= {"town"}
+    assert all(f"<td>{escaped(group.value)}</td>" in clinician for group in groups)
+    assert not [group for group in groups if f"<td>{escaped(group.value)}</td>" in viewer]
+    assert "<td>typical</td>" in viewer, "an open column makes subgroups"
+    assert 'href="/cases/' in clinician
+    assert 'href="/cases/' not in viewer
+    assert "Ulm" not in viewer
+
+
+def escaped(text):
+    from markupsafe import escape
+
+    return str(escape(text))
+
+
+def test_the_report_is_audited(hidden):
+    for role, shows in (("viewer", False), ("clinician", True)):
+        hidden.browser(role).get("/model")
+        [entry] = [one for one in hidden.base.audit(by=role, action="read") if "report" in one.details]
+        assert bool(entry.details["shown"]) is shows
+
+
+# Patients who are still being treated
+
+
+def test_viewers_see_no_open_case(hidden):
+    seen = hidden.base.consult({"age": 61, "pain": 1, "bp": 130.5, "smokes": True, "town": "Ulm"}, by=BY)
+    viewer, program = hidden.browser("viewer"), hidden.program("viewer")
+    for state in ("open", "any", "withdrawn", "nonsense"):
+        found = viewer.get("/cases", params={"state": state})
+        assert found.status_code == 403
+        assert f"/cases/{seen.case_id}" not in found.text
+    assert program.get("/api/v1/cases", params={"state": "open"}).status_code == 403
+    assert program.get("/api/v1/cases").json()["total"] == 30
+    missing = [viewer.get(f"/cases/{number}") for number in (seen.case_id, 99999)]
+    assert [one.status_code for one in missing] == [404, 404]
+    assert missing[0].text.replace(str(seen.case_id), "99999") == missing[1].text
+    assert program.get(f"/api/v1/cases/{seen.case_id}").status_code == 404
+    assert program.get("/api/v1/cases/3").status_code == 200
+    clinician = hidden.program("clinician")
+    assert clinician.get("/api/v1/cases", params={"state": "open"}).json()["total"] == 1
+    assert clinician.get(f"/api/v1/cases/{seen.case_id}").status_code == 200

@@ -15,15 +15,15 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from bayespatch.casebase.cases import Case, Definition, read_condition
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.cases import OPEN, Definition, read_condition
+from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
 from bayespatch.dictionary import DictionaryError
 from bayespatch.version import __version__
-from bayespatch.web.pages.cases import check_column, shown_values
 from bayespatch.web.queue import BusyError, LateError
 from bayespatch.web.refusals import PROBLEM, Refusal, problem, refusal_of
 from bayespatch.web.service import LOCAL, Service
+from bayespatch.web.visibility import check_column, check_state, sees_all, shown_case
 
 PREFIX = "/api/v1"
 LARGEST = 2**63 - 1
@@ -364,23 +364,6 @@ class Asked:
         """What the cases are."""
         return await self.do(lambda: self.base.definition)
 
-    def case(self, known: Definition, case: Case) -> dict[str, Any]:
-        """A case as this person may see it."""
-        said = case.to_dict()
-        if not self.person.may(CLINICIAN):
-            names = known.features.entries
-            shown = shown_values(known, case, self.person)
-            values = (
-                None
-                if case.values is None
-                else {
-                    name: value if not (names[name].sensitive or names[name].coarse is not None) else shown[name]
-                    for name, value in case.values.items()
-                }
-            )
-            said |= {"values": values, "external_id": None, "entered_by": "", "outcome_by": None}
-        return said
-
 
 def _may(service: Service, role: str) -> Any:
     """Who asks, if the role is enough."""
@@ -496,7 +479,7 @@ def create(service: Service) -> FastAPI:
             ask.base.search,
             conditions,
             by=ask.by,
-            state=state,
+            state=check_state(ask.person, state),
             order=order,
             descending=descending,
             offset=offset,
@@ -505,13 +488,15 @@ def create(service: Service) -> FastAPI:
         if offset + limit < found.total:
             onward = request.url.include_query_params(offset=offset + limit, limit=limit)
             response.headers["Link"] = f'<{onward.path}?{onward.query}>; rel="next"'
-        items = [OneCase(**ask.case(known, case)) for case in found.cases]
+        items = [OneCase(**shown_case(known, case, ask.person)) for case in found.cases]
         return CasePage(items=items, total=found.total, offset=offset)
 
     @app.get("/cases/{number}", responses=_answers(404), summary="One case")
     async def case(number: Number, ask: Asked = viewer) -> OneCase:
         found = await ask.do(ask.base.case, number, by=ask.by)
-        return OneCase(**ask.case(await ask.known(), found))
+        if found.state == OPEN and not sees_all(ask.person):
+            raise NotFoundError(f"there is no case {number}; search for it")
+        return OneCase(**shown_case(await ask.known(), found, ask.person))
 
     @app.get("/cases/{number}/explanation", responses=_answers(404, 409), summary="A past case by all others")
     async def explanation(number: Number, ask: Asked = clinician) -> Answer:

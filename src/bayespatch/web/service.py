@@ -22,12 +22,14 @@ from bayespatch.casebase.models import Model
 from bayespatch.casebase.people import STEWARD, Person
 from bayespatch.casebase.refit import Refit
 from bayespatch.dictionary import Value
+from bayespatch.explain.overview import Overview
 from bayespatch.report import model_body
 from bayespatch.web.metrics import Metrics, resident_bytes
 from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
 from bayespatch.web.refusals import refusal_of
 from bayespatch.web.settings import Settings
+from bayespatch.web.visibility import shown_overview
 
 T = TypeVar("T")
 LOCAL = Person("local", STEWARD, None, "", None)  # everybody, where nobody signs in
@@ -49,7 +51,7 @@ class Service:
         self.metrics = Metrics()
         self.rate = Rate(settings.rate, 60.0)
         self.sign_ins = Rate(*_SIGN_INS)
-        self.reports: OrderedDict[str, str] = OrderedDict()  # of models, by SHA-256
+        self.reports: OrderedDict[str, Overview] = OrderedDict()  # of models, by SHA-256
         self._answers: OrderedDict[tuple[str, str, str], tuple[int, dict[str, Any]]] = OrderedDict()
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(32)
@@ -115,19 +117,22 @@ class Service:
         error = self.settings.error
         return await self.queue.run(self.base.counterfactual, values, change, by=by, to=to, most=most, error=error)
 
-    def report(self) -> str | None:
-        """What the page about the active model says; None where there is none. It takes some seconds the first time."""
+    def report(self, person: Person) -> str | None:
+        """The report of the active model as a person may see it; None without a model. The first takes some seconds."""
         model = self.active()
         if model is None or model.sha256 is None:
             return None
         with self._lock:
-            known = self.reports.get(model.sha256)
-        if known is None:
-            known = model_body(self.base.model().overview(), case_link=CASES, intended_use=self.settings.intended_use)
+            whole = self.reports.get(model.sha256)
+        if whole is None:
+            whole = self.base.model().overview()
             with self._lock:
                 self.reports.clear()
-                self.reports[model.sha256] = known
-        return known
+                self.reports[model.sha256] = whole
+        shown = shown_overview(whole, self.base.definition, person)
+        cases = sorted({int(case.id) for case in (*shown.influential, *shown.unusual)})
+        self.base.record_report(model.version, cases, by=person.name)
+        return model_body(shown, case_link=CASES, intended_use=self.settings.intended_use)
 
     # Refits
 
