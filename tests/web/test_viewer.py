@@ -106,9 +106,46 @@ def test_viewers_see_no_open_case(hidden):
     assert program.get("/api/v1/cases").json()["total"] == 30
     missing = [viewer.get(f"/cases/{number}") for number in (seen.case_id, 99999)]
     assert [one.status_code for one in missing] == [404, 404]
-    assert missing[0].text.replace(str(seen.case_id), "99999") == missing[1].text
+    assert missing[0].text.replace(f"case {seen.case_id};", "case 99999;") == missing[1].text
     assert program.get(f"/api/v1/cases/{seen.case_id}").status_code == 404
     assert program.get("/api/v1/cases/3").status_code == 200
     clinician = hidden.program("clinician")
     assert clinician.get("/api/v1/cases", params={"state": "open"}).json()["total"] == 1
     assert clinician.get(f"/api/v1/cases/{seen.case_id}").status_code == 200
+
+
+# A sensitive outcome
+
+
+@pytest.fixture
+def secret(clinic_on_both):
+    """A clinic in which the outcome is sensitive."""
+    served = clinic_on_both()
+    served.base.define({**HIDDEN, "outcome": {**DICTIONARY["outcome"], "sensitive": True}}, "outcome", by=BY)
+    return served
+
+
+def test_a_sensitive_outcome_is_withheld(secret):
+    viewer, program = secret.browser("viewer"), secret.program("viewer")
+    pages = [viewer.get("/cases").text, viewer.get("/cases/3").text]
+    for page in pages:
+        assert "withheld" in page
+        assert "<td>sick</td>" not in page
+        assert "<td>well</td>" not in page
+        assert "<strong>sick" not in page
+        assert "<strong>well" not in page
+    items = [*program.get("/api/v1/cases").json()["items"], program.get("/api/v1/cases/3").json()]
+    assert {(one["outcome"], one["outcome_at"]) for one in items} == {("withheld", None)}
+    assert {one["outcome"] for one in secret.program("clinician").get("/api/v1/cases").json()["items"]} == {0, 1}
+
+
+def test_a_sensitive_outcome_cannot_be_searched(secret):
+    viewer, program = secret.browser("viewer"), secret.program("viewer")
+    assert viewer.get("/cases", params={"c0": "outcome", "o0": "=", "w0": "sick"}).status_code == 403
+    assert viewer.get("/cases", params={"order": "outcome"}).status_code == 403
+    assert program.get("/api/v1/cases", params={"where": "outcome=sick"}).status_code == 403
+    assert program.get("/api/v1/cases", params={"order": "outcome"}).status_code == 403
+
+
+def test_an_open_outcome_can_be_searched(hidden):
+    assert hidden.browser("viewer").get("/cases", params={"c0": "outcome", "o0": "=", "w0": "sick"}).status_code == 200

@@ -766,6 +766,8 @@ class CaseBase(Reuse):
     ) -> int:
         """Write the cases to a CSV or Parquet file, or into a new table of a database; returns how many.
 
+        In CSV a text that a spreadsheet would run begins with an apostrophe; Parquet and databases keep it as it is.
+
         Parameters
         ----------
         where : path or URL
@@ -775,7 +777,7 @@ class CaseBase(Reuse):
         state : {"open", "past"}, optional
             Only these.
         sensitive : bool
-            Whether columns that the dictionary calls sensitive are written.
+            Whether columns that the dictionary calls sensitive, and the external ids, are written.
         table : str
             The name of the new table of a database.
 

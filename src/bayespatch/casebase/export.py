@@ -16,6 +16,7 @@ from bayespatch.casebase.database import make_private, path_of, read_url, shown_
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases
 from bayespatch.persistence.atomic import StorageError, replacing
+from bayespatch.source.cells import plain_cell
 from bayespatch.source.frame import frame_of
 
 _OWN = ("case_id", "external_id", "state")
@@ -23,12 +24,13 @@ _TYPES = {"number": Float, "text": Text, "boolean": Boolean}
 
 
 def names_of(known: Definition, sensitive: bool) -> list[str]:
-    """The columns of an export."""
-    features = [name for name, entry in known.features.entries.items() if sensitive or not entry.sensitive]
-    taken = sorted({*_OWN} & {*features, known.target.name})
+    """The columns of an export; without sensitive ones, the external id is left out as well."""
+    entries = [*known.features.entries.values(), known.target]
+    columns = [entry.name for entry in entries if sensitive or not entry.sensitive]
+    taken = sorted({*_OWN} & {*columns})
     if taken:
         raise CaseBaseError(f"a column of the cases is called {taken[0]!r}, as one of the export is; rename it")
-    return [*_OWN, *features, known.target.name]
+    return [*(name for name in _OWN if sensitive or name != "external_id"), *columns]
 
 
 def rows_of(connection: Connection, known: Definition, names: list[str], state: str | None) -> Iterator[list[Any]]:
@@ -77,8 +79,7 @@ def write(
 def _as_csv(names: list[str], rows: list[list[Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    writer.writerows([plain_cell(value) for value in row] for row in ([*names], *rows))
     return text.getvalue().encode()
 
 
