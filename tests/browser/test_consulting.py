@@ -65,7 +65,6 @@ def opened(browser, served, name=None, width=1280, scheme="light", **options):
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=served.state.address, **options
     )
-    served.state.service.sign_ins._buckets.clear()  # more people sign in here than would within five minutes
     page = context.new_page()
     page.errors = []
     page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)

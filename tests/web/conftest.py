@@ -73,8 +73,10 @@ class Clinic:
 class Browser(TestClient):
     """A browser: keeps cookies, sends forms with what the page has put into them."""
 
-    def __init__(self, app) -> None:
-        super().__init__(app, base_url=HOST, follow_redirects=False, raise_server_exceptions=False)
+    def __init__(self, app, address: str = "127.0.0.1") -> None:
+        super().__init__(
+            app, base_url=HOST, follow_redirects=False, raise_server_exceptions=False, client=(address, 50_000)
+        )
 
     def csrf(self, path: str = "/cases") -> str:
         found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.get(path).text)

@@ -16,6 +16,7 @@ from bayespatch.casebase.people import ROLES, Person
 from bayespatch.web import passwords, rendering
 from bayespatch.web.refusals import Refusal, refusal_of
 from bayespatch.web.service import LOCAL, Service
+from bayespatch.web.throttle import network_of
 
 COOKIE, SECURE_COOKIE = "bayespatch_session", "__Host-bayespatch_session"
 MOST_FIELDS = 3000  # of a form
@@ -135,14 +136,23 @@ async def person_of(service: Service, request: Request) -> tuple[Person | None, 
 
 
 async def verify_password(service: Service, request: Request, name: str, password: str) -> Person | None:
-    """The person who has this name and password; too many attempts are refused, and failed ones are logged."""
-    for who in (f"address {address_of(request)}", f"name {name}"):
-        wait = service.sign_ins.wait(who)
+    """The person who has this name and password. Failures are logged, and slow down further attempts.
+
+    They are counted by name and address together, so that nobody can lock out a person from elsewhere, and less
+    strictly by address alone, against one password tried with many names.
+    """
+    where = network_of(address_of(request))
+    who = f"{where} {name}"
+    for throttle, key in ((service.by_address, where), (service.by_name, who)):
+        wait = throttle.begin(key)
         if wait:
-            raise Refusal(429, f"Too many attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
-    person = await service.do(passwords.verified, service.base.people, name, password)
+            raise Refusal(429, f"Too many failed attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
+    person = await service.hashing.run(passwords.verified, service.base.people, name, password)
     if person is None:
         await service.do(service.base.people.refuse)
+    else:
+        service.by_name.succeeded(who)
+        service.by_address.take_back(where)
     return person
 
 

@@ -29,6 +29,7 @@ from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
 from bayespatch.web.refusals import refusal_of
 from bayespatch.web.settings import Settings
+from bayespatch.web.throttle import Throttle
 from bayespatch.web.visibility import shown_overview
 
 T = TypeVar("T")
@@ -37,7 +38,9 @@ CASES = "/cases/"  # where a past case is found
 _ANSWERS = 200  # that are kept, so that the version before a change need not be asked for again
 _CONNECTIONS = 8  # threads that use the database beside those of the queue
 _HEALTH = 5.0  # seconds for which it is not looked at again
-_SIGN_INS = (10, 300.0)  # attempts, and seconds, from one address or with one name
+_BY_NAME = (5, 900.0)  # wrong passwords for one name from one address that cost nothing, and the longest wait after
+_BY_ADDRESS = (50, 10.0)  # the same from one address, which a whole hospital may share
+_HASHES, _SIGN_INS = 2, 30  # passwords that are hashed at once, 64 MiB each, and those that may wait for it
 
 
 class Service:
@@ -50,7 +53,8 @@ class Service:
         self.queue = Queue(settings.threads, settings.waiting, settings.seconds)
         self.metrics = Metrics()
         self.rate = Rate(settings.rate, 60.0)
-        self.sign_ins = Rate(*_SIGN_INS)
+        self.by_name, self.by_address = Throttle(*_BY_NAME), Throttle(*_BY_ADDRESS)
+        self.hashing = Queue(_HASHES, _SIGN_INS, settings.seconds)
         self.reports: OrderedDict[str, Overview] = OrderedDict()  # of models, by SHA-256
         self._answers: OrderedDict[tuple[str, str, str], tuple[int, dict[str, Any]]] = OrderedDict()
         self._lock = threading.Lock()
@@ -70,6 +74,7 @@ class Service:
     def close(self) -> None:
         """Let what has begun end, and give everything back."""
         self.queue.close()
+        self.hashing.close()
         if self.refit is not None and self.refit.running:
             self.refit.cancel()  # it goes on when it is started again
         self.base.close()

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from bayespatch.casebase.audit import ACTIONS
 from bayespatch.casebase.people import STEWARD, VIEWER
 from bayespatch.web import passwords
-from bayespatch.web.access import Ask, address_of, give_session, local_path, page_route, take_session, verify_password
+from bayespatch.web.access import Ask, give_session, local_path, page_route, take_session, verify_password
 from bayespatch.web.refusals import Refusal, refusal_of
 
 WRONG = "Name and password do not belong together."
@@ -59,9 +59,6 @@ async def join_form(ask: Ask) -> Response:
 
 async def join(ask: Ask) -> Response:
     """Use a link."""
-    wait = ask.service.sign_ins.wait(f"join {address_of(ask.request)}")
-    if wait:
-        raise Refusal(429, f"Too many attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
     secret = ask.request.path_params["secret"]
     name = await ask.do(ask.base.people.invited, secret)
     if name is None:
@@ -72,7 +69,7 @@ async def join(ask: Ask) -> Response:
         problem = "The two passwords differ."
     if problem is not None:
         return ask.page("join.html", 422, name=name, problem=problem)
-    await ask.do(ask.base.people.accept, secret, await ask.do(passwords.hashed, password))
+    await ask.do(ask.base.people.accept, secret, await ask.service.hashing.run(passwords.hashed, password))
     session = await ask.do(ask.base.people.sign_in, name)
     response = ask.go("/")
     give_session(ask.request, response, session)
