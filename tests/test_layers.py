@@ -55,6 +55,7 @@ KEEPERS = {
     "fastapi": ("web",),
     "uvicorn": ("web",),
     "argon2": ("web",),
+    "zxcvbn": ("web",),
     "typer": ("cli",),
     "rich": ("progress", "cli"),
     "safetensors": ("persistence",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bayespatch.web import passwords
 from tests.casebase.clinic import BY
 from tests.web.conftest import PASSWORD
 
@@ -73,3 +74,62 @@ def test_a_pending_link_is_listed_and_withdrawn(served):
     assert steward.confirmed("/people/change", name="Dr. Roe", action="withdraw").status_code == 303
     assert "Dr. Roe" not in steward.get("/people").text
     assert served.browser().get(f"/join/{link}").status_code == 404
+
+
+# Passwords
+
+BREACHED = (
+    *(
+        "password1234",
+        "passwordpassword",
+        "123456789012",
+        "1q2w3e4r5t6y",
+        "qwertyuiop12",
+        "iloveyou1234",
+        "letmein12345",
+    ),
+    *("P@ssw0rd1234", "Welcome12345", "Password2026!", "Summer2026!!", "administrator", "qwerty123456", "abc123abc123"),
+    *("aaaaaaaaaaaa", "abcdefghijkl", "bayespatch1234", "monkeymonkey", "1qaz2wsx3edc", "football1234", "zaq12wsxcde3"),
+)
+
+
+@pytest.mark.parametrize("password", BREACHED)
+def test_passwords_known_from_breaches_are_refused(password):
+    assert passwords.complaint(password, "Dr. Roe")
+
+
+@pytest.mark.parametrize("password", ["Dr. Roe Dr. Roe", "Roe Roe Roe Roe", "dr. roe 1234", "eoR .rD eoR .rD"])
+def test_a_name_is_no_password(password):
+    assert passwords.complaint(password, "Dr. Roe")
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "violet kettle arrives northward",
+        "xk2!vQz9pLm4",
+        "Überraschung am Dönerstand",
+        "語学の勉強は楽しいですよね毎日",
+        "so it goes " * 60,
+    ],
+)
+def test_pass_phrases_are_accepted(password):
+    assert passwords.complaint(password, "Dr. Roe") is None
+
+
+def test_a_long_pass_phrase_signs_in(served):
+    """Every character of it counts."""
+    phrase = "a kettle sings to the northward violets " * 20
+    link = served.base.people.invite("Dr. Roe", "clinician", by="steward")
+    browser = served.browser()
+    assert browser.post(f"/join/{link}", data={"password": phrase, "again": phrase}).status_code == 303
+    assert browser.post("/sign-in", data={"name": "Dr. Roe", "password": phrase[:-2]}).status_code == 401
+    assert browser.post("/sign-in", data={"name": "Dr. Roe", "password": phrase}).status_code == 303
+
+
+def test_the_strength_is_shown(served):
+    link = served.base.people.invite("Dr. Roe", "clinician", by="steward")
+    page = served.browser().post(f"/join/{link}", data={"password": "P@ssw0rd1234", "again": "P@ssw0rd1234"})
+    assert page.status_code == 422
+    assert "within 2 seconds" in page.text
+    assert "P@ssw0rd1234" not in page.text

@@ -9,6 +9,7 @@ try:
     import fastapi as fastapi
     import jinja2 as jinja2
     import uvicorn as uvicorn
+    import zxcvbn as zxcvbn
 except ImportError as error:
     raise ImportError('the consulting page needs FastAPI and uvicorn: pip install "bayespatch[web]"') from error
 
