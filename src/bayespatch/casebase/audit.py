@@ -23,7 +23,7 @@ from bayespatch.casebase.tables import audit, chain
 
 ACTIONS = (
     *("define", "import", "add", "consult", "decide", "outcome", "retain", "refit", "promote", "roll back", "forget"),
-    *("erase", "read", "search", "ask", "drift", "backup", "restore", "export"),
+    *("erase", "read", "search", "ask", "drift", "backup", "restore", "export", "audit"),
     *("invite", "accept", "role", "disable", "enable", "sign in", "sign out", "refuse", "token", "revoke"),
 )
 

@@ -707,6 +707,21 @@ class CaseBase(Reuse):
                 entries(connection, case_id=case, by=by, action=action, after=after, before=before, limit=limit)
             )
 
+    def record_audit(self, chosen: Mapping[str, Any], *, by: str, verified: bool = False) -> None:
+        """Note that someone has read the log: which rows were `chosen`, as in `audit`, and whether it was verified.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.record_audit({"case": 3, "by": None}, by="steward")
+        ...     base.audit(limit=1)[0].details
+        {'chosen': {'case': 3}, 'verified': False}
+        """
+        with self._database.writing(by) as transaction:
+            given = {name: value for name, value in chosen.items() if value}
+            transaction.record("audit", chosen=given, verified=verified)
+
     def verify_audit(self, head: str | None = None) -> Verification:
         """Hold the log and the models against their hashes; `head` is an end of the log that was noted earlier.
 

@@ -206,10 +206,13 @@ class People:
             transaction.record("sign in", person=name)
         return secret
 
-    def refuse(self) -> None:
-        """Note that someone was not let in; what was typed may be anything, a password too, and is not kept."""
-        with self._database.writing(_SYSTEM) as transaction:
-            transaction.record("refuse")
+    def refuse(self, why: str, *, by: str | None = None, **details: Any) -> None:
+        """Note that a request was refused: why, to whom where that is known, and what else tells of it.
+
+        What was typed to sign in may be anything, a password too: it is not kept, unless it is the name of an account.
+        """
+        with self._database.writing(by or _SYSTEM) as transaction:
+            transaction.record("refuse", why=why, **details)
 
     def of_session(self, secret: str) -> Person | None:
         """Whose session it is; None where there is none, or it has ended."""

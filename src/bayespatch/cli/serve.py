@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,6 +42,7 @@ Proxy = Annotated[
     ),
 ]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
+JsonLog = Annotated[bool, typer.Option("--json-log", help="Write the log as one JSON object per line.")]
 IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Stands on the model's page.")]
 Workers = Annotated[int, typer.Option("--workers", help="Processes.", min=1, rich_help_panel=_LIMITS)]
 Threads = Annotated[
@@ -78,6 +77,7 @@ def serve(
     rate: Rate = 600,
     intended_use: IntendedUse = "",
     folder: Folder = None,
+    json_log: JsonLog = False,
 ) -> None:
     """Serve the consulting page and the REST interface: the bundled heart data on this machine, or a case base.
 
@@ -110,12 +110,12 @@ def serve(
             rate=rate,
             intended_use=intended_use,
             folder="" if folder is None else str(folder),
+            json_log=json_log,
             example=example,
         )
         if casebase is not None:
             _first_steward(settings.casebase, settings.folder, settings.address)
         say(f"Open {settings.address} in a browser; Ctrl-C ends it.")
-        logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
         with suppress(KeyboardInterrupt):
             run(settings)
         say("stopped; every request that was begun is answered")

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from bayespatch.casebase.people import ROLES, Person
 from bayespatch.web import passwords, rendering
+from bayespatch.web.guard import address_in
 from bayespatch.web.refusals import Refusal, refusal_of
 from bayespatch.web.service import LOCAL, Service
 from bayespatch.web.throttle import network_of
@@ -141,7 +142,7 @@ async def verify_password(service: Service, request: Request, name: str, passwor
     They are counted by name and address together, so that nobody can lock out a person from elsewhere, and less
     strictly by address alone, against one password tried with many names.
     """
-    where = network_of(address_of(request))
+    where = network_of(address_in(request.scope))
     who = f"{where} {name}"
     for throttle, key in ((service.by_address, where), (service.by_name, who)):
         wait = throttle.begin(key)
@@ -149,7 +150,8 @@ async def verify_password(service: Service, request: Request, name: str, passwor
             raise Refusal(429, f"Too many failed attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
     person = await service.hashing.run(passwords.verified, service.base.people, name, password)
     if person is None:
-        await service.do(service.base.people.refuse)
+        details = {**await service.do(service.known_name, name), "address": address_in(request.scope)}
+        await service.do(service.base.people.refuse, "password", **details)
     else:
         service.by_name.succeeded(who)
         service.by_address.take_back(where)
@@ -226,11 +228,6 @@ def local_path(path: str) -> str:
     if not path.startswith("/") or path.startswith(("//", "/\\")) or any(c in path for c in "\\\r\n\t\0"):
         return "/"
     return path
-
-
-def address_of(request: Request) -> str:
-    """From where a request comes; behind a proxy that is trusted, what it says."""
-    return request.client.host if request.client is not None else "-"
 
 
 def only(values: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:

@@ -561,10 +561,15 @@ def create(service: Service) -> FastAPI:
         by: Annotated[str | None, Query(max_length=200)] = None,
         action: Annotated[str | None, Query(max_length=50)] = None,
         before: Annotated[int | None, Query(ge=1, le=LARGEST, description="Only rows before this one.")] = None,
+        after: Annotated[
+            int, Query(ge=0, le=LARGEST, description="Only rows after this one, the oldest first: to go on from there.")
+        ] = 0,
         limit: Limit = 100,
         ask: Asked = steward,
     ) -> EntryList:
-        found = await ask.do(ask.base.audit, case=case, by=by, action=action, before=before, limit=limit)
+        chosen = {"case": case, "by": by, "action": action, "before": before, "after": after}
+        found = await ask.do(ask.base.audit, **chosen, limit=limit)
+        await ask.do(ask.base.record_audit, chosen, by=ask.by)
         return EntryList(items=[Entry(**entry.to_dict()) for entry in found])
 
     @app.get("/audit/verification", responses=_answers(), summary="Hold the log and the models against their hashes")
@@ -573,6 +578,7 @@ def create(service: Service) -> FastAPI:
         ask: Asked = steward,
     ) -> Verified:
         found = await ask.do(ask.base.verify_audit, head)
+        await ask.do(ask.base.record_audit, {}, by=ask.by, verified=True)
         return Verified(intact=found.intact, n_entries=found.n_entries, head=found.head, problems=list(found.problems))
 
     return app

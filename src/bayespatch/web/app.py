@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
@@ -24,6 +23,7 @@ from bayespatch.casebase.people import CLINICIAN
 from bayespatch.version import __version__
 from bayespatch.web import access, api, rendering
 from bayespatch.web.guard import Guard
+from bayespatch.web.logs import configure
 from bayespatch.web.pages import cases, consult, model, people, worklist
 from bayespatch.web.refusals import Refusal
 from bayespatch.web.service import Service
@@ -54,7 +54,7 @@ def create_app(settings: Settings) -> Starlette:
 
     app = Starlette(
         routes=routes(service),
-        middleware=[Middleware(Guard, settings=settings, metrics=service.metrics)],
+        middleware=[Middleware(Guard, service=service)],
         exception_handlers={Refusal: _raise, HTTPException: _raise},
         lifespan=lifespan,
     )
@@ -117,10 +117,11 @@ async def static(request: Request) -> Response:
 
 def from_environment() -> Starlette:
     """The application, in a process that uvicorn has started."""
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    settings = Settings.from_json(os.environ[ENVIRONMENT])
+    configure(settings.json_log)
     warnings.simplefilter("ignore")
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    return create_app(Settings.from_json(os.environ[ENVIRONMENT]))
+    return create_app(settings)
 
 
 def _end_with_parent() -> None:
@@ -133,6 +134,7 @@ def _end_with_parent() -> None:
 
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it: open requests are answered, then everything is given back."""
+    configure(settings.json_log)
     warnings.simplefilter("ignore")  # they name values; an explanation has them as warnings of its own
     options: dict[str, Any] = {
         "host": settings.host,
@@ -142,6 +144,7 @@ def serve(settings: Settings) -> None:
         "proxy_headers": bool(settings.proxies),
         "forwarded_allow_ips": settings.proxies or None,
         "access_log": False,
+        "log_config": None,  # all lines in one format
         "log_level": "warning",
         "server_header": False,
         "timeout_graceful_shutdown": GRACE,

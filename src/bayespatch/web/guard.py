@@ -1,8 +1,8 @@
 """What is refused before anyone looks at it, what every answer carries, and one line of the log for each request.
 
-The log has the time, the method, the pattern of the route (never the address itself, which may hold what someone
-searched for), the status, the milliseconds, who asked and a number that an error page also shows. It has no patient's
-values, no query, no body, no header.
+The log has the time, the method, the pattern of the route (never the URL itself, which may hold what someone searched
+for), the status, the milliseconds, who asked, from which address, and a number that an error page also shows. It has no
+patient's values, no query, no body, no header.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bayespatch.web import rendering
-from bayespatch.web.metrics import Metrics
 from bayespatch.web.refusals import API, Refusal, problem, refusal_of
-from bayespatch.web.settings import Settings
+from bayespatch.web.service import Service
 
 log = logging.getLogger("bayespatch.web")
 BODY_SECONDS = 10.0  # for a body to arrive
@@ -46,8 +45,9 @@ HEADERS = {
 class Guard:
     """Around the whole application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app, self.service = app, service
+        self.settings, self.metrics = service.settings, service.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -83,11 +83,33 @@ class Guard:
             if not status:
                 await respond(scope, found)(scope, receive, answering)
         finally:
-            seconds = time.perf_counter() - begin
-            route = route_of(scope)
+            self._log(scope, status, time.perf_counter() - begin)
+            await self._audit(scope, status)
+
+    def _log(self, scope: Scope, status: int, seconds: float) -> None:
+        """One line about a request."""
+        method = scope["method"] if scope["method"] in METHODS else "OTHER"
+        self.metrics.count(route_of(scope), method, status, seconds)
+        fields = {
+            "request": scope["state"]["number"],
+            "method": method,
+            "route": route_of(scope),
+            "status": status,
+            "ms": round(1000 * seconds),
+            "who": scope["state"].get("who", "-"),
+            "address": address_in(scope),
+        }
+        log.info("%(request)s %(method)s %(route)s %(status)d %(ms)d ms %(who)s %(address)s", fields)
+
+    async def _audit(self, scope: Scope, status: int) -> None:
+        """A row in the audit log where someone was refused; wrong passwords have one already."""
+        why = {403: "not allowed", 429: "throttled"}.get(status)
+        if status == 401 and Headers(scope=scope).get("authorization"):
+            why = "token"
+        if why is not None:
             who = scope["state"].get("who", "-")
-            self.metrics.count(route, scope["method"] if scope["method"] in METHODS else "OTHER", status, seconds)
-            log.info("%s %s %s %d %.0f ms %s", number, scope["method"][:10], route, status, 1000 * seconds, who)
+            place = {"route": route_of(scope), "method": scope["method"][:10], "address": address_in(scope)}
+            await self.service.record_refusal(why, None if who == "-" else who, **place)
 
     def _complaint(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)
@@ -151,6 +173,11 @@ def host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
+
+
+def address_in(scope: Scope) -> str:
+    """From where a request comes; behind a proxy that is trusted, what it says."""
+    return str(scope["client"][0]) if scope.get("client") else "-"
 
 
 def is_utf8(content_type: str) -> bool:

@@ -29,7 +29,7 @@ from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
 from bayespatch.web.refusals import refusal_of
 from bayespatch.web.settings import Settings
-from bayespatch.web.throttle import Throttle
+from bayespatch.web.throttle import Throttle, network_of
 from bayespatch.web.visibility import shown_overview
 
 T = TypeVar("T")
@@ -53,6 +53,7 @@ class Service:
         self.queue = Queue(settings.threads, settings.waiting, settings.seconds)
         self.metrics = Metrics()
         self.rate = Rate(settings.rate, 60.0)
+        self.refusals = Rate(20, 60.0)
         self.by_name, self.by_address = Throttle(*_BY_NAME), Throttle(*_BY_ADDRESS)
         self.hashing = Queue(_HASHES, _SIGN_INS, settings.seconds)
         self.reports: OrderedDict[str, Overview] = OrderedDict()  # of models, by SHA-256
@@ -83,6 +84,27 @@ class Service:
         """What a form of this session carries, so that no other site can send it."""
         key = self._secret if not session else b"csrf"
         return hmac.new(key, session.encode(), hashlib.sha256).hexdigest()
+
+    # What is refused
+
+    def known_name(self, name: str) -> dict[str, str]:
+        """How a name that someone has typed stands in the log: as it is if an account has it, otherwise as a hash.
+
+        Equal hashes of one process are equal names; nobody can compute them without its key.
+        """
+        if self.base.people.find(name) is not None:
+            return {"person": name}
+        return {"name_hash": hmac.new(self._secret, name.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]}
+
+    async def record_refusal(self, why: str, who: str | None, **details: Any) -> None:
+        """Note in the audit log that a request was refused; of a flood only the first ones."""
+        address = details.get("address", "-")
+        if self.refusals.wait(f"{why} {network_of(address)}"):
+            return
+        try:
+            await self.do(self.base.people.refuse, why, by=who, **details)
+        except CaseBaseError as error:
+            refusal_of(error)  # which logs it
 
     # Questions to the model
 

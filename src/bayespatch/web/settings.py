@@ -47,6 +47,8 @@ class Settings:
         Stands on the page about the model.
     folder : str
         Of the case base, for files that exist for moments; empty: the usual one.
+    json_log : bool
+        Whether the log has a JSON object on each line.
     example : int
         The number of a consultation to begin with; 0: none.
     """
@@ -68,6 +70,7 @@ class Settings:
     most_bytes: int = 1_000_000
     intended_use: str = ""
     folder: str = ""
+    json_log: bool = False
     example: int = 0
 
     def __post_init__(self) -> None:

@@ -154,16 +154,20 @@ async def revoke(ask: Ask) -> Response:
 async def audit(ask: Ask) -> Response:
     """The log, and on request whether its chain is whole."""
     query = ask.request.query_params
-    action, by, case = query.get("action", ""), query.get("by", "").strip(), query.get("case", "").strip()
-    before = query.get("before", "")
-    entries = await ask.do(
-        ask.base.audit,
-        action=action if action in ACTIONS else None,
-        by=by or None,
-        case=int(case) if case.isdecimal() and len(case) < 18 else None,
-        before=int(before) if before.isdecimal() and len(before) < 18 else None,
-        limit=PER_PAGE,
+    action, by, case = (
+        query.get("action", "")[:50],
+        query.get("by", "").strip()[:200],
+        query.get("case", "").strip()[:18],
     )
+    before = query.get("before", "")
+    chosen = {
+        "action": action if action in ACTIONS else None,
+        "by": by or None,
+        "case": int(case) if case.isdecimal() and len(case) < 18 else None,
+        "before": int(before) if before.isdecimal() and len(before) < 18 else None,
+    }
+    entries = await ask.do(ask.base.audit, **chosen, limit=PER_PAGE)
+    await ask.do(ask.base.record_audit, chosen, by=ask.by, verified=bool(query.get("verify")))
     found, problem = None, ""
     if query.get("verify"):
         try:
