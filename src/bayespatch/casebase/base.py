@@ -17,7 +17,7 @@ from bayespatch.casebase import consultations, export, models, repeats
 from bayespatch.casebase import drift as drifts
 from bayespatch.casebase import forget as forgetting
 from bayespatch.casebase import refit as refitting
-from bayespatch.casebase.audit import Entry, Verification, check_by, entries, now, verify
+from bayespatch.casebase.audit import Entry, Verification, check_by, entries, now
 from bayespatch.casebase.cases import Case, Condition, Definition, Page
 from bayespatch.casebase.consultations import Consultation, Decision, Worklist
 from bayespatch.casebase.database import TIMEOUT, Database
@@ -80,6 +80,7 @@ class CaseBase(Reuse):
         folder: str | os.PathLike[str] | None = None,
         timeout: float = TIMEOUT,
         n_jobs: int | None = None,
+        key: bytes | None = None,
     ) -> CaseBase:
         """Open a case base, and make it where there is none.
 
@@ -90,13 +91,16 @@ class CaseBase(Reuse):
         create : bool
             False refuses a place where there is no case base.
         folder : path, optional
-            A folder for files that exist for moments, and for a refit while it runs. By default beside the SQLite file,
-            or in the system's folder for temporary files.
+            Directory for temporary files, and for a refit while it runs; yours alone (mode 700). By default beside the
+            SQLite file; with PostgreSQL in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state.
         timeout : float
             Seconds to wait while another process writes.
         n_jobs : int, optional
             Threads that answer one question; by default as many as the model was fitted with. Who asks several
             questions at a time has more of one thread for each.
+        key : bytes, optional
+            The key of the audit log, for a base that was begun with one; by default what is in the file that the
+            environment variable BAYESPATCH_AUDIT_KEY_FILE names.
 
         Examples
         --------
@@ -107,7 +111,7 @@ class CaseBase(Reuse):
         ...         base.dictionary is None
         True
         """
-        database = Database(os.fspath(url), folder, timeout)
+        database = Database(os.fspath(url), folder, timeout, key)
         try:
             database.open(create)
             base = cls(database)
@@ -327,7 +331,8 @@ class CaseBase(Reuse):
             case_rows.store_definition(transaction, known)
             ids = case_rows.add_cases(transaction, rows, outcomes, external_ids)
             n_past = sum(outcome is not None for outcome in outcomes)
-            transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start)
+            seals = case_rows.entry_seals(transaction, ids)
+            transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start, seals=seals)
         return ids
 
     def add(self, rows: Sequence[Mapping[str, Any]], *, by: str) -> range:
@@ -352,7 +357,7 @@ class CaseBase(Reuse):
             if not values:
                 raise CaseBaseError("there are no cases to add; pass at least one")
             ids = case_rows.add_cases(transaction, values, outcomes, [None] * len(values))
-            transaction.record("add", cases=len(ids), first=ids.start)
+            transaction.record("add", cases=len(ids), first=ids.start, seals=case_rows.entry_seals(transaction, ids))
         return ids
 
     def case(self, case: int | str, *, by: str) -> Case:
@@ -723,7 +728,9 @@ class CaseBase(Reuse):
             transaction.record("audit", chosen=given, verified=verified)
 
     def verify_audit(self, head: str | None = None) -> Verification:
-        """Hold the log and the models against their hashes; `head` is an end of the log that was noted earlier.
+        """Hold the log against its hashes, and cases, models and accounts against the log.
+
+        `head` is an end of the log that was noted earlier.
 
         Examples
         --------
@@ -734,8 +741,7 @@ class CaseBase(Reuse):
         (True, 4)
         """
         with self._database.reading() as connection:
-            found = verify(connection, head)
-            return found._replace(problems=(*found.problems, *models.problems(connection)))
+            return backups.verify_all(self._database, connection, head)
 
     def backup(self, path: str | os.PathLike[str], *, by: str) -> Path:
         """Copy the whole base into one SQLite file, which is a case base itself, while others go on working.

@@ -7,7 +7,9 @@ nothing else.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -199,7 +201,7 @@ def add_cases(
     """Store cases whose values were checked: past ones where the outcome is known, else open. Returns their ids."""
     first = 1 + (transaction.execute(select(func.max(cases.c.id))).scalar() or 0)
     check_external_ids(transaction.connection, [one for one in external_ids if one is not None])
-    stored = [
+    stored: list[dict[str, Any]] = [
         {
             "id": first + i,
             "external_id": external_id,
@@ -210,12 +212,41 @@ def add_cases(
             "outcome_by": None if outcome is None else transaction.by,
             "entered_at": transaction.at,
             "entered_by": transaction.by,
+            "salt": secrets.token_hex(16),
         }
         for i, (values, outcome, external_id) in enumerate(zip(rows, outcomes, external_ids, strict=True))
     ]
+    for row in stored:
+        row["entry"] = seal(row["id"], row["salt"], row["values"], row["outcome"])
     for start in range(0, len(stored), 5000):
         transaction.execute(insert(cases), stored[start : start + 5000])
     return range(first, first + len(stored))
+
+
+def seal(case_id: int, salt: str, values: Mapping[str, Value] | None, outcome: str | None) -> str:
+    """A digest of what a case is; without its salt it tells nothing."""
+    content = json.dumps([case_id, salt, values, outcome], sort_keys=True)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def seal_now(transaction: Transaction, case_id: int) -> str:
+    """The seal of a case as it is after a change, for the log."""
+    row = transaction.execute(select(cases).where(cases.c.id == case_id)).one()
+    salt = row.salt or secrets.token_hex(16)
+    if row.salt is None:
+        transaction.execute(update(cases).where(cases.c.id == case_id).values(salt=salt))
+    return seal(case_id, salt, row.values, row.outcome)
+
+
+def entry_seals(transaction: Transaction, ids: range) -> str:
+    """One seal of the cases that have come in together, for the log."""
+    wanted = select(cases.c.entry).where(cases.c.id >= ids.start, cases.c.id < ids.stop).order_by(cases.c.id)
+    return common_seal(list(transaction.execute(wanted).scalars()))
+
+
+def common_seal(entries: list[str | None]) -> str:
+    """One digest of many seals."""
+    return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
 
 def check_external_id(external_id: object) -> str | None:
@@ -271,7 +302,7 @@ def find_live(connection: Connection, case: int | str) -> Any:
 def as_case(row: Any) -> Case:
     """A row of the table as a case."""
     outcome = None if row.outcome is None else json.loads(row.outcome)
-    return Case(**{**row._mapping, "outcome": outcome})
+    return Case(**{**{name: row._mapping[name] for name in Case._fields}, "outcome": outcome})
 
 
 def record_outcome(transaction: Transaction, case: int | str, outcome: Any) -> Case:
@@ -282,7 +313,7 @@ def record_outcome(transaction: Transaction, case: int | str, outcome: Any) -> C
     plain = defined(transaction.connection).outcome(outcome)
     new = {"outcome": json.dumps(plain), "outcome_at": transaction.at, "outcome_by": transaction.by}
     transaction.execute(update(cases).where(cases.c.id == row.id).values(**new))
-    transaction.record("outcome", row.id)
+    transaction.record("outcome", row.id, seal=seal_now(transaction, row.id))
     return as_case(find(transaction.connection, row.id))
 
 

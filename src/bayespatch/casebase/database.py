@@ -8,13 +8,13 @@ with what it did, or neither.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import re
 import shlex
 import sqlite3
 import stat
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -22,24 +22,33 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from bayespatch.casebase.audit import Transaction, check_by
 from bayespatch.casebase.errors import CaseBaseError, DatabaseError
-from bayespatch.casebase.tables import VERSION, chain
+from bayespatch.casebase.tables import VERSION, chain, settings
 from bayespatch.persistence.atomic import PRIVATE
 
 TIMEOUT = 30.0  # seconds for which a writer waits for another one
+KEY_FILE = "BAYESPATCH_AUDIT_KEY_FILE"  # the environment variable that names the file with the audit log's key
+KEY_CHECK = "key_check"  # the setting by which a wrong key is noticed
 _UPGRADING = 7_265_346_017_221  # the key of PostgreSQL's lock under which one process makes the tables
 
 
 class Database:
     """A case base's database; `folder` is where files may be for moments, and a refit's checkpoint while it runs."""
 
-    def __init__(self, url: str, folder: str | os.PathLike[str] | None = None, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        url: str,
+        folder: str | os.PathLike[str] | None = None,
+        timeout: float = TIMEOUT,
+        key: bytes | None = None,
+    ) -> None:
         self.url = read_url(url)
+        self.key = _key() if key is None else key
         self.name = shown_url(self.url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.path = path_of(self.url) if self.is_sqlite else None
@@ -50,8 +59,10 @@ class Database:
     def _default_folder(self) -> Path:
         if self.path is not None:
             return self.path.with_name(f"{self.path.name}-work")
+        # Not in the folder for temporary files, where anybody can make a folder of this name first.
+        own = os.environ.get("STATE_DIRECTORY", "").partition(":")[0] or os.environ.get("XDG_STATE_HOME", "")
         key = hashlib.sha256(self.name.encode()).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"bayespatch-{os.getuid() if hasattr(os, 'getuid') else ''}-{key}"
+        return (Path(own) if own else Path.home() / ".local" / "state") / "bayespatch" / key
 
     def _engine(self) -> Engine:
         options: dict[str, Any] = {"json_serializer": json_text, "hide_parameters": True}
@@ -109,7 +120,7 @@ class Database:
         ):
             end = select(chain.c.number, chain.c.hash).where(chain.c.id == 1)
             head = connection.execute(end if self.is_sqlite else end.with_for_update()).one()
-            transaction = Transaction(connection, by, head.number, head.hash)
+            transaction = Transaction(connection, by, head.number, head.hash, self.key)
             yield transaction
             transaction.finish()
 
@@ -184,10 +195,30 @@ class Database:
         found = self.version()
         if found == VERSION:
             self._keep_a_log()
-            return
-        if found is None and not create:
+        elif found is None and not create:
             raise CaseBaseError(f"{self.name}: holds no case base; make one: bayespatch casebase init")
-        self.migrate("head")
+        else:
+            self.migrate("head")
+        self._check_key()
+
+    def _check_key(self) -> None:
+        """The key of the audit log is the one with which the log was begun, or there is none on both sides."""
+        check = None if self.key is None else hmac.new(self.key, b"bayespatch audit", hashlib.sha256).hexdigest()[:16]
+        with self.reading() as connection:
+            found = connection.execute(select(settings.c.value).where(settings.c.key == KEY_CHECK)).scalar()
+            n_rows = connection.execute(select(chain.c.number)).scalar()
+        if found == check:
+            return
+        if check is None:
+            raise CaseBaseError(f"{self.name}: its audit log has a key; set {KEY_FILE} to the file that holds it")
+        if found is not None:
+            raise CaseBaseError(f"{self.name}: its audit log has another key; correct {KEY_FILE}")
+        if n_rows:
+            raise CaseBaseError(
+                f"{self.name}: its audit log was begun without a key; unset {KEY_FILE}, or begin a new case base with it"
+            )
+        with self.unaudited() as connection:
+            connection.execute(insert(settings).values(key=KEY_CHECK, value=check))
 
     def _warn_if_open(self) -> None:
         """Warn where other users of the machine may read or write the file, or SQLite's files beside it."""
@@ -306,6 +337,20 @@ class _Raw:
 
     def execute(self, statement: Any) -> sqlite3.Cursor:
         return self.connection.execute(str(statement))
+
+
+def _key() -> bytes | None:
+    """The key of the audit log that the environment names."""
+    path = os.environ.get(KEY_FILE)
+    if not path:
+        return None
+    try:
+        key = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise CaseBaseError(f"{KEY_FILE}={path!r} cannot be read ({error.strerror}); correct it") from error
+    if len(key) < 32:
+        raise CaseBaseError(f"{KEY_FILE}={path!r} has {len(key)} bytes; write a random key of 32 or more into it")
+    return key
 
 
 def make_private(path: str | os.PathLike[str]) -> None:

@@ -86,7 +86,8 @@ def _forget(transaction: Transaction, case: int | str, reason: str, database: Da
     transaction.execute(delete(decisions).where(decisions.c.consultation_id.in_(own)))
     transaction.execute(delete(consultations).where(consultations.c.case_id == row.id))
     n_redacted = _redact_others(transaction, row.id)
-    versions, removed = [], []
+    hashes: dict[int, str] = {}
+    removed = []
     for model in models.trained_on(transaction.connection, row.id):
         clf = models.read_model(transaction.connection, model.version, model.sha256, database.folder)
         levels = public_levels(known) if known is not None else {}
@@ -97,16 +98,16 @@ def _forget(transaction: Transaction, case: int | str, reason: str, database: Da
             removed.append(model.version)
             _remove(transaction, model.version)
             continue
-        versions.append(model.version)
-        sha256 = models.write_parts(transaction, model.version, clf, database.folder)
+        sha256 = hashes[model.version] = models.write_parts(transaction, model.version, clf, database.folder)
         new = {"sha256": sha256, "n_cases": model.n_cases - 1, "metrics": _without_change(model.metrics, row.id)}
         transaction.execute(update(model_rows).where(model_rows.c.version == model.version).values(**new))
         models.mark_forgotten(transaction, model.version, 1)
     transaction.execute(delete(training).where(training.c.case_id == row.id))
-    nothing = dict.fromkeys(("external_id", "values", "outcome", "outcome_at", "outcome_by"))
+    nothing = dict.fromkeys(("external_id", "values", "outcome", "outcome_at", "outcome_by", "salt"))
     transaction.execute(update(cases).where(cases.c.id == row.id).values(state=case_rows.WITHDRAWN, **nothing))
-    transaction.record("forget", row.id, reason=reason, versions=versions, removed=removed, redacted=n_redacted)
-    return Forgotten(row.id, n_own, n_redacted, tuple(versions), tuple(removed), False, None)
+    done = {"versions": list(hashes), "hashes": hashes, "removed": removed, "redacted": n_redacted}
+    transaction.record("forget", row.id, reason=reason, **done)
+    return Forgotten(row.id, n_own, n_redacted, tuple(hashes), tuple(removed), False, None)
 
 
 def _remove(transaction: Transaction, version: int) -> None:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from bayespatch.casebase.audit import Transaction, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
+from bayespatch.casebase.replay import digest
 from bayespatch.casebase.tables import invitations, sessions, tokens, users
 
 VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each may do what those before it may
@@ -104,7 +105,7 @@ class People:
             transaction.execute(delete(invitations).where(invitations.c.user == name))
             row = {"hash": _hash(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
             transaction.execute(insert(invitations).values(**row))
-            transaction.record("invite", person=name, role=role, known=there is not None)
+            transaction.record("invite", person=name, role=role, known=there is not None, id=_hash(secret)[:16])
         return secret
 
     def invitations(self) -> list[Invitation]:
@@ -141,15 +142,16 @@ class People:
                 changed = update(users).where(users.c.name == row.user)
                 transaction.execute(changed.values(password_hash=password_hash))
             _end_access(transaction, row.user)
-            transaction.record("accept", person=row.user)
+            transaction.record("accept", person=row.user, password=digest(password_hash))
             found = _find(transaction.connection, row.user)
         assert found is not None
         return found
 
     def rehash(self, name: str, password_hash: str) -> None:
         """Keep a password under newer settings of its hash."""
-        with self._database.unaudited() as connection:
-            connection.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
+        with self._database.writing(name) as transaction:
+            transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
+            transaction.record("rehash", person=name, password=digest(password_hash))
 
     def set_role(self, name: str, role: str, *, by: str) -> None:
         """Give a person another role."""
@@ -203,7 +205,7 @@ class People:
             transaction.execute(delete(sessions).where(sessions.c.made_at < _ago(ABSOLUTE)))
             at = now()
             transaction.execute(insert(sessions).values(hash=_hash(secret), user=name, made_at=at, seen_at=at))
-            transaction.record("sign in", person=name)
+            transaction.record("sign in", person=name, id=_hash(secret)[:16])
         return secret
 
     def refuse(self, why: str, *, by: str | None = None, **details: Any) -> None:
@@ -236,7 +238,7 @@ class People:
             return
         with self._database.writing(row.user) as transaction:
             transaction.execute(delete(sessions).where(sessions.c.hash == row.hash))
-            transaction.record("sign out", person=row.user)
+            transaction.record("sign out", person=row.user, id=row.hash[:16])
 
     # Tokens
 
@@ -254,7 +256,7 @@ class People:
                 raise CaseBaseError(f"a {person.role} cannot have a token that may do what a {scope} may")
             row = {"hash": _hash(secret), "user": name, "label": label, "scope": scope, "made_at": now()}
             transaction.execute(insert(tokens).values(**row, expires_at=_in(timedelta(days=days))))
-            transaction.record("token", person=name, label=label, scope=scope, days=days)
+            transaction.record("token", person=name, label=label, scope=scope, days=days, id=_hash(secret)[:16])
         return secret
 
     def of_token(self, secret: str) -> Person | None:
@@ -280,7 +282,7 @@ class People:
             if len(found) != 1 or (of is not None and found[0].user != of):
                 raise NotFoundError("there is no such token")
             transaction.execute(delete(tokens).where(tokens.c.hash == found[0].hash))
-            transaction.record("revoke", person=found[0].user, label=found[0].label)
+            transaction.record("revoke", person=found[0].user, label=found[0].label, id=token)
 
 
 def _find(connection: Connection, name: str) -> Person | None:

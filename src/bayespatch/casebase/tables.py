@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0001"  # of the newest migration
+VERSION = "0002"  # of the newest migration
 
 metadata = MetaData()
 
@@ -76,6 +76,8 @@ cases = Table(
     Column("outcome_by", Text),
     Column("entered_at", Text, nullable=False),
     Column("entered_by", Text, nullable=False),
+    Column("salt", Text),  # of its seals in the log; deleted with the values
+    Column("entry", Text),  # its seal when it came in
 )
 
 models = Table(
