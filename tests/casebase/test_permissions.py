@@ -92,3 +92,53 @@ def test_no_file_is_made_where_none_is_asked_for(tmp_path):
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (a)").connection.close()
     with pytest.warns(UserWarning, match="mode 644"), pytest.raises(database.CaseBaseError, match="other tables"):
         CaseBase.open(tmp_path / "other.db")
+
+
+# The working folder
+
+
+def another(folder, tmp_path, how):
+    """A folder as an attacker would leave it."""
+    if how == "open":
+        folder.mkdir(mode=0o755)
+    elif how == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "elsewhere")
+    elif how == "file":
+        folder.write_text("")
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        folder.mkdir(mode=0o700)
+        os.chown(folder, 12345, -1)
+
+
+@pytest.mark.parametrize("how", ["open", "link", "file", "owner"])
+def test_a_working_folder_of_somebody_else_is_refused(places, tmp_path, how):
+    url, folder = places.copy(), tmp_path / "work"
+    another(folder, tmp_path, how)
+    wrong = pytest.raises(database.CaseBaseError, match=r"is not a folder of your own|cannot be made")
+    with CaseBase.open(url, folder=folder) as base, wrong:
+        base.model()
+    assert not list((tmp_path / "elsewhere").glob("*"))
+    places.drop()
+
+
+def test_a_folder_that_is_swapped_after_opening_is_refused(base, tmp_path):
+    base._database.folder = tmp_path / "work"
+    (tmp_path / "work").mkdir(mode=0o777)
+    (tmp_path / "work").chmod(0o777)
+    with pytest.raises(database.CaseBaseError, match="is not a folder of your own"):
+        base.model()
+
+
+def test_the_working_folder_for_postgresql_is_in_ones_own(monkeypatch, tmp_path):
+    url = "postgresql://roe@127.0.0.1:9/clinic"
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert database.Database(url).folder.is_relative_to(tmp_path / ".local" / "state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert database.Database(url).folder.parent == tmp_path / "state" / "bayespatch"
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/bayespatch")
+    assert str(database.Database(url).folder).startswith("/var/lib/bayespatch/")

@@ -145,7 +145,7 @@ def test_a_tampered_backup_is_refused(base, places, tmp_path):
     with CaseBase.open(path) as copy:
         tampered(copy, TAMPERINGS["a steward"][0])
     with places.open(places.empty()) as new:
-        with pytest.raises(CaseBaseError, match="was changed since it was written .*'Eve' was added"):
+        with pytest.raises(CaseBaseError, match=r"was changed since it was written .*'Eve' was added"):
             new.restore(path, by=BY)
         assert new.audit() == []
     path.unlink()
@@ -206,7 +206,7 @@ def test_a_log_with_a_key_cannot_be_rewritten(keyed, places):
 
 
 def test_a_log_with_a_key_needs_it(keyed, places, tmp_path, monkeypatch):
-    url, base = keyed
+    url, _ = keyed
     with pytest.raises(CaseBaseError, match="its audit log has a key; set BAYESPATCH_AUDIT_KEY_FILE"):
         places.open(url)
     with pytest.raises(CaseBaseError, match="has another key"):

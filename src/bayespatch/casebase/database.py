@@ -215,7 +215,7 @@ class Database:
             raise CaseBaseError(f"{self.name}: its audit log has another key; correct {KEY_FILE}")
         if n_rows:
             raise CaseBaseError(
-                f"{self.name}: its audit log was begun without a key; unset {KEY_FILE}, or begin a new case base with it"
+                f"{self.name}: its audit log was begun without a key; unset {KEY_FILE}, or begin a new case base"
             )
         with self.unaudited() as connection:
             connection.execute(insert(settings).values(key=KEY_CHECK, value=check))
