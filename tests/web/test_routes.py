@@ -14,6 +14,7 @@ TABLE = {
     ("GET", "/health"): "everybody",
     ("GET", "/metrics"): "token",
     ("GET", "/static/{hash}/{name}"): "everybody",
+    ("GET", "/.well-known/security.txt"): "everybody",
     ("GET", "/consult"): "clinician",
     ("POST", "/consult"): "clinician",
     ("POST", "/consult/answer"): "clinician",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from bayespatch.dictionary import Dictionary, Entry, Value
 
 OPEN, PAST, WITHDRAWN = STATES = ("open", "past", "withdrawn")
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+_WHOLE, _NUMBER = re.compile(r"-?\d{1,30}", re.ASCII), re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 MOST_AT_ONCE = 1000  # cases on a page
 
 Condition = tuple[str, str, Any]
@@ -424,10 +426,10 @@ def condition(name: str, operator: str, value: str, known: Definition) -> Condit
     if value == "null":
         plain = None
     elif kind == "number":
-        try:
-            plain = json.loads(value)
-        except ValueError:
-            plain = value  # a label, perhaps
+        if _WHOLE.fullmatch(value):
+            plain = int(value)
+        elif _NUMBER.fullmatch(value):
+            plain = float(value)  # anything else is a label, perhaps
     elif kind == "boolean":
         plain = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
     return name, operator, plain
@@ -467,7 +469,9 @@ def _condition(connection: Connection, known: Definition | None, said: Condition
             value = json.dumps(value)
         elif entry.kind == "boolean" and connection.dialect.name != "sqlite":
             value = "true" if value else "false"
-    elif name == "id" and (isinstance(value, bool) or not isinstance(value, int)):
+        elif entry.kind == "number" and not isinstance(value, bool | str | None):
+            value = float(value)  # an integer may be too large for the database
+    elif name == "id" and (isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63):
         raise CaseBaseError(f"column 'id': {value!r} is not the number of a case; pass one")
     elif name != "id" and not isinstance(value, str):
         raise CaseBaseError(f"column {name!r}: {value!r} is not a text; pass it in quotes")

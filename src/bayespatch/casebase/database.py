@@ -34,6 +34,7 @@ from bayespatch.persistence.atomic import PRIVATE
 TIMEOUT = 30.0  # seconds for which a writer waits for another one
 KEY_FILE = "BAYESPATCH_AUDIT_KEY_FILE"  # the environment variable that names the file with the audit log's key
 KEY_CHECK = "key_check"  # the setting by which a wrong key is noticed
+UNSTORABLE = "a text holds a character that cannot be stored, such as NUL or half of a surrogate pair; remove it"
 _UPGRADING = 7_265_346_017_221  # the key of PostgreSQL's lock under which one process makes the tables
 
 
@@ -149,12 +150,16 @@ class Database:
         """What a database says, in a sentence with the remedy."""
         try:
             yield
+        except UnicodeError as error:
+            raise CaseBaseError(UNSTORABLE) from error
         except (SQLAlchemyError, sqlite3.Error) as error:
             raise self._refusal(error) from error
 
-    def _refusal(self, error: Exception) -> DatabaseError:
+    def _refusal(self, error: Exception) -> CaseBaseError:
         original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         said = _first_line(original)
+        if "NUL (0x00)" in said:
+            return CaseBaseError(UNSTORABLE)
         code = getattr(original, "sqlstate", None) or ""
         lost = getattr(error, "connection_invalidated", False) or code[:2] in ("08", "57") or "connection" in said
         public = "the database cannot be used at the moment; tell whoever runs this server"

@@ -42,6 +42,10 @@ Proxy = Annotated[
     ),
 ]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
+SecurityContact = Annotated[
+    str,
+    typer.Option("--security-contact", metavar="URI", help="Whom to tell about a vulnerability: mailto: or https:."),
+]
 JsonLog = Annotated[bool, typer.Option("--json-log", help="Write the log as one JSON object per line.")]
 IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Stands on the model's page.")]
 Workers = Annotated[int, typer.Option("--workers", help="Processes.", min=1, rich_help_panel=_LIMITS)]
@@ -77,6 +81,7 @@ def serve(
     rate: Rate = 600,
     intended_use: IntendedUse = "",
     folder: Folder = None,
+    security_contact: SecurityContact = "",
     json_log: JsonLog = False,
 ) -> None:
     """Serve the consulting page and the REST interface: the bundled heart data on this machine, or a case base.
@@ -110,6 +115,7 @@ def serve(
             rate=rate,
             intended_use=intended_use,
             folder="" if folder is None else str(folder),
+            security_contact=security_contact,
             json_log=json_log,
             example=example,
         )

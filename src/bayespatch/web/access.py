@@ -230,6 +230,17 @@ def local_path(path: str) -> str:
     return path
 
 
+def page_number(text: str) -> int:
+    """The page of a list that someone asks for; 1 where it is no number, or beyond every list.
+
+    Examples
+    --------
+    >>> page_number("3"), page_number("x"), page_number("9" * 5000)
+    (3, 1, 1)
+    """
+    return max(1, int(text)) if text.isascii() and text.isdecimal() and len(text) <= 7 else 1
+
+
 def only(values: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     """Some entries of a mapping."""
     return {name: values[name] for name in names if name in values}

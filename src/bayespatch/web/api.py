@@ -596,7 +596,10 @@ def _refusals(app: FastAPI) -> None:
     async def not_valid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         # Where and what is wrong, and not what was sent: it may be a patient's.
-        errors = [{"at": ".".join(map(str, one["loc"])), "problem": str(one["msg"])} for one in error.errors()[:20]]
+        errors = [
+            {"at": ".".join(str(part)[:60] for part in one["loc"])[:300], "problem": str(one["msg"])[:300]}
+            for one in error.errors()[:20]
+        ]
         said = "; ".join(f"{one['at']}: {one['problem']}" for one in errors)
         return problem(Refusal(422, f"Not valid: {said}."), errors=errors)
 

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import uvicorn
@@ -22,6 +23,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.version import __version__
 from bayespatch.web import access, api, rendering
+from bayespatch.web.connections import MOST_CONNECTIONS, LimitedProtocol, trust
 from bayespatch.web.guard import Guard
 from bayespatch.web.logs import configure
 from bayespatch.web.pages import cases, consult, model, people, worklist
@@ -69,6 +71,7 @@ def routes(service: Service) -> list[BaseRoute]:
         Route("/health", health, methods=["GET"]),
         Route("/metrics", metrics, methods=["GET"]),
         Route("/static/{hash}/{name}", static, methods=["GET"]),
+        Route("/.well-known/security.txt", security_contact, methods=["GET"]),
         *consult.ROUTES,
         *cases.ROUTES,
         *worklist.ROUTES,
@@ -115,10 +118,21 @@ async def static(request: Request) -> Response:
     return Response(found[0], media_type=found[1], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
+async def security_contact(request: Request) -> Response:
+    """Whom to tell about a vulnerability of this server (RFC 9116)."""
+    request.state.route = "/.well-known/security.txt"
+    contact = request.app.state.service.settings.security_contact
+    if not contact:
+        raise Refusal(404, "There is nothing at this address.")
+    expires = (datetime.now(UTC) + timedelta(days=180)).strftime("%Y-%m-%dT00:00:00Z")
+    return PlainTextResponse(f"Contact: {contact}\nExpires: {expires}\nPreferred-Languages: en\n")
+
+
 def from_environment() -> Starlette:
     """The application, in a process that uvicorn has started."""
     settings = Settings.from_json(os.environ[ENVIRONMENT])
     configure(settings.json_log)
+    trust(settings.proxies)
     warnings.simplefilter("ignore")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     return create_app(settings)
@@ -136,6 +150,7 @@ def serve(settings: Settings) -> None:
     """Serve until a signal ends it: open requests are answered, then everything is given back."""
     configure(settings.json_log)
     warnings.simplefilter("ignore")  # they name values; an explanation has them as warnings of its own
+    trust(settings.proxies)
     options: dict[str, Any] = {
         "host": settings.host,
         "port": settings.port,
@@ -149,7 +164,9 @@ def serve(settings: Settings) -> None:
         "server_header": False,
         "timeout_graceful_shutdown": GRACE,
         "timeout_keep_alive": 30,
-        "limit_concurrency": 500,
+        "limit_concurrency": MOST_CONNECTIONS,
+        "http": LimitedProtocol,
+        "ws": "none",
         "h11_max_incomplete_event_size": 32_768,
     }
     if settings.workers == 1:

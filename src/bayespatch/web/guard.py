@@ -25,6 +25,7 @@ from bayespatch.web.service import Service
 
 log = logging.getLogger("bayespatch.web")
 BODY_SECONDS = 10.0  # for a body to arrive
+_TOO_LARGE = re.compile(r"\d{19}")  # the number of no case; of many digits Python makes no number
 SAFE = ("GET", "HEAD", "OPTIONS")
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
@@ -116,6 +117,8 @@ class Guard:
         host = headers.get("host", "").lower()
         if host_name(host) not in self.settings.names:
             return Refusal(400, "This server is not known by that name; allow it with --name.")
+        if _TOO_LARGE.search(scope["path"]):
+            return Refusal(404, "There is nothing at this address.")
         if scope["method"] in SAFE:
             return None
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
@@ -127,7 +130,9 @@ class Guard:
         if not is_utf8(";".join(headers.getlist("content-type"))):
             return Refusal(415, "Send text in UTF-8.")
         length = headers.get("content-length")
-        if length is not None and (not length.isdecimal() or int(length) > self.settings.most_bytes):
+        if length is not None and (
+            not length.isdecimal() or len(length) > 12 or int(length) > self.settings.most_bytes
+        ):
             return Refusal(413, f"A request has at most {self.settings.most_bytes} bytes.")
         return None
 

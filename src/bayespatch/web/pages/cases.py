@@ -12,7 +12,7 @@ from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER
 from bayespatch.dictionary import DictionaryError
 from bayespatch.web import rendering
-from bayespatch.web.access import Ask, page_route
+from bayespatch.web.access import Ask, page_number, page_route
 from bayespatch.web.refusals import Refusal, sentence
 from bayespatch.web.visibility import check_column, check_state, sees_all, shown_outcome, shown_values, sortable
 
@@ -30,8 +30,7 @@ async def browse(ask: Ask) -> Response:
     ]
     state = query.get("state", PAST)
     order, descending = query.get("order", "id"), query.get("down", "") == "1"
-    page = query.get("page", "1")
-    number = int(page) if page.isdecimal() and 0 < int(page[:9]) < 10**7 else 1
+    number = page_number(query.get("page", "1"))
     problem, found = "", None
     try:
         conditions: list[Condition] = []
