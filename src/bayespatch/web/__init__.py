@@ -9,7 +9,7 @@ try:
     import fastapi as fastapi
     import jinja2 as jinja2
     import uvicorn as uvicorn
-    import zxcvbn as zxcvbn
+    import zxcvbn as zxcvbn  # type: ignore[import-untyped, unused-ignore]
 except ImportError as error:
     raise ImportError('the consulting page needs FastAPI and uvicorn: pip install "bayespatch[web]"') from error
 

@@ -206,7 +206,7 @@ def _parse_form(body: bytes) -> FormData:
         fields = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError as error:
         raise Refusal(400, f"The form cannot be read; send at most {MOST_FIELDS} fields in UTF-8.") from error
-    return FormData(fields)
+    return FormData([*fields])
 
 
 def _refusing(ask: Ask) -> Callable[[Refusal], Response]:
