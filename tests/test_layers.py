@@ -56,6 +56,7 @@ KEEPERS = {
     "uvicorn": ("web",),
     "argon2": ("web",),
     "zxcvbn": ("web",),
+    "pyotp": ("web",),
     "typer": ("cli",),
     "rich": ("progress", "cli"),
     "safetensors": ("persistence",),

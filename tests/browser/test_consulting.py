@@ -164,6 +164,8 @@ def test_a_patient_s_life(browser, served, width, scheme):
     page.fill("[name=reason]", "asked for it")
     page.check("[name=sure]")
     page.click("button.danger")
+    page.fill("[name=own_password]", PASSWORD)
+    page.click("button:has-text('Confirm')")
     assert "is forgotten" in page.inner_text("h1")
     page.goto("/audit")
     page.click("text=Verify the chain")
@@ -294,7 +296,7 @@ def test_without_scripts(browser, served):
 
 PATHS = (
     *("/sign-in", "/consult", "/consult?from={seen}", "/worklist", "/consultations/{seen}", "/cases", "/cases/7"),
-    *("/model", "/people", "/tokens", "/audit?verify=1", "/nowhere"),
+    *("/model", "/people", "/account", "/tokens", "/audit?verify=1", "/nowhere"),
 )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
-from bayespatch.web import passwords
+import pyotp
+import pytest
+from sqlalchemy import text
+
+from bayespatch.web import passwords, second_factor
 from tests.casebase.clinic import BY
 from tests.web.conftest import PASSWORD
 
@@ -133,3 +137,129 @@ def test_the_strength_is_shown(served):
     assert page.status_code == 422
     assert "within 2 seconds" in page.text
     assert "P@ssw0rd1234" not in page.text
+
+
+# One's own account
+
+NEW = "a kettle sings to northward violets"
+
+
+def test_ones_own_password_is_changed(clinic_on_both):
+    served = clinic_on_both()
+    browser, other, program = served.browser("clinician"), served.browser("clinician"), served.program("clinician")
+    for wrong in (
+        {"own_password": "wrong", "password": NEW, "again": NEW},
+        {"own_password": PASSWORD, "password": NEW, "again": f"{NEW}s"},
+        {"own_password": PASSWORD, "password": "P@ssw0rd1234", "again": "P@ssw0rd1234"},
+    ):
+        assert browser.submit("/account/password", **wrong).status_code == 422
+    assert browser.submit("/account/password", own_password=PASSWORD, password=NEW, again=NEW).status_code == 303
+    assert browser.get("/worklist").status_code == 200
+    assert other.get("/worklist").status_code == 303
+    assert program.get("/api/v1/cases").status_code == 401
+    assert served.browser().post("/sign-in", data={"name": "clinician", "password": PASSWORD}).status_code == 401
+    assert served.browser().post("/sign-in", data={"name": "clinician", "password": NEW}).status_code == 303
+    assert served.base.verify_audit().intact
+
+
+def test_ones_sessions_are_listed_and_ended(clinic_on_both):
+    served = clinic_on_both()
+    browser, lost = served.browser("clinician"), served.browser("clinician")
+    page = browser.get("/account").text
+    assert page.count("this session") == 1
+    [old] = re.findall(r'name="session" value="([0-9a-f]{16})"', page)
+    assert served.browser("viewer").submit("/account/session", session=old).status_code == 404
+    assert browser.submit("/account/session", session=old).status_code == 303
+    assert lost.get("/worklist").status_code == 303
+    assert browser.get("/worklist").status_code == 200
+    assert served.base.verify_audit().intact
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time, which a test moves."""
+    now = [1_800_000_000.0]
+    monkeypatch.setattr(second_factor.time, "time", lambda: now[0])
+    return now
+
+
+def enroll(browser, clock):
+    """Turn the second factor on; returns its secret and the recovery codes."""
+    page = browser.submit("/account/second-factor", action="begin").text
+    secret = re.search(r'name="secret" value="([A-Z2-7]{32})"', page)[1]
+    code = pyotp.TOTP(secret).at(clock[0])
+    done = browser.submit("/account/second-factor", action="confirm", secret=secret, code=code, own_password=PASSWORD)
+    assert done.status_code == 200
+    codes = re.findall(r"<code>([a-z2-7]{4}(?:-[a-z2-7]{4}){3})</code>", done.text)
+    assert len(set(codes)) == 10
+    return secret, codes
+
+
+def sign_in(served, code, password=PASSWORD):
+    data = {"name": "clinician", "password": password, "code": code}
+    return served.browser().post("/sign-in", data=data).status_code
+
+
+def test_the_second_factor(clinic_on_both, clock):
+    served = clinic_on_both()
+    browser = served.browser("clinician")
+    assert sign_in(served, "") == 303
+    secret, codes = enroll(browser, clock)
+    totp = pyotp.TOTP(secret)
+    served.service.by_name.free = 100
+    assert sign_in(served, "") == 401
+    assert sign_in(served, "000000") == 401
+    assert sign_in(served, totp.at(clock[0])) == 401, "the code that turned it on was used"
+    clock[0] += 30
+    assert sign_in(served, totp.at(clock[0]), "wrong password") == 401
+    assert sign_in(served, totp.at(clock[0])) == 303
+    assert sign_in(served, totp.at(clock[0])) == 401, "each code is right once"
+    assert sign_in(served, totp.at(clock[0] - 30)) == 401, "nor one before it"
+    clock[0] += 300
+    assert sign_in(served, totp.at(clock[0] - 90)) == 401, "too old"
+    assert sign_in(served, codes[0].upper()) == 303
+    assert sign_in(served, codes[0]) == 401, "a recovery code is right once"
+    assert sign_in(served, codes[1]) == 303
+    assert browser.submit("/account/second-factor", action="remove", own_password="wrong").status_code == 422
+    assert browser.submit("/account/second-factor", action="remove", own_password=PASSWORD).status_code == 303
+    assert sign_in(served, "") == 303
+    assert sign_in(served, codes[2]) == 303, "a code that nobody asks for does no harm"
+    log = str([entry.to_dict() for entry in served.base.audit(limit=1000)])
+    assert not [text for text in (secret, *codes) if text in log]
+    assert served.base.verify_audit().intact
+
+
+def test_the_second_factor_needs_the_password_and_a_right_code(served, clock):
+    browser = served.browser("clinician")
+    secret = pyotp.random_base32()
+    code = pyotp.TOTP(secret).at(clock[0])
+    form = {"action": "confirm", "secret": secret, "code": code, "own_password": PASSWORD}
+    for wrong in ({"own_password": "wrong"}, {"code": "000000"}, {"secret": "A" * 31}, {"action": "nonsense"}):
+        assert browser.submit("/account/second-factor", **{**form, **wrong}).status_code == 422
+    assert sign_in(served, "") == 303
+
+
+def test_a_link_does_not_replace_the_second_factor(served, clock):
+    """A steward who makes a link for somebody else needs a second, logged step to get in."""
+    enroll(served.browser("clinician"), clock)
+    link = served.base.people.invite("clinician", "clinician", by="steward")
+    thief = served.browser()
+    assert thief.post(f"/join/{link}", data={"password": NEW, "again": NEW}).headers["location"] == "/sign-in"
+    assert thief.get("/worklist").status_code == 303
+    assert sign_in(served, "", NEW) == 401
+    steward = served.browser("steward")
+    assert steward.submit("/people/change", name="clinician", action="remove_factor").status_code == 422
+    assert steward.confirmed("/people/change", name="clinician", action="remove_factor").status_code == 303
+    assert (served.base.audit(limit=1)[0].by, served.base.audit(limit=1)[0].details["person"]) == (
+        "steward",
+        "clinician",
+    )
+    assert sign_in(served, "", NEW) == 303
+
+
+def test_a_second_factor_that_was_removed_behind_the_log_is_found(clinic_on_both, clock):
+    served = clinic_on_both()
+    enroll(served.browser("clinician"), clock)
+    with served.base._database.unaudited() as connection:
+        connection.execute(text("UPDATE users SET totp_secret = NULL"))
+    assert served.base.verify_audit().problems == ("the second factor of 'clinician' was changed outside of the log",)

@@ -17,7 +17,7 @@ from bayespatch.casebase.audit import Transaction, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.replay import digest
-from bayespatch.casebase.tables import invitations, sessions, tokens, users
+from bayespatch.casebase.tables import invitations, recovery_codes, sessions, tokens, users
 
 VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each may do what those before it may
 IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # after which a session ends
@@ -34,6 +34,8 @@ class Person(NamedTuple):
     password_hash: str | None
     made_at: str
     disabled_at: str | None
+    totp_secret: str | None = None
+    totp_step: int | None = None
 
     def may(self, role: str) -> bool:
         """Whether the role is enough."""
@@ -49,6 +51,15 @@ class Token(NamedTuple):
     scope: str
     made_at: str
     expires_at: str
+
+
+class Session(NamedTuple):
+    """What is known of a session: everything but its secret."""
+
+    id: str
+    made_at: str
+    seen_at: str
+    current: bool
 
 
 class Invitation(NamedTuple):
@@ -239,6 +250,71 @@ class People:
         with self._database.writing(row.user) as transaction:
             transaction.execute(delete(sessions).where(sessions.c.hash == row.hash))
             transaction.record("sign out", person=row.user, id=row.hash[:16])
+
+    def sessions(self, name: str, current: str = "") -> list[Session]:
+        """The sessions of a person that have not ended, the newest first; `current` is the secret of one of them."""
+        live = (sessions.c.user == name, sessions.c.seen_at >= _ago(IDLE), sessions.c.made_at >= _ago(ABSOLUTE))
+        with self._database.reading() as connection:
+            rows = connection.execute(select(sessions).where(*live).order_by(sessions.c.made_at.desc())).all()
+        return [Session(row.hash[:16], row.made_at, row.seen_at, row.hash == _hash(current)) for row in rows]
+
+    def end_session(self, name: str, session: str) -> None:
+        """End one of a person's own sessions, by its id."""
+        with self._database.writing(name) as transaction:
+            rows = transaction.execute(select(sessions).where(sessions.c.user == name)).all()
+            found = [row for row in rows if row.hash[:16] == session]
+            if len(found) != 1:
+                raise NotFoundError("there is no such session")
+            transaction.execute(delete(sessions).where(sessions.c.hash == found[0].hash))
+            transaction.record("sign out", person=name, id=session)
+
+    def change_password(self, name: str, password_hash: str) -> None:
+        """Give oneself another password: all sessions and tokens end."""
+        with self._database.writing(name) as transaction:
+            self._there(transaction, name)
+            transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
+            transaction.execute(delete(invitations).where(invitations.c.user == name))
+            _end_access(transaction, name)
+            transaction.record("password", person=name, password=digest(password_hash))
+
+    # The second factor
+
+    def set_factor(self, name: str, secret: str, step: int, codes: list[str]) -> None:
+        """Ask for one-time codes from now on; `step` is the one whose code was just used, `codes` recovery codes."""
+        with self._database.writing(name) as transaction:
+            self._there(transaction, name)
+            new = {"totp_secret": secret, "totp_step": step}
+            transaction.execute(update(users).where(users.c.name == name).values(**new))
+            transaction.execute(delete(recovery_codes).where(recovery_codes.c.user == name))
+            transaction.execute(insert(recovery_codes), [{"hash": _hash(code), "user": name} for code in codes])
+            transaction.record("second factor", person=name, secret=digest(secret))
+
+    def remove_factor(self, name: str, *, by: str) -> None:
+        """Ask for the password alone from now on."""
+        with self._database.writing(by) as transaction:
+            if self._there(transaction, name).totp_secret is None:
+                raise ConflictError(f"{name!r} has no second factor")
+            transaction.execute(update(users).where(users.c.name == name).values(totp_secret=None, totp_step=None))
+            transaction.execute(delete(recovery_codes).where(recovery_codes.c.user == name))
+            transaction.record("second factor", person=name, secret=None)
+
+    def use_step(self, name: str, step: int) -> bool:
+        """Use up the code of a time step; False where it, or a later one, was used already."""
+        with self._database.unaudited() as connection:
+            fresh = (users.c.name == name) & (users.c.totp_step < step)
+            return bool(connection.execute(update(users).where(fresh).values(totp_step=step)).rowcount)
+
+    def use_recovery_code(self, name: str, code: str) -> bool:
+        """Use up a recovery code; False where there is no such code."""
+        mine = (recovery_codes.c.user == name) & (recovery_codes.c.hash == _hash(code))
+        with self._database.reading() as connection:
+            if connection.execute(select(recovery_codes.c.hash).where(mine)).first() is None:
+                return False
+        with self._database.writing(name) as transaction:
+            done = bool(transaction.execute(delete(recovery_codes).where(mine)).rowcount)
+            left = transaction.execute(select(func.count()).where(recovery_codes.c.user == name)).scalar()
+            transaction.record("second factor", person=name, recovery_codes_left=left, used=done)
+        return done
 
     # Tokens
 

@@ -19,7 +19,20 @@ from bayespatch.casebase.tables import audit, cases, invitations, models, sessio
 
 _ACTIONS = (
     *("import", "add", "consult", "outcome", "forget", "refit", "promote", "roll back"),
-    *("invite", "accept", "role", "disable", "enable", "password", "rehash", "token", "revoke", "sign in", "sign out"),
+    *(
+        "invite",
+        "accept",
+        "role",
+        "disable",
+        "enable",
+        "password",
+        "rehash",
+        "second factor",
+        "token",
+        "revoke",
+        "sign in",
+        "sign out",
+    ),
 )
 
 
@@ -27,6 +40,7 @@ class _Account(NamedTuple):
     role: str | None
     disabled: bool
     password: str | None  # digest of the hash; None: the log does not say
+    factor: str | None = None  # digest of the second factor's secret
 
 
 class _Log:
@@ -83,6 +97,8 @@ class _Log:
             self.accounts[person] = now._replace(role=role, password=details.get("password"))
         elif action in ("password", "rehash"):
             self.accounts[person] = now._replace(password=details["password"])
+        elif action == "second factor" and "secret" in details:
+            self.accounts[person] = now._replace(factor=details["secret"])
         elif action == "role":
             self.accounts[person] = now._replace(role=details["role"])
         elif action in ("disable", "enable"):
@@ -149,6 +165,8 @@ def _people(connection: Connection, log: _Log) -> Iterator[str]:
             yield f"the account of {name!r} was {'enabled' if account.disabled else 'disabled'} outside of the log"
         if account.password is not None and account.password != digest(row.password_hash):
             yield f"the password of {name!r} was changed outside of the log"
+        if account.factor != (None if row.totp_secret is None else digest(row.totp_secret)):
+            yield f"the second factor of {name!r} was changed outside of the log"
     for name in sorted(set(log.accounts) - set(found)):
         yield f"the account of {name!r} is missing"
     for action, what, table in (

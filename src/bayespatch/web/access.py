@@ -16,6 +16,7 @@ from bayespatch.casebase.people import ROLES, Person
 from bayespatch.web import passwords, rendering
 from bayespatch.web.guard import address_in
 from bayespatch.web.refusals import Refusal, refusal_of
+from bayespatch.web.second_factor import passed
 from bayespatch.web.service import LOCAL, Service
 from bayespatch.web.throttle import network_of
 
@@ -136,8 +137,12 @@ async def person_of(service: Service, request: Request) -> tuple[Person | None, 
     return found, secret if found is not None else ""
 
 
-async def verify_password(service: Service, request: Request, name: str, password: str) -> Person | None:
-    """The person who has this name and password. Failures are logged, and slow down further attempts.
+async def verify_password(
+    service: Service, request: Request, name: str, password: str, code: str | None = None
+) -> Person | None:
+    """The person who has this name and password, and where a `code` is given this second factor.
+
+    Failures are logged, and slow down further attempts.
 
     They are counted by name and address together, so that nobody can lock out a person from elsewhere, and less
     strictly by address alone, against one password tried with many names.
@@ -149,6 +154,8 @@ async def verify_password(service: Service, request: Request, name: str, passwor
         if wait:
             raise Refusal(429, f"Too many failed attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
     person = await service.hashing.run(passwords.verified, service.base.people, name, password)
+    if person is not None and code is not None and not await service.do(passed, service.base.people, person, code):
+        person = None
     if person is None:
         details = {**await service.do(service.known_name, name), "address": address_in(request.scope)}
         await service.do(service.base.people.refuse, "password", **details)

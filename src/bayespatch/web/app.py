@@ -26,7 +26,7 @@ from bayespatch.web import access, api, rendering
 from bayespatch.web.connections import MOST_CONNECTIONS, LimitedProtocol, trust
 from bayespatch.web.guard import Guard
 from bayespatch.web.logs import configure
-from bayespatch.web.pages import cases, consult, model, people, worklist
+from bayespatch.web.pages import account, cases, consult, model, people, worklist
 from bayespatch.web.refusals import Refusal
 from bayespatch.web.service import Service
 from bayespatch.web.settings import Settings
@@ -77,6 +77,7 @@ def routes(service: Service) -> list[BaseRoute]:
         *worklist.ROUTES,
         *model.ROUTES,
         *people.ROUTES,
+        *account.ROUTES,
         Mount(api.PREFIX, api.create(service)),
     ]
 

@@ -10,12 +10,13 @@ from bayespatch.web import passwords
 from bayespatch.web.access import Ask, give_session, local_path, page_route, take_session, verify_password
 from bayespatch.web.refusals import Refusal, refusal_of
 
-WRONG = "Name and password do not belong together."
+WRONG = "Name, password and code do not belong together."
 PER_PAGE = 100
 CHANGES = {
     "role": "Make {name} a {role}",
     "disable": "Disable the account of {name}",
     "enable": "Enable the account of {name}",
+    "remove_factor": "Remove the second factor of {name}",
     "withdraw": "Withdraw the invitation of {name}",
 }
 
@@ -30,7 +31,7 @@ async def sign_in(ask: Ask) -> Response:
     """Begin a session, under a new secret whatever the browser brought."""
     name, password = ask.text("name", 200), str(ask.form.get("password", ""))
     onward = local_path(ask.text("next"))
-    person = await verify_password(ask.service, ask.request, name, password)
+    person = await verify_password(ask.service, ask.request, name, password, ask.text("code", 40))
     if person is None:
         return ask.page("sign_in.html", 401, onward=onward, problem=WRONG, name=name)
     if ask.session:
@@ -69,7 +70,9 @@ async def join(ask: Ask) -> Response:
         problem = "The two passwords differ."
     if problem is not None:
         return ask.page("join.html", 422, name=name, problem=problem)
-    await ask.do(ask.base.people.accept, secret, await ask.service.hashing.run(passwords.hashed, password))
+    person = await ask.do(ask.base.people.accept, secret, await ask.service.hashing.run(passwords.hashed, password))
+    if person.totp_secret is not None:  # a link replaces the password, not the second factor
+        return ask.go("/sign-in")
     session = await ask.do(ask.base.people.sign_in, name)
     response = ask.go("/")
     give_session(ask.request, response, session)
