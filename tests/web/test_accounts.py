@@ -168,8 +168,10 @@ def test_ones_sessions_are_listed_and_ended(clinic_on_both):
     page = browser.get("/account").text
     assert page.count("this session") == 1
     [old] = re.findall(r'name="session" value="([0-9a-f]{16})"', page)
-    assert served.browser("viewer").submit("/account/session", session=old).status_code == 404
-    assert browser.submit("/account/session", session=old).status_code == 303
+    assert served.browser("viewer").confirmed("/account/session", session=old).status_code == 404
+    assert browser.submit("/account/session", session=old).status_code == 422, "the password is asked for"
+    assert lost.get("/worklist").status_code == 200
+    assert browser.confirmed("/account/session", session=old).status_code == 303
     assert lost.get("/worklist").status_code == 303
     assert browser.get("/worklist").status_code == 200
     assert served.base.verify_audit().intact
@@ -190,7 +192,7 @@ def enroll(browser, clock):
     code = pyotp.TOTP(secret).at(clock[0])
     done = browser.submit("/account/second-factor", action="confirm", secret=secret, code=code, own_password=PASSWORD)
     assert done.status_code == 200
-    codes = re.findall(r"<code>([a-z2-7]{4}(?:-[a-z2-7]{4}){3})</code>", done.text)
+    codes = re.findall(r"<code>([a-z2-7]{4}(?:-[a-z2-7]{4}){5})</code>", done.text)
     assert len(set(codes)) == 10
     return secret, codes
 
@@ -255,6 +257,34 @@ def test_a_link_does_not_replace_the_second_factor(served, clock):
         "clinician",
     )
     assert sign_in(served, "", NEW) == 303
+
+
+def test_a_second_factor_can_be_required(clinic, clock):
+    served = clinic(require_second_factor=True)
+    browser = served.browser("clinician")
+    assert browser.get("/worklist").headers["location"] == "/account"
+    csrf = browser.csrf("/account")
+    assert browser.post("/consult", data={"csrf": csrf}).status_code == 403
+    page = browser.post("/account/second-factor", data={"csrf": csrf, "action": "begin"}).text
+    secret = re.search(r'name="secret" value="([A-Z2-7]{32})"', page)[1]
+    form = {"csrf": csrf, "action": "confirm", "secret": secret, "own_password": PASSWORD}
+    browser.post("/account/second-factor", data={**form, "code": pyotp.TOTP(secret).at(clock[0])})
+    assert browser.get("/worklist").status_code == 200
+
+
+def test_every_character_of_a_password_counts(served):
+    """Also those beyond the longest one that can be chosen."""
+    long = "a kettle sings to the northward violets " * 25
+    served.base.people.accept(served.base.people.invite("Dr. Roe", "viewer", by="steward"), passwords.hashed(long))
+    assert len(long) == passwords.MOST
+    for extra, status in (("", 303), ("x", 401)):
+        data = {"name": "Dr. Roe", "password": f"{long}{extra}"}
+        assert served.browser().post("/sign-in", data=data).status_code == status
+
+
+def test_signing_out_clears_the_browser(served):
+    response = served.browser("clinician").submit("/sign-out")
+    assert response.headers["clear-site-data"] == '"cache", "storage"'
 
 
 def test_a_second_factor_that_was_removed_behind_the_log_is_found(clinic_on_both, clock):

@@ -42,6 +42,10 @@ Proxy = Annotated[
     ),
 ]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
+RequireSecondFactor = Annotated[
+    bool,
+    typer.Option("--require-second-factor", help="Everybody has to set up a second factor.", rich_help_panel=_WHO),
+]
 SecurityContact = Annotated[
     str,
     typer.Option("--security-contact", metavar="URI", help="Whom to tell about a vulnerability: mailto: or https:."),
@@ -81,6 +85,7 @@ def serve(
     rate: Rate = 600,
     intended_use: IntendedUse = "",
     folder: Folder = None,
+    require_second_factor: RequireSecondFactor = False,
     security_contact: SecurityContact = "",
     json_log: JsonLog = False,
 ) -> None:
@@ -115,6 +120,7 @@ def serve(
             rate=rate,
             intended_use=intended_use,
             folder="" if folder is None else str(folder),
+            require_second_factor=require_second_factor,
             security_contact=security_contact,
             json_log=json_log,
             example=example,

@@ -22,6 +22,7 @@ from bayespatch.web.throttle import network_of
 
 COOKIE, SECURE_COOKIE = "bayespatch_session", "__Host-bayespatch_session"
 MOST_FIELDS = 3000  # of a form
+WITHOUT_FACTOR = ("/account", "/account/password", "/account/second-factor", "/sign-out")  # always open
 
 
 class Ask:
@@ -185,6 +186,10 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
                 raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
             if not person.may(role):
                 raise Refusal(403, f"This is for a {role}; you are a {person.role}.")
+            if _lacks_factor(service, person) and path not in WITHOUT_FACTOR:
+                if request.method == "GET":
+                    return ask.go("/account")
+                raise Refusal(403, "Set up a second factor first: click on your name.")
         if request.method == "POST":
             ask.form = await read_form(service, request)
             if role is not None and not hmac.compare_digest(str(ask.form.get("csrf", "")).encode(), ask.csrf.encode()):
@@ -198,6 +203,12 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
             raise found from error
 
     return Route(path, answer, methods=methods.split(), name=f"{methods} {path}")
+
+
+def _lacks_factor(service: Service, person: Person) -> bool:
+    """Whether a person has to set up a second factor before anything else."""
+    settings = service.settings
+    return settings.sign_in and settings.require_second_factor and person.totp_secret is None
 
 
 async def read_form(service: Service, request: Request) -> FormData:

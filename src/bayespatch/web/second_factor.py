@@ -55,9 +55,9 @@ def step_of(secret: str, code: str, now: float | None = None) -> int | None:
 
 
 def recovery_codes() -> list[str]:
-    """Codes that are each right once: 80 random bits, in groups."""
-    texts = [base64.b32encode(secrets.token_bytes(10)).decode().lower() for _ in range(N_RECOVERY)]
-    return ["-".join(text[i : i + 4] for i in range(0, 16, 4)) for text in texts]
+    """Codes that are each right once: 120 random bits, in groups."""
+    texts = [base64.b32encode(secrets.token_bytes(15)).decode().lower() for _ in range(N_RECOVERY)]
+    return ["-".join(text[i : i + 4] for i in range(0, 24, 4)) for text in texts]
 
 
 def passed(people: People, person: Person, code: str) -> bool:

@@ -47,6 +47,8 @@ class Settings:
         Stands on the page about the model.
     folder : str
         Of the case base, for files that exist for moments; empty: the usual one.
+    require_second_factor : bool
+        Whether everybody has to set up a second factor before anything else.
     security_contact : str
         A URI (mailto:, https: or tel:) for whoever finds a vulnerability; stands in /.well-known/security.txt.
     json_log : bool
@@ -72,6 +74,7 @@ class Settings:
     most_bytes: int = 1_000_000
     intended_use: str = ""
     folder: str = ""
+    require_second_factor: bool = False
     security_contact: str = ""
     json_log: bool = False
     example: int = 0

@@ -63,6 +63,9 @@ async def change_password(ask: Ask) -> Response:
 async def end_session(ask: Ask) -> Response:
     """End one of one's sessions."""
     _check_sign_in(ask)
+    page = await ask.unconfirmed("End the session")
+    if page is not None:
+        return page
     await ask.do(ask.base.people.end_session, ask.by, ask.text("session", 64))
     return ask.go("/account")
 

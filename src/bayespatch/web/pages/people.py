@@ -46,6 +46,7 @@ async def sign_out(ask: Ask) -> Response:
     """End the session."""
     await ask.do(ask.base.people.sign_out, ask.session)
     response = ask.go("/sign-in")
+    response.headers["Clear-Site-Data"] = '"cache", "storage"'
     take_session(ask.request, response)
     return response
 
