@@ -322,12 +322,13 @@ def _answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
         404: "Not there",
         409: "What is there stands against it",
         413: "Too large",
+        415: "Not in UTF-8",
         422: "Not valid",
         429: "Too many requests",
         503: "Busy; try again",
     }
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    every = sorted({400, 401, 403, 413, 422, 429, 503, *statuses})
+    every = sorted({400, 401, 403, 413, 415, 422, 429, 503, *statuses})
     return {status: {"description": titles[status], "content": content} for status in every}
 
 
