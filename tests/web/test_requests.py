@@ -448,3 +448,17 @@ def test_connections_of_one_address_are_limited():
     assert asyncio.run(connect("127.0.0.1", n)) == 0
     assert not connections.LimitedProtocol.counts
     connections.trust("")
+
+
+def test_workers_are_given_the_protocol_by_name(monkeypatch):
+    """The class itself would make a worker import everything before it answers its supervisor, which then ends it."""
+    from bayespatch.web import app
+
+    given = {}
+    monkeypatch.setattr(app.uvicorn, "run", lambda *_, **options: given.update(options))
+    monkeypatch.setattr(app, "configure", lambda _: None)
+    monkeypatch.delenv(app.ENVIRONMENT, raising=False)
+    app.serve(Settings("clinic.db", workers=2))
+    monkeypatch.delenv(app.ENVIRONMENT)
+    module, _, name = given["http"].partition(":")
+    assert (module, name) == (connections.__name__, connections.LimitedProtocol.__name__)

@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.version import __version__
 from bayespatch.web import access, api, rendering
-from bayespatch.web.connections import MOST_CONNECTIONS, LimitedProtocol, trust
+from bayespatch.web.connections import MOST_CONNECTIONS, trust
 from bayespatch.web.guard import Guard
 from bayespatch.web.logs import configure
 from bayespatch.web.pages import account, cases, consult, model, people, worklist
@@ -166,7 +166,8 @@ def serve(settings: Settings) -> None:
         "timeout_graceful_shutdown": GRACE,
         "timeout_keep_alive": 30,
         "limit_concurrency": MOST_CONNECTIONS,
-        "http": LimitedProtocol,
+        # By name: with the class itself a worker would import all of this before it can answer its supervisor.
+        "http": "bayespatch.web.connections:LimitedProtocol",
         "ws": "none",
         "h11_max_incomplete_event_size": 32_768,
     }
