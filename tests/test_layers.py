@@ -59,6 +59,8 @@ KEEPERS = {
     "fastapi": ("web",),
     "uvicorn": ("web",),
     "argon2": ("web",),
+    "zxcvbn": ("web",),
+    "pyotp": ("web",),
     "typer": ("cli",),
     "rich": ("progress", "cli"),
     "safetensors": ("persistence",),

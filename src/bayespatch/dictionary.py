@@ -33,6 +33,7 @@ Value = str | bool | int | float | None
 
 KINDS: tuple[ValueKind, ...] = ("number", "text", "boolean", "any")
 MOST_TEXT = 10_000  # characters; a longer text is a document and not a value
+_DEEPEST = 10  # levels of a dictionary's file
 _LARGEST = 1e25  # the largest number that can be coded
 _PARTS = ("label", "kind", "unit", "levels", "usual", "possible", "coarse", "identifier", "sensitive", "fixed")
 _YES, _NO = ("yes", "true", "1", "x"), ("", "no", "false", "0")
@@ -239,6 +240,8 @@ class Dictionary:
         if ending == "json":
             try:
                 return cls.from_dict(_from_json(text))
+            except RecursionError as error:
+                raise DictionaryError(f"data dictionary {name!r}: is nested too deeply; correct it") from error
             except json.JSONDecodeError as error:
                 raise DictionaryError(f"data dictionary {name!r}: is not JSON ({error}); correct it") from error
         if ending in ("yaml", "yml"):
@@ -311,7 +314,7 @@ class Dictionary:
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self.entries:
-            raise DictionaryError(f"there is no column {name!r}; {_meant(name, self.names)}")
+            raise DictionaryError(f"there is no column {_shown(name)}; {_meant(name, self.names)}")
         return self.entries[name]
 
     def __contains__(self, name: object) -> bool:
@@ -329,7 +332,7 @@ class Dictionary:
             )
         unknown = [str(name) for name in values if name not in self.entries]
         if unknown:
-            raise DictionaryError(f"{where}there is no column {unknown[0]!r}; {_meant(unknown[0], self.names)}")
+            raise DictionaryError(f"{where}there is no column {_shown(unknown[0])}; {_meant(unknown[0], self.names)}")
         absent = [name for name in self.entries if name not in values]
         if absent:
             raise DictionaryError(f"{where}column {absent[0]!r} has no value; pass one, or null where it is not known")
@@ -447,8 +450,10 @@ def plain_value(value: Any, name: str, where: str = "") -> Value:
         return None
     if isinstance(value, str):
         text = str(value)
-        if len(text) > MOST_TEXT or "\0" in text:
+        if len(text) > MOST_TEXT:
             raise DictionaryError(f"{where}column {name!r}: a text of {len(text)} characters is no value; shorten it")
+        if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
+            raise DictionaryError(f"{where}column {name!r}: the text holds NUL or half of a surrogate pair; remove it")
         return text
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
@@ -490,7 +495,7 @@ def _level_text(value: Value) -> str:
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
-    near = closest(name, names)
+    near = closest(name[:100], names)
     return f"did you mean {near!r}?" if near else f"the columns are {', '.join(map(repr, names))}"
 
 
@@ -652,6 +657,13 @@ def _from_yaml(path: str, text: str) -> Any:
     except ImportError as error:
         raise ImportError('a dictionary in YAML needs PyYAML: pip install "bayespatch[casebase]"') from error
     try:
+        depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):  # a few lines of them stand for more than any memory holds
+                raise DictionaryError(f"data dictionary {path!r}: has an alias (*name); write the value itself")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise DictionaryError(f"data dictionary {path!r}: is nested too deeply; correct it")
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         said = " ".join(str(error).split())

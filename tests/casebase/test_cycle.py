@@ -277,7 +277,7 @@ def test_what_goes_out_comes_in_again(base, places, tmp_path):
     import pandas
 
     frame = pandas.read_parquet(tmp_path / "cases.parquet")
-    assert list(frame.columns) == ["case_id", "external_id", "state", "age", "pain", "bp", "smokes", "outcome"]
+    assert list(frame.columns) == ["case_id", "state", "age", "pain", "bp", "smokes", "outcome"]
     assert len(frame) == 30
     assert len(pandas.read_sql("SELECT * FROM cases", f"sqlite:///{tmp_path}/out.db")) == 31
 

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from bayespatch.casebase import CaseBaseError
 from bayespatch.casebase.cases import WITHDRAWN
-from bayespatch.casebase.forget import WITHDRAWN_WARNING, _without_name, finish
+from bayespatch.casebase.forget import WITHDRAWN_WARNING, finish, redacted
 from bayespatch.casebase.without import without_case
 from tests.casebase.clinic import BY, fill, patient
 from tests.casebase.invariants import check
@@ -27,6 +27,7 @@ def traces():
         yield word.encode()
         yield word.encode("unicode_escape")  # as JSON has it in ASCII
     for number in (PATIENT["age"], PATIENT["bp"]):
+        yield f"{number:.6g}".encode()  # as an explanation states the end of a range
         yield struct.pack("<d", number)
         yield struct.pack(">d", number)
 
@@ -65,12 +66,14 @@ def alone(places, tmp_path):
         base.decide(seen.id, "sick" if seen.predicted == "well" else "well", by="Dr. Roe", reason=REASON)
         base.outcome(seen.case_id, "sick", by="registry")
         base.retain(by="registry")
-        base.promote(refit(base).version, by=BY)
+        base.promote(refit(base, windows="20%").version, by=BY)
         refit(base)
         others = [base.consult({**PATIENT, "town": "Ulm", "bp": 131.0, "age": 100}, by=BY, top=31) for _ in range(2)]
         assert any(one["id"] == "31" for one in others[0].explanation["neighbors"])
         young = base.consult({**PATIENT, "town": "Ulm", "bp": 131.0, "age": 3}, by=BY)
         assert any("118.71828125" in text for text in young.explanation["case"]["warnings"])  # an end of a range
+        close = [one["close"] for why in (*others, young) for one in why.explanation["features"]]
+        assert any("118.718" in text for text in close if text), close
         yield base, others[0]
     places.drop()
 
@@ -159,9 +162,29 @@ def test_forgetting_nearly_everyone(empty):
     check(base)
 
 
-def test_only_warnings_that_name_the_case_go():
+def test_only_warnings_that_may_hold_its_values_go():
+    def left(*warnings):
+        return redacted({"case": {"warnings": list(warnings)}, "features": []}, "31")["case"]["warnings"]
+
     ends = "age is 3, outside the range of the past cases, 26 to 118.5, by 23. Check the value."
-    assert _without_name(ends, 3, ["118.5"]) == WITHDRAWN_WARNING
-    assert _without_name(ends, 3, ["18.5", "118"]) == ends
-    assert _without_name("All values are those of past case #31, and so on.", 31, []) == WITHDRAWN_WARNING
-    assert _without_name("All values are those of past case #312, and so on.", 31, []) != WITHDRAWN_WARNING
+    assert left(ends, "age 99 years is outside of the usual range, 18 to 95") == [
+        WITHDRAWN_WARNING,
+        "age 99 years is outside of the usual range, 18 to 95",
+    ]
+    assert left("All values are those of past case #31, and so on.") == [WITHDRAWN_WARNING]
+    assert left("All values are those of past case #312, and so on.") != [WITHDRAWN_WARNING]
+
+
+def test_nothing_in_other_explanations_tells_its_values_or_its_outcome(alone):
+    """Two bases that differ only in the forgotten patient's outcome and values keep the same of that patient."""
+    base, other = alone
+    before = base.consultation(other.id, by=BY)[0].explanation
+    mine = next(one for one in before["neighbors"] if one["id"] == "31")
+    agreeing = [one["name"] for one in before["features"] if mine["index"] in one["neighbors"]]
+    assert agreeing  # or the test would show nothing
+    base.forget(31, "asked for it", by=BY)
+    after = base.consultation(other.id, by=BY)[0].explanation
+    gone = next(one for one in after["neighbors"] if one.get("forgotten"))
+    assert set(gone) == {"id", "forgotten", "probability", "influence", "vote_share"}
+    assert not [one["name"] for one in after["features"] if mine["index"] in one["neighbors"] + one["exemplars"]]
+    assert {one["close"] for one in after["features"]} == {None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from sqlalchemy import text
 
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from tests.casebase.clinic import BY, patient
@@ -49,6 +50,60 @@ def test_people_sessions_and_tokens(base):
     assert base.verify_audit().intact
     said = str([entry.to_dict() for entry in base.audit(limit=1000)])
     assert all(secret not in said for secret in (link, session, token))
+
+
+def test_whoever_is_disabled_does_not_return_through_a_link(base):
+    people = base.people
+    people.accept(people.invite("Sam", "steward", by=BY), "hash")
+    people.accept(people.invite("Roe", "clinician", by="Sam"), "hash")
+    link = people.invite("Roe", "clinician", by="Sam")
+    people.disable("Roe", by="Sam")
+    assert people.invited(link) is None
+    with pytest.raises(NotFoundError, match="used already"):
+        people.accept(link, "another hash")
+    with pytest.raises(ConflictError, match="disabled"):
+        people.invite("Roe", "clinician", by="Sam")
+    with pytest.raises(ConflictError, match="disabled"):
+        people.sign_in("Roe")
+    assert people.find("Roe").disabled_at is not None
+    people.enable("Roe", by="Sam")
+    assert people.invited(link) is None, "the link ended with the account"
+
+
+def test_a_link_made_before_disabling_is_refused_even_if_it_is_still_there(base, monkeypatch):
+    """As after a restore, or a race between the two."""
+    people = base.people
+    people.accept(people.invite("Sam", "steward", by=BY), "hash")
+    people.accept(people.invite("Roe", "clinician", by="Sam"), "hash")
+    link = people.invite("Roe", "clinician", by="Sam")
+    with base._database.unaudited() as connection:
+        connection.execute(text("UPDATE users SET disabled_at = '2026-01-01T00:00:00.000000Z' WHERE name = 'Roe'"))
+    assert people.invited(link) is None
+    with pytest.raises(NotFoundError):
+        people.accept(link, "another hash")
+
+
+def test_invitations_are_listed_and_withdrawn(base):
+    people = base.people
+    link = people.invite("Roe", "clinician", by=BY)
+    [pending] = people.invitations()
+    assert (pending.user, pending.role) == ("Roe", "clinician")
+    assert link not in str(pending)
+    people.withdraw("Roe", by=BY)
+    assert people.invitations() == []
+    assert people.invited(link) is None
+    with pytest.raises(NotFoundError, match="no pending invitation"):
+        people.withdraw("Roe", by=BY)
+    assert base.audit(limit=1)[0].details == {"person": "Roe", "invitation": True}
+
+
+def test_a_new_password_ends_sessions_and_tokens(base):
+    people = base.people
+    people.accept(people.invite("Roe", "clinician", by=BY), "hash")
+    session, token = people.sign_in("Roe"), people.new_token("Roe", label="x", scope="viewer", days=3, by="Roe")
+    people.accept(people.invite("Roe", "clinician", by=BY), "another hash")
+    assert people.of_session(session) is None
+    assert people.of_token(token) is None
 
 
 @pytest.mark.parametrize("name", ["", " ", "bayespatch", " Roe", "x" * 300, "a\nb"])

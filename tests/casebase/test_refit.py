@@ -144,7 +144,8 @@ def test_bad_parameters_are_told_in_one_sentence(sqlite_places, monkeypatch, cap
     with sqlite_places.open(sqlite_places.copy()) as base:
         with pytest.raises(CaseBaseError, match="are texts and numbers"):
             base.refit(by=BY, draws=object())
-        job = {"url": str(base._database.url), "folder": None, "timeout": 5, "by": BY, "parameters": {"drawz": 10}}
+        job = {"url": str(base._database.url), "folder": None, "timeout": 5, "key": None, "by": BY}
+        job["parameters"] = {"drawz": 10}
         monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(job)))
         with pytest.raises(SystemExit, match="1"):
             refitting.main()

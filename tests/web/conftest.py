@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from contextlib import contextmanager
 
 import pytest
 from argon2 import PasswordHasher
@@ -12,6 +13,7 @@ from starlette.testclient import TestClient
 from bayespatch.casebase import CaseBase
 from bayespatch.web import Settings, create_app, passwords
 from tests.casebase.clinic import Places
+from tests.source.server import postgresql_server, why_no_server
 
 HOST = "http://127.0.0.1:8000"
 PASSWORD = "correct horse battery"
@@ -71,8 +73,10 @@ class Clinic:
 class Browser(TestClient):
     """A browser: keeps cookies, sends forms with what the page has put into them."""
 
-    def __init__(self, app) -> None:
-        super().__init__(app, base_url=HOST, follow_redirects=False, raise_server_exceptions=False)
+    def __init__(self, app, address: str = "127.0.0.1") -> None:
+        super().__init__(
+            app, base_url=HOST, follow_redirects=False, raise_server_exceptions=False, client=(address, 50_000)
+        )
 
     def csrf(self, path: str = "/cases") -> str:
         found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.get(path).text)
@@ -81,18 +85,52 @@ class Browser(TestClient):
     def submit(self, path: str, **fields):
         return self.post(path, data={"csrf": self.csrf(), **fields})
 
+    def confirmed(self, path: str, **fields):
+        """As `submit`, with the person's password, as the confirmation page asks for it."""
+        return self.submit(path, **fields, own_password=PASSWORD)
 
-@pytest.fixture
-def clinic(clinics, password_hash):
+
+@contextmanager
+def making(places, password_hash):
+    """A function that serves a new clinic each time it is called."""
     made = []
 
     def make(**settings) -> Clinic:
-        made.append(Clinic(clinics.copy(), password_hash, **settings))
+        url = places.copy()
+        made.append(Clinic(url, password_hash, folder=str(places.working or ""), **settings))
         return made[-1]
 
     yield make
     for one in made:
         one.service.close()
+
+
+@pytest.fixture
+def clinic(clinics, password_hash):
+    with making(clinics, password_hash) as make:
+        yield make
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def places(request, tmp_path_factory):
+    """Where case bases are, on both databases."""
+    if request.param == "sqlite":
+        yield Places(tmp_path_factory.mktemp("sqlite"), None)
+        return
+    reason = why_no_server()
+    if reason is not None:
+        pytest.skip(reason)
+    with postgresql_server() as url:
+        yield Places(tmp_path_factory.mktemp("postgresql"), url)
+
+
+@pytest.fixture
+def clinic_on_both(places, password_hash):
+    """As `clinic`, once on SQLite and once on PostgreSQL."""
+    with making(places, password_hash) as make:
+        yield make
+    if places.server is not None:
+        places.drop()
 
 
 @pytest.fixture

@@ -162,10 +162,10 @@ def test_stored_scripts_stay_texts(clinics, clinic):
 def test_scripts_in_names_stay_texts(served):
     """Of people and of tokens, and in what is typed to sign in."""
     steward = served.browser("steward")
-    pages = [steward.submit("/people/invite", name=SCRIPT, role="clinician").text, steward.get("/people").text]
+    pages = [steward.confirmed("/people/invite", name=SCRIPT, role="clinician").text, steward.get("/people").text]
     secret = served.base.people.invite(SCRIPT, "clinician", by="steward")
     pages.append(steward.get(f"/join/{secret}").text)
-    pages.append(steward.submit("/tokens", label=SCRIPT, scope="viewer", days="1").text)
+    pages.append(steward.confirmed("/tokens", label=SCRIPT, scope="viewer", days="1").text)
     pages += [steward.get(path).text for path in ("/tokens", "/audit")]
     pages.append(served.browser().post("/sign-in", data={"name": SCRIPT, "password": SCRIPT}).text)
     assert all(harmless(page) for page in pages)
@@ -318,7 +318,7 @@ def test_oversized_bodies(clinic):
 
 def test_files_are_refused(shared):
     browser = shared.browser()
-    assert browser.post("/consult", data={"csrf": "x"}, files={"v:age": b"61"}).status_code == 400
+    assert browser.post("/consult", data={"csrf": "x"}, files={"v:age": b"61"}).status_code == 415
 
 
 @pytest.fixture
@@ -378,9 +378,9 @@ def test_a_token_may_do_no_more_than_its_scope(served):
     headers = {"Authorization": f"Bearer {secret}"}
     assert browser.get("/api/v1/cases", headers=headers).status_code == 200
     assert browser.post("/api/v1/retentions", json={}, headers=headers).status_code == 403
-    assert browser.submit("/tokens", label="x", scope="steward", days="1").status_code == 401
+    assert browser.confirmed("/tokens", label="x", scope="steward", days="1").status_code == 401
     viewer = served.browser("viewer")
-    assert viewer.submit("/tokens", label="x", scope="steward", days="1").status_code == 422
+    assert viewer.confirmed("/tokens", label="x", scope="steward", days="1").status_code == 422
 
 
 def test_a_cookie_opens_no_api_and_a_token_no_page(served):
@@ -436,10 +436,10 @@ def test_passwords_are_hashed_as_owasp_asks(quick_passwords):
 def test_passwords_cannot_be_tried_for_long(served):
     browser = served.browser()
     found = [browser.post("/sign-in", data={"name": "steward", "password": f"guess {i}"}) for i in range(12)]
-    assert [one.status_code for one in found] == [401] * 10 + [429] * 2
+    assert [one.status_code for one in found] == [401] * 6 + [429] * 6
     assert int(found[-1].headers["retry-after"]) > 0
     assert browser.post("/sign-in", data={"name": "steward", "password": PASSWORD}).status_code == 429
-    assert [entry.action for entry in served.base.audit(action="refuse")] == ["refuse"] * 10
+    assert [entry.details["why"] for entry in served.base.audit(action="refuse")].count("password") == 6
 
 
 def test_a_link_can_be_used_once(served):

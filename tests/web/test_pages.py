@@ -170,7 +170,7 @@ def test_a_patient_s_life(served, monkeypatch):
     assert "case 7" not in doctor.submit("/cases/find", case="H-7741").headers["location"]
     unsure = steward.submit(f"/cases/{case.id}/forget", reason="asked for it")
     assert unsure.status_code == 422
-    done = steward.submit(f"/cases/{case.id}/forget", reason="asked for it", sure="yes")
+    done = steward.confirmed(f"/cases/{case.id}/forget", reason="asked for it", sure="yes")
     assert "is forgotten" in done.text
     assert "The disk was overwritten" in done.text
     assert doctor.get(place).status_code == 404
@@ -187,7 +187,7 @@ def test_a_consultation_that_named_a_forgotten_case_is_still_shown(local):
     local.base.forget(gone, "asked for it", by="t")
     page = local.browser().get(f"/consultations/{seen.id}")
     assert page.status_code == 200
-    assert "(forgotten)" in page.text
+    assert "was forgotten since" in page.text
     assert f'href="/cases/{gone}"' not in page.text
 
 
@@ -230,16 +230,16 @@ def test_a_viewer_sees_as_little_as_the_dictionary_says(served):
 
 def test_people_are_invited_changed_and_shut_out(served):
     steward = served.browser("steward")
-    page = steward.submit("/people/invite", name="Dr. Roe", role="clinician").text
+    page = steward.confirmed("/people/invite", name="Dr. Roe", role="clinician").text
     link = re.search(r"/join/([\w-]+)", page)[1]
     served.browser().post(f"/join/{link}", data={"password": "four words in it", "again": "four words in it"})
     assert "Dr. Roe" in steward.get("/people").text
-    assert steward.submit("/people/change", name="Dr. Roe", action="role", role="viewer").status_code == 303
+    assert steward.confirmed("/people/change", name="Dr. Roe", action="role", role="viewer").status_code == 303
     assert served.base.people.find("Dr. Roe").role == "viewer"
-    assert steward.submit("/people/change", name="Dr. Roe", action="disable").status_code == 303
-    assert steward.submit("/people/change", name="steward", action="disable").status_code == 409
-    assert steward.submit("/people/change", name="steward", action="role", role="viewer").status_code == 409
-    token = steward.submit("/tokens", label="monitor", scope="viewer", days="30").text
+    assert steward.confirmed("/people/change", name="Dr. Roe", action="disable").status_code == 303
+    assert steward.confirmed("/people/change", name="steward", action="disable").status_code == 409
+    assert steward.confirmed("/people/change", name="steward", action="role", role="viewer").status_code == 409
+    token = steward.confirmed("/tokens", label="monitor", scope="viewer", days="30").text
     secret = re.search(r"bayespatch_[\w-]+", token)[0]
     assert served.browser().get("/metrics", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
     assert secret not in steward.get("/tokens").text

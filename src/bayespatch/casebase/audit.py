@@ -2,8 +2,9 @@
 
 A row's hash is the SHA-256 of the JSON list of its number, time, person, action, case, details and the hash of the row
 before. The end of the chain, number and hash, stands in a table of its own, so that rows cut off at the end are missed
-as well. Who can write to the database can also compute hashes: keep an end of the chain elsewhere (every backup and
-`bayespatch casebase verify` state it) and `verify` holds the log against it.
+as well. Who can write to the database can also compute hashes. Keep an end of the chain elsewhere (every backup and
+`bayespatch casebase verify` state it) and `verify` holds the log against it; or keep a key elsewhere, with which each
+hash is an HMAC that nobody can compute without it.
 
 No row has a patient's values: these can be forgotten, the log stays.
 """
@@ -11,6 +12,7 @@ No row has a patient's values: these can be forgotten, the log stays.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -23,8 +25,9 @@ from bayespatch.casebase.tables import audit, chain
 
 ACTIONS = (
     *("define", "import", "add", "consult", "decide", "outcome", "retain", "refit", "promote", "roll back", "forget"),
-    *("erase", "read", "search", "ask", "drift", "backup", "restore", "export"),
+    *("erase", "read", "search", "ask", "drift", "backup", "restore", "export", "audit"),
     *("invite", "accept", "role", "disable", "enable", "sign in", "sign out", "refuse", "token", "revoke"),
+    *("password", "rehash", "second factor"),
 )
 
 
@@ -60,8 +63,8 @@ class Verification(NamedTuple):
 class Transaction:
     """A write in progress, and the audit rows that will be committed with it."""
 
-    def __init__(self, connection: Connection, by: str, number: int, digest: str) -> None:
-        self.connection, self.by, self.at = connection, by, now()
+    def __init__(self, connection: Connection, by: str, number: int, digest: str, key: bytes | None) -> None:
+        self.connection, self.by, self.at, self._key = connection, by, now(), key
         self._number, self._hash = number, digest
         self._rows: list[dict[str, Any]] = []
 
@@ -74,7 +77,7 @@ class Transaction:
         assert action in ACTIONS
         self._number += 1
         text = json.dumps(details, ensure_ascii=False, allow_nan=False, sort_keys=True)
-        self._hash = row_hash(self._number, self.at, self.by, action, case_id, text, self._hash)
+        self._hash = row_hash(self._number, self.at, self.by, action, case_id, text, self._hash, self._key)
         row = (self._number, self.at, self.by, action, case_id, text, self._hash)
         self._rows.append(dict(zip(audit.c.keys(), row, strict=True)))
         return self._number
@@ -108,13 +111,26 @@ def check_by(by: object) -> str:
     return by
 
 
-def row_hash(number: int, at: str, by: str, action: str, case_id: int | None, details: str, before: str) -> str:
-    """The hash of an audit row."""
-    content = json.dumps([number, at, by, action, case_id, details, before], ensure_ascii=True)
-    return hashlib.sha256(content.encode("ascii")).hexdigest()
+def row_hash(
+    number: int,
+    at: str,
+    by: str,
+    action: str,
+    case_id: int | None,
+    details: str,
+    before: str,
+    key: bytes | None = None,
+) -> str:
+    """The hash of an audit row; with a key, its HMAC."""
+    content = json.dumps([number, at, by, action, case_id, details, before], ensure_ascii=True).encode("ascii")
+    if key is not None:
+        return hmac.new(key, content, hashlib.sha256).hexdigest()
+    return hashlib.sha256(content).hexdigest()
 
 
-def check_chain(rows: Iterable[Any], head_number: int, head_hash: str, expected: str | None = None) -> Verification:
+def check_chain(
+    rows: Iterable[Any], head_number: int, head_hash: str, expected: str | None = None, key: bytes | None = None
+) -> Verification:
     """Hold audit rows, in the order of their numbers, against their hashes, and their end against the stated one.
 
     `expected` is an end of the chain that was noted at an earlier time.
@@ -125,7 +141,7 @@ def check_chain(rows: Iterable[Any], head_number: int, head_hash: str, expected:
     for row in rows:
         if row.number != last + 1:
             problems.append(f"row {last + 1} is missing" if row.number > last else f"row {row.number} is out of place")
-        elif row.hash != row_hash(row.number, row.at, row.by, row.action, row.case_id, row.details, before):
+        elif row.hash != row_hash(row.number, row.at, row.by, row.action, row.case_id, row.details, before, key):
             problems.append(f"row {row.number} is not as it was written")
         if problems:
             break
@@ -147,13 +163,13 @@ def _read_head(text: str) -> tuple[int, str]:
     return int(number), digest
 
 
-def verify(connection: Connection, expected: str | None = None) -> Verification:
+def verify(connection: Connection, expected: str | None = None, key: bytes | None = None) -> Verification:
     """Hold the whole log against its hashes."""
     rows = connection.execute(select(audit).order_by(audit.c.number).execution_options(yield_per=1000))
     heads = connection.execute(select(chain.c.number, chain.c.hash)).all()
     if len(heads) != 1:
         return Verification(0, "", ("the end of the chain is missing",))
-    return check_chain(rows, heads[0].number, heads[0].hash, expected)
+    return check_chain(rows, heads[0].number, heads[0].hash, expected, key)
 
 
 def entries(

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, text
 
+from bayespatch.casebase import models, replay
+from bayespatch.casebase.audit import Verification, verify
 from bayespatch.casebase.cases import index_columns
-from bayespatch.casebase.database import Database
+from bayespatch.casebase.database import Database, make_private
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import chain, metadata, settings
 from bayespatch.persistence.atomic import StorageError, check_writable
@@ -30,13 +32,13 @@ def backup(database: Database, path: str | os.PathLike[str], by: str) -> Path:
         transaction.record("backup", file=target.name)
     unfinished = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
+        make_private(unfinished)
         if database.is_sqlite:
             _vacuum_into(database, unfinished)
         else:
             _copy_out(database, unfinished)
         with open(unfinished, "rb") as file:
             os.fsync(file.fileno())
-        os.chmod(unfinished, 0o600)
         os.replace(unfinished, target)
     finally:
         for ending in ("", "-wal", "-shm", "-journal"):
@@ -46,16 +48,23 @@ def backup(database: Database, path: str | os.PathLike[str], by: str) -> Path:
 
 def restore(source: str | os.PathLike[str], database: Database, by: str) -> None:
     """Fill an empty case base from a backup."""
-    other = Database(os.fspath(source))
+    other = Database(os.fspath(source), key=database.key)
     try:
         other.open(create=False)
+        with other.reading() as old:
+            found = verify_all(other, old)
+        if not found.intact:
+            raise CaseBaseError(
+                f"{other.name}: was changed since it was written ({found.problems[0]}); use another backup"
+            )
         if database.version() is not None:
             with database.reading() as connection:
                 if connection.execute(select(chain.c.number)).scalar():
                     raise CaseBaseError(f"{database.name}: is not empty; restore a backup into a new case base")
         database.open()
         with other.reading() as old, database.writing(by) as transaction:
-            transaction.execute(delete(chain))
+            for table in (chain, settings):
+                transaction.execute(delete(table))
             _copy(old, transaction.connection)
             head = transaction.execute(select(chain.c.number, chain.c.hash)).one()
             transaction.continue_from(head.number, head.hash)
@@ -64,6 +73,14 @@ def restore(source: str | os.PathLike[str], database: Database, by: str) -> None
             transaction.record("restore", rows=head.number)
     finally:
         other.close()
+
+
+def verify_all(database: Database, connection: Connection, head: str | None = None) -> Verification:
+    """Hold the log against its hashes, and where it is whole the tables against the log."""
+    found = verify(connection, head, database.key)
+    if not found.intact:
+        return found
+    return found._replace(problems=(*models.problems(connection), *replay.problems(connection)))
 
 
 def _vacuum_into(database: Database, target: Path) -> None:
@@ -75,11 +92,12 @@ def _vacuum_into(database: Database, target: Path) -> None:
 
 def _copy_out(database: Database, target: Path) -> None:
     """From PostgreSQL, row by row, from one snapshot."""
-    copy = Database(str(target))
+    copy = Database(str(target), key=database.key)
     try:
         copy.open()
         with database.reading() as old, copy.unaudited() as new:
-            new.execute(delete(chain))
+            for table in (chain, settings):
+                new.execute(delete(table))
             _copy(old, new)
             new.execute(delete(settings).where(settings.c.key == "erase"))
             index_columns(new)

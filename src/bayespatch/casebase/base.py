@@ -9,13 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from sqlalchemy import delete, insert
+
 from bayespatch.casebase import backup as backups
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import consultations, export, models, repeats
 from bayespatch.casebase import drift as drifts
 from bayespatch.casebase import forget as forgetting
 from bayespatch.casebase import refit as refitting
-from bayespatch.casebase.audit import Entry, Verification, check_by, entries, verify
+from bayespatch.casebase.audit import Entry, Verification, check_by, entries, now
 from bayespatch.casebase.cases import Case, Condition, Definition, Page
 from bayespatch.casebase.consultations import Consultation, Decision, Worklist
 from bayespatch.casebase.database import TIMEOUT, Database
@@ -26,6 +28,7 @@ from bayespatch.casebase.models import Model
 from bayespatch.casebase.people import People
 from bayespatch.casebase.refit import Refit
 from bayespatch.casebase.reuse import Reuse
+from bayespatch.casebase.tables import settings
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.source import read
 
@@ -77,6 +80,7 @@ class CaseBase(Reuse):
         folder: str | os.PathLike[str] | None = None,
         timeout: float = TIMEOUT,
         n_jobs: int | None = None,
+        key: bytes | None = None,
     ) -> CaseBase:
         """Open a case base, and make it where there is none.
 
@@ -87,13 +91,16 @@ class CaseBase(Reuse):
         create : bool
             False refuses a place where there is no case base.
         folder : path, optional
-            A folder for files that exist for moments, and for a refit while it runs. By default beside the SQLite file,
-            or in the system's folder for temporary files.
+            Directory for temporary files, and for a refit while it runs; yours alone (mode 700). By default beside the
+            SQLite file; with PostgreSQL in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state.
         timeout : float
             Seconds to wait while another process writes.
         n_jobs : int, optional
             Threads that answer one question; by default as many as the model was fitted with. Who asks several
             questions at a time has more of one thread for each.
+        key : bytes, optional
+            The key of the audit log, for a base that was begun with one; by default what is in the file that the
+            environment variable BAYESPATCH_AUDIT_KEY_FILE names.
 
         Examples
         --------
@@ -104,7 +111,7 @@ class CaseBase(Reuse):
         ...         base.dictionary is None
         True
         """
-        database = Database(os.fspath(url), folder, timeout)
+        database = Database(os.fspath(url), folder, timeout, key)
         try:
             database.open(create)
             base = cls(database)
@@ -177,6 +184,19 @@ class CaseBase(Reuse):
         if "mode=ro" not in str(self._database.url):
             models.drop_left_over(self._database.folder)
             forgetting.finish(self._database, SYSTEM)
+
+    def check_writable(self) -> None:
+        """Write a time into the database; an error where that fails, as on a full disk.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.check_writable()
+        """
+        with self._database.unaudited() as connection:
+            connection.execute(delete(settings).where(settings.c.key == "written"))
+            connection.execute(insert(settings).values(key="written", value=now()))
 
     # What the cases are
 
@@ -319,7 +339,8 @@ class CaseBase(Reuse):
             if not allow_repeats:
                 check_repeats(transaction.connection, known, ids, named=id_column is not None)
             n_past = sum(outcome is not None for outcome in outcomes)
-            transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start)
+            seals = case_rows.entry_seals(transaction, ids)
+            transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start, seals=seals)
         return ids
 
     def add(self, rows: Sequence[Mapping[str, Any]], *, by: str) -> range:
@@ -344,7 +365,7 @@ class CaseBase(Reuse):
             if not values:
                 raise CaseBaseError("there are no cases to add; pass at least one")
             ids = case_rows.add_cases(transaction, values, outcomes, [None] * len(values))
-            transaction.record("add", cases=len(ids), first=ids.start)
+            transaction.record("add", cases=len(ids), first=ids.start, seals=case_rows.entry_seals(transaction, ids))
         return ids
 
     def case(self, case: int | str, *, by: str) -> Case:
@@ -699,8 +720,25 @@ class CaseBase(Reuse):
                 entries(connection, case_id=case, by=by, action=action, after=after, before=before, limit=limit)
             )
 
+    def record_audit(self, chosen: Mapping[str, Any], *, by: str, verified: bool = False) -> None:
+        """Note that someone has read the log: which rows were `chosen`, as in `audit`, and whether it was verified.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.record_audit({"case": 3, "by": None}, by="steward")
+        ...     base.audit(limit=1)[0].details
+        {'chosen': {'case': 3}, 'verified': False}
+        """
+        with self._database.writing(by) as transaction:
+            given = {name: value for name, value in chosen.items() if value}
+            transaction.record("audit", chosen=given, verified=verified)
+
     def verify_audit(self, head: str | None = None) -> Verification:
-        """Hold the log and the models against their hashes; `head` is an end of the log that was noted earlier.
+        """Hold the log against its hashes, and cases, models and accounts against the log.
+
+        `head` is an end of the log that was noted earlier.
 
         Examples
         --------
@@ -711,8 +749,7 @@ class CaseBase(Reuse):
         (True, 4)
         """
         with self._database.reading() as connection:
-            found = verify(connection, head)
-            return found._replace(problems=(*found.problems, *models.problems(connection)))
+            return backups.verify_all(self._database, connection, head)
 
     def backup(self, path: str | os.PathLike[str], *, by: str) -> Path:
         """Copy the whole base into one SQLite file, which is a case base itself, while others go on working.
@@ -758,6 +795,8 @@ class CaseBase(Reuse):
     ) -> int:
         """Write the cases to a CSV or Parquet file, or into a new table of a database; returns how many.
 
+        In CSV a text that a spreadsheet would run begins with an apostrophe; Parquet and databases keep it as it is.
+
         Parameters
         ----------
         where : path or URL
@@ -767,7 +806,7 @@ class CaseBase(Reuse):
         state : {"open", "past"}, optional
             Only these.
         sensitive : bool
-            Whether columns that the dictionary calls sensitive are written.
+            Whether columns that the dictionary calls sensitive, and the external ids, are written.
         table : str
             The name of the new table of a database.
 

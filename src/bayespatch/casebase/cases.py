@@ -7,7 +7,10 @@ nothing else.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +23,7 @@ from bayespatch.dictionary import Dictionary, Entry, Value
 
 OPEN, PAST, WITHDRAWN = STATES = ("open", "past", "withdrawn")
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+_WHOLE, _NUMBER = re.compile(r"-?\d{1,30}", re.ASCII), re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 MOST_AT_ONCE = 1000  # cases on a page
 
 Condition = tuple[str, str, Any]
@@ -199,7 +203,7 @@ def add_cases(
     """Store cases whose values were checked: past ones where the outcome is known, else open. Returns their ids."""
     first = 1 + (transaction.execute(select(func.max(cases.c.id))).scalar() or 0)
     check_external_ids(transaction.connection, [one for one in external_ids if one is not None])
-    stored = [
+    stored: list[dict[str, Any]] = [
         {
             "id": first + i,
             "external_id": external_id,
@@ -210,12 +214,41 @@ def add_cases(
             "outcome_by": None if outcome is None else transaction.by,
             "entered_at": transaction.at,
             "entered_by": transaction.by,
+            "salt": secrets.token_hex(16),
         }
         for i, (values, outcome, external_id) in enumerate(zip(rows, outcomes, external_ids, strict=True))
     ]
+    for row in stored:
+        row["entry"] = seal(row["id"], row["salt"], row["values"], row["outcome"])
     for start in range(0, len(stored), 5000):
         transaction.execute(insert(cases), stored[start : start + 5000])
     return range(first, first + len(stored))
+
+
+def seal(case_id: int, salt: str, values: Mapping[str, Value] | None, outcome: str | None) -> str:
+    """A digest of what a case is; without its salt it tells nothing."""
+    content = json.dumps([case_id, salt, values, outcome], sort_keys=True)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def seal_now(transaction: Transaction, case_id: int) -> str:
+    """The seal of a case as it is after a change, for the log."""
+    row = transaction.execute(select(cases).where(cases.c.id == case_id)).one()
+    salt = row.salt or secrets.token_hex(16)
+    if row.salt is None:
+        transaction.execute(update(cases).where(cases.c.id == case_id).values(salt=salt))
+    return seal(case_id, salt, row.values, row.outcome)
+
+
+def entry_seals(transaction: Transaction, ids: range) -> str:
+    """One seal of the cases that have come in together, for the log."""
+    wanted = select(cases.c.entry).where(cases.c.id >= ids.start, cases.c.id < ids.stop).order_by(cases.c.id)
+    return common_seal(list(transaction.execute(wanted).scalars()))
+
+
+def common_seal(entries: list[str | None]) -> str:
+    """One digest of many seals."""
+    return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
 
 def check_external_id(external_id: object) -> str | None:
@@ -271,7 +304,7 @@ def find_live(connection: Connection, case: int | str) -> Any:
 def as_case(row: Any) -> Case:
     """A row of the table as a case."""
     outcome = None if row.outcome is None else json.loads(row.outcome)
-    return Case(**{**row._mapping, "outcome": outcome})
+    return Case(**{**{name: row._mapping[name] for name in Case._fields}, "outcome": outcome})
 
 
 def record_outcome(transaction: Transaction, case: int | str, outcome: Any) -> Case:
@@ -282,7 +315,7 @@ def record_outcome(transaction: Transaction, case: int | str, outcome: Any) -> C
     plain = defined(transaction.connection).outcome(outcome)
     new = {"outcome": json.dumps(plain), "outcome_at": transaction.at, "outcome_by": transaction.by}
     transaction.execute(update(cases).where(cases.c.id == row.id).values(**new))
-    transaction.record("outcome", row.id)
+    transaction.record("outcome", row.id, seal=seal_now(transaction, row.id))
     return as_case(find(transaction.connection, row.id))
 
 
@@ -373,16 +406,30 @@ def read_condition(said: str, known: Definition) -> Condition:
             break
     else:
         raise CaseBaseError(f"{said!r} is not a condition; write COLUMN, one of {' '.join(OPERATORS)}, and a value")
-    name, value = name.strip(), value.strip()
+    return condition(name.strip(), operator, value.strip(), known)
+
+
+def condition(name: str, operator: str, value: str, known: Definition) -> Condition:
+    """A condition from its three parts, the value as someone types it.
+
+    Examples
+    --------
+    >>> from bayespatch.dictionary import Dictionary
+    >>> target = Dictionary.from_dict({"y": {"levels": ["sick", "well"]}})["y"]
+    >>> condition("age", ">=", "60", Definition(Dictionary.from_dict({"age": {"kind": "number"}}), target))
+    ('age', '>=', 60)
+    """
+    if operator not in OPERATORS:
+        raise CaseBaseError(f"operator {operator!r} is not known; choose one of {' '.join(OPERATORS)}")
     plain: Any = value
     kind = known.features[name].kind if name in known.features else "number" if name == "id" else "text"
     if value == "null":
         plain = None
     elif kind == "number":
-        try:
-            plain = json.loads(value)
-        except ValueError:
-            plain = value  # a label, perhaps
+        if _WHOLE.fullmatch(value):
+            plain = int(value)
+        elif _NUMBER.fullmatch(value):
+            plain = float(value)  # anything else is a label, perhaps
     elif kind == "boolean":
         plain = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
     return name, operator, plain
@@ -422,7 +469,9 @@ def _condition(connection: Connection, known: Definition | None, said: Condition
             value = json.dumps(value)
         elif entry.kind == "boolean" and connection.dialect.name != "sqlite":
             value = "true" if value else "false"
-    elif name == "id" and (isinstance(value, bool) or not isinstance(value, int)):
+        elif entry.kind == "number" and not isinstance(value, bool | str | None):
+            value = float(value)  # an integer may be too large for the database
+    elif name == "id" and (isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63):
         raise CaseBaseError(f"column 'id': {value!r} is not the number of a case; pass one")
     elif name != "id" and not isinstance(value, str):
         raise CaseBaseError(f"column {name!r}: {value!r} is not a text; pass it in quotes")

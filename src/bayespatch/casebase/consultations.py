@@ -148,7 +148,7 @@ def store(
     explanation["case"]["id"] = str(case)
     row = Consultation(transaction.next_number, case, version, values, explanation, transaction.at, transaction.by)
     transaction.execute(insert(consultations).values(**row._asdict()))
-    transaction.record("consult", case, version=version, new=is_new)
+    transaction.record("consult", case, version=version, new=is_new, seal=case_rows.seal_now(transaction, case))
     return row
 
 

@@ -8,37 +8,51 @@ with what it did, or neither.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import re
+import shlex
 import sqlite3
-import tempfile
+import stat
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from bayespatch.casebase.audit import Transaction, check_by
-from bayespatch.casebase.errors import CaseBaseError, UnavailableError
-from bayespatch.casebase.tables import VERSION, chain
+from bayespatch.casebase.errors import CaseBaseError, DatabaseError
+from bayespatch.casebase.tables import VERSION, chain, settings
+from bayespatch.persistence.atomic import PRIVATE
 
 TIMEOUT = 30.0  # seconds for which a writer waits for another one
+KEY_FILE = "BAYESPATCH_AUDIT_KEY_FILE"  # the environment variable that names the file with the audit log's key
+KEY_CHECK = "key_check"  # the setting by which a wrong key is noticed
+UNSTORABLE = "a text holds a character that cannot be stored, such as NUL or half of a surrogate pair; remove it"
 _UPGRADING = 7_265_346_017_221  # the key of PostgreSQL's lock under which one process makes the tables
 
 
 class Database:
     """A case base's database; `folder` is where files may be for moments, and a refit's checkpoint while it runs."""
 
-    def __init__(self, url: str, folder: str | os.PathLike[str] | None = None, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        url: str,
+        folder: str | os.PathLike[str] | None = None,
+        timeout: float = TIMEOUT,
+        key: bytes | None = None,
+    ) -> None:
         self.url = read_url(url)
-        self.name = self.url.render_as_string(hide_password=True)
+        self.key = _key() if key is None else key
+        self.name = shown_url(self.url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.path = _path_of(self.url) if self.is_sqlite else None
+        self.path = path_of(self.url) if self.is_sqlite else None
         self.timeout = timeout
         self.folder = Path(folder) if folder is not None else self._default_folder()
         self.engine = self._engine()
@@ -46,8 +60,10 @@ class Database:
     def _default_folder(self) -> Path:
         if self.path is not None:
             return self.path.with_name(f"{self.path.name}-work")
+        # Not in the folder for temporary files, where anybody can make a folder of this name first.
+        own = os.environ.get("STATE_DIRECTORY", "").partition(":")[0] or os.environ.get("XDG_STATE_HOME", "")
         key = hashlib.sha256(self.name.encode()).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"bayespatch-{os.getuid() if hasattr(os, 'getuid') else ''}-{key}"
+        return (Path(own) if own else Path.home() / ".local" / "state") / "bayespatch" / key
 
     def _engine(self) -> Engine:
         options: dict[str, Any] = {"json_serializer": json_text, "hide_parameters": True}
@@ -105,7 +121,7 @@ class Database:
         ):
             end = select(chain.c.number, chain.c.hash).where(chain.c.id == 1)
             head = connection.execute(end if self.is_sqlite else end.with_for_update()).one()
-            transaction = Transaction(connection, by, head.number, head.hash)
+            transaction = Transaction(connection, by, head.number, head.hash, self.key)
             yield transaction
             transaction.finish()
 
@@ -134,33 +150,39 @@ class Database:
         """What a database says, in a sentence with the remedy."""
         try:
             yield
-        except (DBAPIError, sqlite3.Error) as error:
-            raise UnavailableError(self._said(error)) from error
-        except SQLAlchemyError as error:
-            raise UnavailableError(f"{self.name}: the database refuses ({_first_line(error)})") from error
+        except UnicodeError as error:
+            raise CaseBaseError(UNSTORABLE) from error
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            raise self._refusal(error) from error
 
-    def _said(self, error: Exception) -> str:
+    def _refusal(self, error: Exception) -> CaseBaseError:
         original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         said = _first_line(original)
+        if "NUL (0x00)" in said:
+            return CaseBaseError(UNSTORABLE)
         code = getattr(original, "sqlstate", None) or ""
         lost = getattr(error, "connection_invalidated", False) or code[:2] in ("08", "57") or "connection" in said
+        public = "the database cannot be used at the moment; tell whoever runs this server"
         if "database is locked" in said or code == "55P03":
-            return (
-                f"{self.name}: another process has been writing for more than {self.timeout:g} seconds; "
-                f"try again, nothing was changed"
+            wrong = f"another process has been writing for more than {self.timeout:g} seconds; "
+            wrong = public = f"{wrong}try again, nothing was changed"
+        elif "readonly" in said or "read-only" in said or code == "25006":
+            wrong = "may only be read, and every look at a case is written down; allow writing"
+        elif "not a database" in said or "malformed" in said:
+            wrong = f"is damaged, or is no SQLite file ({said}); restore a backup"
+        elif "unable to open" in said:
+            wrong = "cannot be opened; check the folder, and that you may write there"
+        elif not self.is_sqlite and lost:
+            unknown = "nothing of this was written unless the log shows it, so look there before you repeat it"
+            wrong, public = (
+                f"no connection to the database ({said}); {unknown}",
+                f"no connection to the database; {unknown}",
             )
-        if "readonly" in said or "read-only" in said or code == "25006":
-            return f"{self.name}: may only be read, and every look at a case is written down; allow writing"
-        if "not a database" in said or "malformed" in said:
-            return f"{self.name}: is damaged, or is no SQLite file ({said}); restore a backup"
-        if "unable to open" in said:
-            return f"{self.name}: cannot be opened; check the folder, and that you may write there"
-        if not self.is_sqlite and lost:
-            return (
-                f"{self.name}: no connection to the database ({said}); nothing of this was written unless the log "
-                f"shows it, so look there before you repeat it"
-            )
-        return f"{self.name}: the database refuses ({said})"
+        else:
+            wrong = f"the database refuses ({said})"
+        # What PostgreSQL says about a value may quote it.
+        cause = f"{type(original).__name__} {code or said}"
+        return DatabaseError(f"{self.name}: {wrong}", public, cause)
 
     # Opening
 
@@ -173,13 +195,50 @@ class Database:
                 raise CaseBaseError(f"{self.name}: is a folder; pass the name of a file")
             if not create and not self.path.exists():
                 raise CaseBaseError(f"{self.name}: there is no such case base; make one: bayespatch casebase init")
+            make_private(self.path)
+            self._warn_if_open()
         found = self.version()
         if found == VERSION:
             self._keep_a_log()
-            return
-        if found is None and not create:
+        elif found is None and not create:
             raise CaseBaseError(f"{self.name}: holds no case base; make one: bayespatch casebase init")
-        self.migrate("head")
+        else:
+            self.migrate("head")
+        self._check_key()
+
+    def _check_key(self) -> None:
+        """The key of the audit log is the one with which the log was begun, or there is none on both sides."""
+        check = None if self.key is None else hmac.new(self.key, b"bayespatch audit", hashlib.sha256).hexdigest()[:16]
+        with self.reading() as connection:
+            found = connection.execute(select(settings.c.value).where(settings.c.key == KEY_CHECK)).scalar()
+            n_rows = connection.execute(select(chain.c.number)).scalar()
+        if found == check:
+            return
+        if check is None:
+            raise CaseBaseError(f"{self.name}: its audit log has a key; set {KEY_FILE} to the file that holds it")
+        if found is not None:
+            raise CaseBaseError(f"{self.name}: its audit log has another key; correct {KEY_FILE}")
+        if n_rows:
+            raise CaseBaseError(
+                f"{self.name}: its audit log was begun without a key; unset {KEY_FILE}, or begin a new case base"
+            )
+        with self.unaudited() as connection:
+            connection.execute(insert(settings).values(key=KEY_CHECK, value=check))
+
+    def _warn_if_open(self) -> None:
+        """Warn where other users of the machine may read or write the file, or SQLite's files beside it."""
+        if os.name == "nt":
+            return
+        for ending in ("", "-wal", "-shm"):
+            path = f"{self.path}{ending}"
+            with suppress(FileNotFoundError):
+                mode = stat.S_IMODE(os.stat(path).st_mode)
+                if mode & 0o077:
+                    warnings.warn(
+                        f"{path}: other users of this machine may open this file (mode {mode:o}), and it holds "
+                        f"patients; run: chmod 600 {shlex.quote(path)}",
+                        stacklevel=4,
+                    )
 
     def _keep_a_log(self) -> None:
         """SQLite's write-ahead log, with which readers and a writer do not wait for each other."""
@@ -285,6 +344,30 @@ class _Raw:
         return self.connection.execute(str(statement))
 
 
+def _key() -> bytes | None:
+    """The key of the audit log that the environment names."""
+    path = os.environ.get(KEY_FILE)
+    if not path:
+        return None
+    try:
+        key = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise CaseBaseError(f"{KEY_FILE}={path!r} cannot be read ({error.strerror}); correct it") from error
+    if len(key) < 32:
+        raise CaseBaseError(f"{KEY_FILE}={path!r} has {len(key)} bytes; write a random key of 32 or more into it")
+    return key
+
+
+def make_private(path: str | os.PathLike[str]) -> None:
+    """Make an empty file for its owner alone, where there is none; SQLite gives the files beside it the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise CaseBaseError(f"{os.fspath(path)!r} cannot be made ({error.strerror}); choose another place") from error
+
+
 def json_text(value: Any) -> str:
     """JSON as it is stored."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -309,7 +392,20 @@ def read_url(where: str) -> URL:
     return url
 
 
-def _path_of(url: URL) -> Path:
+def shown_url(url: URL) -> str:
+    """A URL without its secrets, wherever in it they stand.
+
+    Examples
+    --------
+    >>> shown_url(make_url("postgresql://roe:hunter2@db/clinic?password=hunter2&sslmode=require"))
+    'postgresql://roe:***@db/clinic?password=%2A%2A%2A&sslmode=require'
+    """
+    query = {name: "***" if "pass" in name.lower() else value for name, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True)
+
+
+def path_of(url: URL) -> Path:
+    """The file of a SQLite URL."""
     database = str(url.database)
     return Path(database.removeprefix("file:") if database.startswith("file:") else database)
 

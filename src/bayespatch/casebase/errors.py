@@ -17,3 +17,14 @@ class ConflictError(CaseBaseError):
 
 class UnavailableError(CaseBaseError):
     """The database, or a model, cannot be used at the moment."""
+
+
+class DatabaseError(UnavailableError):
+    """The database refuses. The message names it, for whoever runs it; `public` does not, and can be shown to anybody.
+
+    `cause` is what the database says, without values: a line for a log.
+    """
+
+    def __init__(self, message: str, public: str, cause: str) -> None:
+        super().__init__(message)
+        self.public, self.cause = public, cause

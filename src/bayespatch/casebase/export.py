@@ -12,10 +12,11 @@ from sqlalchemy import Boolean, Column, Connection, Float, MetaData, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
 from bayespatch.casebase.cases import WITHDRAWN, Definition, as_case
-from bayespatch.casebase.database import read_url
+from bayespatch.casebase.database import make_private, path_of, read_url, shown_url
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases
 from bayespatch.persistence.atomic import StorageError, replacing
+from bayespatch.source.cells import plain_cell
 from bayespatch.source.frame import frame_of
 
 _OWN = ("case_id", "external_id", "state")
@@ -23,12 +24,13 @@ _TYPES = {"number": Float, "text": Text, "boolean": Boolean}
 
 
 def names_of(known: Definition, sensitive: bool) -> list[str]:
-    """The columns of an export."""
-    features = [name for name, entry in known.features.entries.items() if sensitive or not entry.sensitive]
-    taken = sorted({*_OWN} & {*features, known.target.name})
+    """The columns of an export; without sensitive ones, the external id is left out as well."""
+    entries = [*known.features.entries.values(), known.target]
+    columns = [entry.name for entry in entries if sensitive or not entry.sensitive]
+    taken = sorted({*_OWN} & {*columns})
     if taken:
         raise CaseBaseError(f"a column of the cases is called {taken[0]!r}, as one of the export is; rename it")
-    return [*_OWN, *features, known.target.name]
+    return [*(name for name in _OWN if sensitive or name != "external_id"), *columns]
 
 
 def rows_of(connection: Connection, known: Definition, names: list[str], state: str | None) -> Iterator[list[Any]]:
@@ -77,8 +79,7 @@ def write(
 def _as_csv(names: list[str], rows: list[list[Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    writer.writerows([plain_cell(value) for value in row] for row in ([*names], *rows))
     return text.getvalue().encode()
 
 
@@ -96,6 +97,8 @@ def _write_sql(known: Definition, where: str, table: str, names: list[str], rows
     kinds |= {known.target.name: known.target.kind, "case_id": "number"}
     columns: list[Column[Any]] = [Column(name, _TYPES[kinds.get(name, "text")]) for name in names]
     url = read_url(where)
+    if url.get_backend_name() == "sqlite":
+        make_private(path_of(url))
     engine = create_engine(url, hide_parameters=True)
     made = Table(table, MetaData(), *columns)
     try:
@@ -105,7 +108,8 @@ def _write_sql(known: Definition, where: str, table: str, names: list[str], rows
                 connection.execute(insert(made), [dict(zip(names, row, strict=True)) for row in rows])
     except SQLAlchemyError as error:
         said = str(error).strip().partition("\n")[0]
-        name = url.render_as_string(hide_password=True)
-        raise CaseBaseError(f"{name}: the table {table!r} cannot be written ({said}); choose another name") from error
+        raise CaseBaseError(
+            f"{shown_url(url)}: the table {table!r} cannot be written ({said}); choose another name"
+        ) from error
     finally:
         engine.dispose()

@@ -6,9 +6,10 @@ What stays: the number of the case, and in the audit who forgot it, when and why
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, cast, delete, func, insert, or_, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import models
@@ -19,12 +20,12 @@ from bayespatch.casebase.refit import drop_checkpoints, public_levels
 from bayespatch.casebase.tables import cases, consultations, decisions, model_parts, settings, training
 from bayespatch.casebase.tables import models as model_rows
 from bayespatch.casebase.without import without_case
-from bayespatch.encode.column import number_text
 
-# Numbers of a vote, and the others in a crowd
-_KEPT = ("index", "probability", "influence", "vote_share", "reliance", "supports", "stands_for", "alike", "members")
+# How much a past case counted, and the others in its group. Not for whom it voted, whom it was like, or its row of the
+# table, under which features list those who agree: all of these tell something of its values or its outcome.
+_KEPT = ("probability", "influence", "vote_share", "stands_for", "members")
 _RANGE = "outside the range of the past cases"  # a warning that states the ends of that range
-WITHDRAWN_WARNING = "A warning stood here that named a past case which was forgotten since."
+WITHDRAWN_WARNING = "A warning was removed here: it stated values of past cases, one of which was forgotten since."
 
 
 class Forgotten(NamedTuple):
@@ -84,8 +85,9 @@ def _forget(transaction: Transaction, case: int | str, reason: str, database: Da
     n_own = transaction.execute(select(func.count()).select_from(own.subquery())).scalar_one()
     transaction.execute(delete(decisions).where(decisions.c.consultation_id.in_(own)))
     transaction.execute(delete(consultations).where(consultations.c.case_id == row.id))
-    n_redacted = _redact_others(transaction, row.id, row.values)
-    versions, removed = [], []
+    n_redacted = _redact_others(transaction, row.id)
+    hashes: dict[int, str] = {}
+    removed = []
     for model in models.trained_on(transaction.connection, row.id):
         clf = models.read_model(transaction.connection, model.version, model.sha256, database.folder)
         levels = public_levels(known) if known is not None else {}
@@ -96,16 +98,16 @@ def _forget(transaction: Transaction, case: int | str, reason: str, database: Da
             removed.append(model.version)
             _remove(transaction, model.version)
             continue
-        versions.append(model.version)
-        sha256 = models.write_parts(transaction, model.version, clf, database.folder)
+        sha256 = hashes[model.version] = models.write_parts(transaction, model.version, clf, database.folder)
         new = {"sha256": sha256, "n_cases": model.n_cases - 1, "metrics": _without_change(model.metrics, row.id)}
         transaction.execute(update(model_rows).where(model_rows.c.version == model.version).values(**new))
         models.mark_forgotten(transaction, model.version, 1)
     transaction.execute(delete(training).where(training.c.case_id == row.id))
-    nothing = dict.fromkeys(("external_id", "values", "outcome", "outcome_at", "outcome_by"))
+    nothing = dict.fromkeys(("external_id", "values", "outcome", "outcome_at", "outcome_by", "salt"))
     transaction.execute(update(cases).where(cases.c.id == row.id).values(state=case_rows.WITHDRAWN, **nothing))
-    transaction.record("forget", row.id, reason=reason, versions=versions, removed=removed, redacted=n_redacted)
-    return Forgotten(row.id, n_own, n_redacted, tuple(versions), tuple(removed), False, None)
+    done = {"versions": list(hashes), "hashes": hashes, "removed": removed, "redacted": n_redacted}
+    transaction.record("forget", row.id, reason=reason, **done)
+    return Forgotten(row.id, n_own, n_redacted, tuple(hashes), tuple(removed), False, None)
 
 
 def _remove(transaction: Transaction, version: int) -> None:
@@ -124,43 +126,72 @@ def _without_change(metrics: dict[str, Any] | None, case_id: int) -> dict[str, A
     return {**metrics, "both": {**metrics["both"], "changes": changes}}
 
 
-def _redact_others(transaction: Transaction, case_id: int, values: dict[str, Any]) -> int:
-    """Explanations that others were given name the case as a neighbor: only the numbers of its vote stay there."""
-    numbers = [number_text(float(v)) for v in values.values() if isinstance(v, int | float) and not isinstance(v, bool)]
-    said = cast(consultations.c.explanation, Text)
-    named = or_(said.like(f'%"id": "{case_id}"%'), said.like(f"%#{case_id}%"), said.like(f"%{_RANGE}%"))
-    rows = transaction.execute(select(consultations.c.id, consultations.c.explanation).where(named)).all()
+def _redact_others(transaction: Transaction, case_id: int) -> int:
+    """Take the case, and what derives from its values, out of the explanations that models which knew it have given.
+
+    A version that was removed may have known it: which cases it was trained on is not kept.
+    """
+    knew = select(training.c.version).where(training.c.case_id == case_id)
+    removed = select(model_rows.c.version).where(model_rows.c.state == models.REMOVED)
+    said = select(consultations.c.id, consultations.c.explanation)
+    said = said.where(or_(consultations.c.version.in_(knew), consultations.c.version.in_(removed)))
     n_changed = 0
-    for row in rows:
+    for row in transaction.execute(said).all():
         new = redacted(row.explanation, str(case_id))
-        new["case"]["warnings"] = [_without_name(text, case_id, numbers) for text in new["case"]["warnings"]]
         if new != row.explanation:
             transaction.execute(update(consultations).where(consultations.c.id == row.id).values(explanation=new))
             n_changed += 1
     return n_changed
 
 
-def _without_name(warning: str, case_id: int, numbers: list[str]) -> str:
-    """A warning, unless it names the case, or states one of its numbers as the end of a range."""
-    ends = warning.partition(_RANGE)[2] if _RANGE in warning else ""
-    words = {word.strip(".,") for word in ends.split()}
-    if words & set(numbers) or re.search(rf"#{case_id}(?!\d)", warning):
-        return WITHDRAWN_WARNING
-    return warning
-
-
-def redacted(part: Any, case: str) -> Any:
-    """An explanation in which a past case is nobody any more.
+def redacted(explanation: dict[str, Any], case: str) -> dict[str, Any]:
+    """An explanation without a past case, and without the ranges of past cases' values that it states.
 
     Examples
     --------
-    >>> redacted({"neighbors": [{"id": "7", "outcome": "sick", "vote_share": 0.2}, {"id": "8"}]}, "7")
-    {'neighbors': [{'id': None, 'forgotten': True, 'vote_share': 0.2}, {'id': '8'}]}
+    >>> shown = redacted(
+    ...     {
+    ...         "case": {"warnings": []},
+    ...         "neighbors": [{"id": "7", "index": 6, "outcome": "sick", "vote_share": 0.2}, {"id": "8", "index": 7}],
+    ...         "features": [{"name": "age", "close": "60 to 66", "neighbors": [6, 7]}],
+    ...     },
+    ...     "7",
+    ... )
+    >>> shown["neighbors"]
+    [{'id': None, 'forgotten': True, 'vote_share': 0.2}, {'id': '8', 'index': 7}]
+    >>> shown["features"]
+    [{'name': 'age', 'close': None, 'neighbors': [7]}]
     """
+    rows = set(_rows_of(explanation, case))
+    new: dict[str, Any] = _without(explanation, case)
+    for feature in new["features"]:
+        for name in ("neighbors", "exemplars"):
+            if name in feature:
+                feature[name] = [row for row in feature[name] if row not in rows]
+    warnings = new["case"]["warnings"]
+    new["case"]["warnings"] = [WITHDRAWN_WARNING if _names(text, case) else text for text in warnings]
+    return new
+
+
+def _rows_of(part: Any, case: str) -> Iterator[int]:
+    """The rows under which a past case stands in an explanation."""
+    if isinstance(part, dict) and part.get("id") == case and "index" in part:
+        yield part["index"]
+    for one in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _rows_of(one, case)
+
+
+def _without(part: Any, case: str) -> Any:
     if isinstance(part, list):
-        return [redacted(one, case) for one in part]
+        return [_without(one, case) for one in part]
     if not isinstance(part, dict):
         return part
     if part.get("id") == case:
-        return {"id": None, "forgotten": True} | {name: redacted(part[name], case) for name in _KEPT if name in part}
-    return {name: redacted(one, case) for name, one in part.items()}
+        return {"id": None, "forgotten": True} | {name: _without(part[name], case) for name in _KEPT if name in part}
+    # The ends of a range that counts as close are values of past cases, or lie between two of them.
+    return {name: None if name == "close" else _without(one, case) for name, one in part.items()}
+
+
+def _names(warning: str, case: str) -> bool:
+    """Whether a warning names the case, or the range of the past cases' values."""
+    return _RANGE in warning or re.search(rf"#{case}(?!\d)", warning) is not None

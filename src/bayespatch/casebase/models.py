@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -23,7 +24,7 @@ import numpy as np
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from bayespatch.casebase.audit import Transaction
-from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, DatabaseError, NotFoundError
 from bayespatch.casebase.tables import model_parts, models, training
 from bayespatch.estimator import load
 
@@ -98,13 +99,35 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise CaseBaseError(f"the folder {str(folder)!r} cannot be made ({error.strerror}); pass folder=...") from error
+        raise DatabaseError(
+            f"the folder {str(folder)!r} cannot be made ({error.strerror}); pass folder=...",
+            "the server cannot write its temporary files; tell whoever runs it",
+            f"working folder: {error.strerror}",
+        ) from error
+    check_own(folder)
+
+
+def check_own(folder: Path) -> None:
+    """Refuse a working folder that somebody else has made, or may open: files in it hold patients."""
+    if os.name == "nt":
+        return
+    found = os.lstat(folder)
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077:
+        return
+    raise DatabaseError(
+        f"the working folder {str(folder)!r} is not a folder of your own that nobody else may open; remove it, run "
+        f"chmod 700 on it, or pass folder=...",
+        "the server's working folder is not safe; tell whoever runs it",
+        "working folder: not private",
+    )
 
 
 def drop_left_over(folder: Path) -> None:
     """Delete what processes that are no more have left in the working folder."""
-    if not folder.is_dir():
-        return
+    try:
+        check_own(folder)
+    except (OSError, DatabaseError):
+        return  # there is none, or it is somebody else's, who tidies it up
     for place in folder.glob("moment-*"):
         owner = place.name.split("-")[1]
         try:

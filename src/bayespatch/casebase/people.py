@@ -16,7 +16,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from bayespatch.casebase.audit import Transaction, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
-from bayespatch.casebase.tables import invitations, sessions, tokens, users
+from bayespatch.casebase.replay import digest
+from bayespatch.casebase.tables import invitations, recovery_codes, sessions, tokens, users
 
 VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each may do what those before it may
 IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # after which a session ends
@@ -33,6 +34,8 @@ class Person(NamedTuple):
     password_hash: str | None
     made_at: str
     disabled_at: str | None
+    totp_secret: str | None = None
+    totp_step: int | None = None
 
     def may(self, role: str) -> bool:
         """Whether the role is enough."""
@@ -46,6 +49,24 @@ class Token(NamedTuple):
     user: str
     label: str
     scope: str
+    made_at: str
+    expires_at: str
+
+
+class Session(NamedTuple):
+    """What is known of a session: everything but its secret."""
+
+    id: str
+    made_at: str
+    seen_at: str
+    current: bool
+
+
+class Invitation(NamedTuple):
+    """What is known of a link that was not used yet: everything but the link."""
+
+    user: str
+    role: str
     made_at: str
     expires_at: str
 
@@ -90,23 +111,39 @@ class People:
             there = _find(transaction.connection, name)
             if there is not None and there.role != role:
                 raise ConflictError(f"{name!r} already exists, as {there.role}; change the role instead")
+            if there is not None and there.disabled_at is not None:
+                raise ConflictError(f"{name!r} is disabled; enable the account first")
             transaction.execute(delete(invitations).where(invitations.c.user == name))
             row = {"hash": _hash(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
             transaction.execute(insert(invitations).values(**row))
-            transaction.record("invite", person=name, role=role, known=there is not None)
+            transaction.record("invite", person=name, role=role, known=there is not None, id=_hash(secret)[:16])
         return secret
+
+    def invitations(self) -> list[Invitation]:
+        """Links that can still be used, by name."""
+        wanted = select(invitations).where(invitations.c.expires_at >= now()).order_by(invitations.c.user)
+        with self._database.reading() as connection:
+            return [Invitation(*row[1:]) for row in connection.execute(wanted)]
+
+    def withdraw(self, name: str, *, by: str) -> None:
+        """End the links for a person that were not used yet."""
+        with self._database.writing(by) as transaction:
+            done = transaction.execute(delete(invitations).where(invitations.c.user == name))
+            if not done.rowcount:
+                raise NotFoundError(f"there is no pending invitation for {name!r}")
+            transaction.record("revoke", person=name, invitation=True)
 
     def invited(self, secret: str) -> str | None:
         """For whom a link is; None where it is of no use, or no more."""
         with self._database.reading() as connection:
-            row = connection.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
-        return None if row is None or row.expires_at < now() else str(row.user)
+            row = _invitation(connection, secret)
+        return None if row is None else str(row.user)
 
     def accept(self, secret: str, password_hash: str) -> Person:
-        """Use a link: the person is there, with this password and no earlier session."""
+        """Use a link: the person is there, with this password and no earlier session or token."""
         with self._database.writing(_SYSTEM) as transaction:
-            row = transaction.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
-            if row is None or row.expires_at < now():
+            row = _invitation(transaction.connection, secret)
+            if row is None:
                 raise NotFoundError("this link was used already, or is too old; ask a steward for a new one")
             transaction.execute(delete(invitations).where(invitations.c.user == row.user))
             if _find(transaction.connection, row.user) is None:
@@ -114,17 +151,18 @@ class People:
                 transaction.execute(insert(users).values(**new))
             else:
                 changed = update(users).where(users.c.name == row.user)
-                transaction.execute(changed.values(password_hash=password_hash, disabled_at=None))
-            transaction.execute(delete(sessions).where(sessions.c.user == row.user))
-            transaction.record("accept", person=row.user)
+                transaction.execute(changed.values(password_hash=password_hash))
+            _end_access(transaction, row.user)
+            transaction.record("accept", person=row.user, password=digest(password_hash))
             found = _find(transaction.connection, row.user)
         assert found is not None
         return found
 
     def rehash(self, name: str, password_hash: str) -> None:
         """Keep a password under newer settings of its hash."""
-        with self._database.unaudited() as connection:
-            connection.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
+        with self._database.writing(name) as transaction:
+            transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
+            transaction.record("rehash", person=name, password=digest(password_hash))
 
     def set_role(self, name: str, role: str, *, by: str) -> None:
         """Give a person another role."""
@@ -137,13 +175,13 @@ class People:
             transaction.record("role", person=name, role=role)
 
     def disable(self, name: str, *, by: str) -> None:
-        """Shut a person out, at once: sessions and tokens end."""
+        """Shut a person out, at once: sessions, tokens and pending links end."""
         with self._database.writing(by) as transaction:
             self._there(transaction, name)
             self._leave_a_steward(transaction, name)
             transaction.execute(update(users).where(users.c.name == name).values(disabled_at=now()))
-            transaction.execute(delete(sessions).where(sessions.c.user == name))
-            transaction.execute(delete(tokens).where(tokens.c.user == name))
+            transaction.execute(delete(invitations).where(invitations.c.user == name))
+            _end_access(transaction, name)
             transaction.record("disable", person=name)
 
     def enable(self, name: str, *, by: str) -> None:
@@ -173,17 +211,21 @@ class People:
         """Begin a session; returns its secret."""
         secret = secrets.token_urlsafe(32)
         with self._database.writing(name) as transaction:
-            self._there(transaction, name)
+            if self._there(transaction, name).disabled_at is not None:
+                raise ConflictError(f"{name!r} is disabled; enable the account first")
             transaction.execute(delete(sessions).where(sessions.c.made_at < _ago(ABSOLUTE)))
             at = now()
             transaction.execute(insert(sessions).values(hash=_hash(secret), user=name, made_at=at, seen_at=at))
-            transaction.record("sign in", person=name)
+            transaction.record("sign in", person=name, id=_hash(secret)[:16])
         return secret
 
-    def refuse(self) -> None:
-        """Note that someone was not let in; what was typed may be anything, a password too, and is not kept."""
-        with self._database.writing(_SYSTEM) as transaction:
-            transaction.record("refuse")
+    def refuse(self, why: str, *, by: str | None = None, **details: Any) -> None:
+        """Note that a request was refused: why, to whom where that is known, and what else tells of it.
+
+        What was typed to sign in may be anything, a password too: it is not kept, unless it is the name of an account.
+        """
+        with self._database.writing(by or _SYSTEM) as transaction:
+            transaction.record("refuse", why=why, **details)
 
     def of_session(self, secret: str) -> Person | None:
         """Whose session it is; None where there is none, or it has ended."""
@@ -207,7 +249,72 @@ class People:
             return
         with self._database.writing(row.user) as transaction:
             transaction.execute(delete(sessions).where(sessions.c.hash == row.hash))
-            transaction.record("sign out", person=row.user)
+            transaction.record("sign out", person=row.user, id=row.hash[:16])
+
+    def sessions(self, name: str, current: str = "") -> list[Session]:
+        """The sessions of a person that have not ended, the newest first; `current` is the secret of one of them."""
+        live = (sessions.c.user == name, sessions.c.seen_at >= _ago(IDLE), sessions.c.made_at >= _ago(ABSOLUTE))
+        with self._database.reading() as connection:
+            rows = connection.execute(select(sessions).where(*live).order_by(sessions.c.made_at.desc())).all()
+        return [Session(row.hash[:16], row.made_at, row.seen_at, row.hash == _hash(current)) for row in rows]
+
+    def end_session(self, name: str, session: str) -> None:
+        """End one of a person's own sessions, by its id."""
+        with self._database.writing(name) as transaction:
+            rows = transaction.execute(select(sessions).where(sessions.c.user == name)).all()
+            found = [row for row in rows if row.hash[:16] == session]
+            if len(found) != 1:
+                raise NotFoundError("there is no such session")
+            transaction.execute(delete(sessions).where(sessions.c.hash == found[0].hash))
+            transaction.record("sign out", person=name, id=session)
+
+    def change_password(self, name: str, password_hash: str) -> None:
+        """Give oneself another password: all sessions and tokens end."""
+        with self._database.writing(name) as transaction:
+            self._there(transaction, name)
+            transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
+            transaction.execute(delete(invitations).where(invitations.c.user == name))
+            _end_access(transaction, name)
+            transaction.record("password", person=name, password=digest(password_hash))
+
+    # The second factor
+
+    def set_factor(self, name: str, secret: str, step: int, codes: list[str]) -> None:
+        """Ask for one-time codes from now on; `step` is the one whose code was just used, `codes` recovery codes."""
+        with self._database.writing(name) as transaction:
+            self._there(transaction, name)
+            new = {"totp_secret": secret, "totp_step": step}
+            transaction.execute(update(users).where(users.c.name == name).values(**new))
+            transaction.execute(delete(recovery_codes).where(recovery_codes.c.user == name))
+            transaction.execute(insert(recovery_codes), [{"hash": _hash(code), "user": name} for code in codes])
+            transaction.record("second factor", person=name, secret=digest(secret))
+
+    def remove_factor(self, name: str, *, by: str) -> None:
+        """Ask for the password alone from now on."""
+        with self._database.writing(by) as transaction:
+            if self._there(transaction, name).totp_secret is None:
+                raise ConflictError(f"{name!r} has no second factor")
+            transaction.execute(update(users).where(users.c.name == name).values(totp_secret=None, totp_step=None))
+            transaction.execute(delete(recovery_codes).where(recovery_codes.c.user == name))
+            transaction.record("second factor", person=name, secret=None)
+
+    def use_step(self, name: str, step: int) -> bool:
+        """Use up the code of a time step; False where it, or a later one, was used already."""
+        with self._database.unaudited() as connection:
+            fresh = (users.c.name == name) & (users.c.totp_step < step)
+            return bool(connection.execute(update(users).where(fresh).values(totp_step=step)).rowcount)
+
+    def use_recovery_code(self, name: str, code: str) -> bool:
+        """Use up a recovery code; False where there is no such code."""
+        mine = (recovery_codes.c.user == name) & (recovery_codes.c.hash == _hash(code))
+        with self._database.reading() as connection:
+            if connection.execute(select(recovery_codes.c.hash).where(mine)).first() is None:
+                return False
+        with self._database.writing(name) as transaction:
+            done = bool(transaction.execute(delete(recovery_codes).where(mine)).rowcount)
+            left = transaction.execute(select(func.count()).where(recovery_codes.c.user == name)).scalar()
+            transaction.record("second factor", person=name, recovery_codes_left=left, used=done)
+        return done
 
     # Tokens
 
@@ -225,7 +332,7 @@ class People:
                 raise CaseBaseError(f"a {person.role} cannot have a token that may do what a {scope} may")
             row = {"hash": _hash(secret), "user": name, "label": label, "scope": scope, "made_at": now()}
             transaction.execute(insert(tokens).values(**row, expires_at=_in(timedelta(days=days))))
-            transaction.record("token", person=name, label=label, scope=scope, days=days)
+            transaction.record("token", person=name, label=label, scope=scope, days=days, id=_hash(secret)[:16])
         return secret
 
     def of_token(self, secret: str) -> Person | None:
@@ -251,12 +358,27 @@ class People:
             if len(found) != 1 or (of is not None and found[0].user != of):
                 raise NotFoundError("there is no such token")
             transaction.execute(delete(tokens).where(tokens.c.hash == found[0].hash))
-            transaction.record("revoke", person=found[0].user, label=found[0].label)
+            transaction.record("revoke", person=found[0].user, label=found[0].label, id=token)
 
 
 def _find(connection: Connection, name: str) -> Person | None:
     row = connection.execute(select(users).where(users.c.name == name)).first()
     return None if row is None else Person(**row._mapping)
+
+
+def _invitation(connection: Connection, secret: str) -> Any:
+    """A link that can be used: not too old, and not for someone who was disabled since."""
+    row = connection.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
+    if row is None or row.expires_at < now():
+        return None
+    person = _find(connection, row.user)
+    return None if person is not None and person.disabled_at is not None else row
+
+
+def _end_access(transaction: Transaction, name: str) -> None:
+    """End every session and token of a person."""
+    transaction.execute(delete(sessions).where(sessions.c.user == name))
+    transaction.execute(delete(tokens).where(tokens.c.user == name))
 
 
 def _check_role(role: str) -> None:

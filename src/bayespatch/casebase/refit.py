@@ -108,7 +108,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """One refit at a time; the system gives the lock back when a process ends, however it ends."""
     models.make_folder(folder)
     try:
-        with FileLock(folder / "refit.lock", timeout=0):
+        with FileLock(folder / "refit.lock", timeout=0, mode=0o600):
             yield
     except Timeout as error:
         raise ConflictError("another refit is running; wait for it, or cancel it") from error
@@ -179,6 +179,7 @@ class Refit:
                     "url": database.url.render_as_string(hide_password=False),
                     "folder": str(database.folder),
                     "timeout": database.timeout,
+                    "key": None if database.key is None else database.key.hex(),
                     "by": by,
                     "parameters": dict(parameters),
                 }
@@ -220,7 +221,8 @@ class Refit:
 def main() -> None:
     """The process of its own."""
     job = json.load(sys.stdin)
-    database = Database(job["url"], job["folder"], job["timeout"])
+    key = None if job["key"] is None else bytes.fromhex(job["key"])
+    database = Database(job["url"], job["folder"], job["timeout"], key)
     try:
         database.open(create=False)
         model = learn(database, job["by"], job["parameters"])

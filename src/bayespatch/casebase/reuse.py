@@ -244,6 +244,20 @@ class Reuse:
         with self._database.writing(by) as transaction:
             transaction.record("ask", version=version, shown=_named(shown), again=True)
 
+    def record_report(self, version: int, cases: Sequence[int], *, by: str) -> None:
+        """Note that the report of a model was shown, and which past cases it named.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.record_report(1, [3], by="Dr. Roe")
+        ...     base.audit(limit=1)[0].details
+        {'report': 1, 'shown': [3]}
+        """
+        with self._database.writing(by) as transaction:
+            transaction.record("read", report=version, shown=list(cases))
+
     def explain_past(self, case: int, *, by: str, error: float = ERROR) -> dict[str, Any] | None:
         """What the active model says of one of its past cases by all others, as if it were new.
 

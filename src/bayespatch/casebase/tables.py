@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0001"  # of the newest migration
+VERSION = "0003"  # of the newest migration
 
 metadata = MetaData()
 
@@ -76,6 +76,8 @@ cases = Table(
     Column("outcome_by", Text),
     Column("entered_at", Text, nullable=False),
     Column("entered_by", Text, nullable=False),
+    Column("salt", Text),  # of its seals in the log; deleted with the values
+    Column("entry", Text),  # its seal when it came in
 )
 
 models = Table(
@@ -148,6 +150,16 @@ users = Table(
     Column("password_hash", Text),  # Argon2id
     Column("made_at", Text, nullable=False),
     Column("disabled_at", Text),
+    Column("totp_secret", Text),  # of the second factor
+    Column("totp_step", Id),  # the last time step whose code was used
+)
+
+# Each stands for the second factor once.
+recovery_codes = Table(
+    "recovery_codes",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("user", Text, ForeignKey("users.name"), nullable=False),
 )
 
 tokens = Table(

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bayespatch.cli.terminal import visible
-
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also as some keyboards write them
+from bayespatch.source.cells import is_formula
 
 
 def predictions(
@@ -91,13 +90,7 @@ def _cell(text: str) -> str:
     ("'=HYPERLINK(1)", '-5', 'a-b')
     """
     seen = visible(text).replace("\n", r"\n")
-    if not text.lstrip().startswith(_FORMULA):
-        return seen
-    try:
-        float(text)
-    except ValueError:
-        return f"'{seen}"
-    return seen
+    return f"'{seen}" if is_formula(text) else seen
 
 
 def flat(one: dict[str, Any]) -> Iterator[tuple[str, Any]]:

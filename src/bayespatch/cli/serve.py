@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,6 +42,15 @@ Proxy = Annotated[
     ),
 ]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
+RequireSecondFactor = Annotated[
+    bool,
+    typer.Option("--require-second-factor", help="Everybody has to set up a second factor.", rich_help_panel=_WHO),
+]
+SecurityContact = Annotated[
+    str,
+    typer.Option("--security-contact", metavar="URI", help="Whom to tell about a vulnerability: mailto: or https:."),
+]
+JsonLog = Annotated[bool, typer.Option("--json-log", help="Write the log as one JSON object per line.")]
 IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Stands on the model's page.")]
 Workers = Annotated[int, typer.Option("--workers", help="Processes.", min=1, rich_help_panel=_LIMITS)]
 Threads = Annotated[
@@ -78,6 +85,9 @@ def serve(
     rate: Rate = 600,
     intended_use: IntendedUse = "",
     folder: Folder = None,
+    require_second_factor: RequireSecondFactor = False,
+    security_contact: SecurityContact = "",
+    json_log: JsonLog = False,
 ) -> None:
     """Serve the consulting page and the REST interface: the bundled heart data on this machine, or a case base.
 
@@ -110,12 +120,14 @@ def serve(
             rate=rate,
             intended_use=intended_use,
             folder="" if folder is None else str(folder),
+            require_second_factor=require_second_factor,
+            security_contact=security_contact,
+            json_log=json_log,
             example=example,
         )
         if casebase is not None:
             _first_steward(settings.casebase, settings.folder, settings.address)
         say(f"Open {settings.address} in a browser; Ctrl-C ends it.")
-        logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
         with suppress(KeyboardInterrupt):
             run(settings)
         say("stopped; every request that was begun is answered")

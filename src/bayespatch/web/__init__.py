@@ -8,8 +8,9 @@ try:
     import argon2 as argon2
     import fastapi as fastapi
     import jinja2 as jinja2
-    import python_multipart as python_multipart
+    import pyotp as pyotp
     import uvicorn as uvicorn
+    import zxcvbn as zxcvbn  # type: ignore[import-untyped, unused-ignore]
 except ImportError as error:
     raise ImportError('the consulting page needs FastAPI and uvicorn: pip install "bayespatch[web]"') from error
 

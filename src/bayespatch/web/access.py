@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -12,12 +13,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from bayespatch.casebase.people import ROLES, Person
-from bayespatch.web import rendering
+from bayespatch.web import passwords, rendering
+from bayespatch.web.guard import address_in
 from bayespatch.web.refusals import Refusal, refusal_of
+from bayespatch.web.second_factor import passed
 from bayespatch.web.service import LOCAL, Service
+from bayespatch.web.throttle import network_of
 
 COOKIE, SECURE_COOKIE = "bayespatch_session", "__Host-bayespatch_session"
 MOST_FIELDS = 3000  # of a form
+WITHOUT_FACTOR = ("/account", "/account/password", "/account/second-factor", "/sign-out")  # always open
 
 
 class Ask:
@@ -76,6 +81,22 @@ class Ask:
         }
         return rendering.render(template, **frame, **content)
 
+    async def unconfirmed(self, what: str) -> Response | None:
+        """None where the form has the person's password; otherwise the page that asks for it, with the same form.
+
+        A session that someone else has got hold of must not be enough for what outlives it.
+        """
+        if not self.service.settings.sign_in:
+            return None
+        password = str(self.form.get("own_password", ""))
+        problem = ""
+        if password:
+            if await verify_password(self.service, self.request, self.by, password) is not None:
+                return None
+            problem = "This is not your password."
+        fields = [(name, value) for name, value in self.form.multi_items() if name != "own_password"]
+        return self.page("confirm.html", 422, what=what, fields=fields, problem=problem)
+
     def go(self, path: str) -> RedirectResponse:
         """Elsewhere on this site, after something was done."""
         return RedirectResponse(path, 303)
@@ -117,6 +138,34 @@ async def person_of(service: Service, request: Request) -> tuple[Person | None, 
     return found, secret if found is not None else ""
 
 
+async def verify_password(
+    service: Service, request: Request, name: str, password: str, code: str | None = None
+) -> Person | None:
+    """The person who has this name and password, and where a `code` is given this second factor.
+
+    Failures are logged, and slow down further attempts.
+
+    They are counted by name and address together, so that nobody can lock out a person from elsewhere, and less
+    strictly by address alone, against one password tried with many names.
+    """
+    where = network_of(address_in(request.scope))
+    who = f"{where} {name}"
+    for throttle, key in ((service.by_address, where), (service.by_name, who)):
+        wait = throttle.begin(key)
+        if wait:
+            raise Refusal(429, f"Too many failed attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
+    person = await service.hashing.run(passwords.verified, service.base.people, name, password)
+    if person is not None and code is not None and not await service.do(passed, service.base.people, person, code):
+        person = None
+    if person is None:
+        details = {**await service.do(service.known_name, name), "address": address_in(request.scope)}
+        await service.do(service.base.people.refuse, "password", **details)
+    else:
+        service.by_name.succeeded(who)
+        service.by_address.take_back(where)
+    return person
+
+
 def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) -> Route:
     """A page that people of at least this role may see; None: everybody."""
 
@@ -137,8 +186,12 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
                 raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
             if not person.may(role):
                 raise Refusal(403, f"This is for a {role}; you are a {person.role}.")
+            if _lacks_factor(service, person) and path not in WITHOUT_FACTOR:
+                if request.method == "GET":
+                    return ask.go("/account")
+                raise Refusal(403, "Set up a second factor first: click on your name.")
         if request.method == "POST":
-            ask.form = await read_form(request)
+            ask.form = await read_form(service, request)
             if role is not None and not hmac.compare_digest(str(ask.form.get("csrf", "")).encode(), ask.csrf.encode()):
                 raise Refusal(403, "This form is too old, or came from elsewhere; load the page again.")
         try:
@@ -152,19 +205,26 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
     return Route(path, answer, methods=methods.split(), name=f"{methods} {path}")
 
 
-async def read_form(request: Request) -> FormData:
-    """The fields of a form; a file is none."""
+def _lacks_factor(service: Service, person: Person) -> bool:
+    """Whether a person has to set up a second factor before anything else."""
+    settings = service.settings
+    return settings.sign_in and settings.require_second_factor and person.totp_secret is None
+
+
+async def read_form(service: Service, request: Request) -> FormData:
+    """The fields of a form. Only the encoding that browsers use by default is read; files cannot be sent."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        raise Refusal(415, "This is not what a form sends.")
+    if kind != "application/x-www-form-urlencoded":
+        raise Refusal(415, "Send the form as application/x-www-form-urlencoded.")
+    return await service.do(_parse_form, await request.body())
+
+
+def _parse_form(body: bytes) -> FormData:
     try:
-        return await request.form(max_files=0, max_fields=MOST_FIELDS)
-    except Refusal:
-        raise
-    except Exception as error:  # whatever a parser says about what is no form
-        if type(error).__name__ in ("MultiPartException", "HTTPException", "FormParserError", "MultipartParseError"):
-            raise Refusal(400, "This form cannot be read.") from error
-        raise
+        fields = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise Refusal(400, f"The form cannot be read; send at most {MOST_FIELDS} fields in UTF-8.") from error
+    return FormData([*fields])
 
 
 def _refusing(ask: Ask) -> Callable[[Refusal], Response]:
@@ -188,9 +248,15 @@ def local_path(path: str) -> str:
     return path
 
 
-def address_of(request: Request) -> str:
-    """From where a request comes; behind a proxy that is trusted, what it says."""
-    return request.client.host if request.client is not None else "-"
+def page_number(text: str) -> int:
+    """The page of a list that someone asks for; 1 where it is no number, or beyond every list.
+
+    Examples
+    --------
+    >>> page_number("3"), page_number("x"), page_number("9" * 5000)
+    (3, 1, 1)
+    """
+    return max(1, int(text)) if text.isascii() and text.isdecimal() and len(text) <= 7 else 1
 
 
 def only(values: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:

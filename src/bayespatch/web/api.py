@@ -15,15 +15,15 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from bayespatch.casebase.cases import Case, Definition, read_condition
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.cases import OPEN, Definition, read_condition
+from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
 from bayespatch.dictionary import DictionaryError
 from bayespatch.version import __version__
-from bayespatch.web.pages.cases import check_column, shown_values
 from bayespatch.web.queue import BusyError, LateError
 from bayespatch.web.refusals import PROBLEM, Refusal, problem, refusal_of
 from bayespatch.web.service import LOCAL, Service
+from bayespatch.web.visibility import check_column, check_state, sees_all, shown_case
 
 PREFIX = "/api/v1"
 LARGEST = 2**63 - 1
@@ -322,12 +322,13 @@ def _answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
         404: "Not there",
         409: "What is there stands against it",
         413: "Too large",
+        415: "Not in UTF-8",
         422: "Not valid",
         429: "Too many requests",
         503: "Busy; try again",
     }
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    every = sorted({400, 401, 403, 413, 422, 429, 503, *statuses})
+    every = sorted({400, 401, 403, 413, 415, 422, 429, 503, *statuses})
     return {status: {"description": titles[status], "content": content} for status in every}
 
 
@@ -363,23 +364,6 @@ class Asked:
     async def known(self) -> Definition:
         """What the cases are."""
         return await self.do(lambda: self.base.definition)
-
-    def case(self, known: Definition, case: Case) -> dict[str, Any]:
-        """A case as this person may see it."""
-        said = case.to_dict()
-        if not self.person.may(CLINICIAN):
-            names = known.features.entries
-            shown = shown_values(known, case, self.person)
-            values = (
-                None
-                if case.values is None
-                else {
-                    name: value if not (names[name].sensitive or names[name].coarse is not None) else shown[name]
-                    for name, value in case.values.items()
-                }
-            )
-            said |= {"values": values, "external_id": None, "entered_by": "", "outcome_by": None}
-        return said
 
 
 def _may(service: Service, role: str) -> Any:
@@ -496,7 +480,7 @@ def create(service: Service) -> FastAPI:
             ask.base.search,
             conditions,
             by=ask.by,
-            state=state,
+            state=check_state(ask.person, state),
             order=order,
             descending=descending,
             offset=offset,
@@ -505,13 +489,15 @@ def create(service: Service) -> FastAPI:
         if offset + limit < found.total:
             onward = request.url.include_query_params(offset=offset + limit, limit=limit)
             response.headers["Link"] = f'<{onward.path}?{onward.query}>; rel="next"'
-        items = [OneCase(**ask.case(known, case)) for case in found.cases]
+        items = [OneCase(**shown_case(known, case, ask.person)) for case in found.cases]
         return CasePage(items=items, total=found.total, offset=offset)
 
     @app.get("/cases/{number}", responses=_answers(404), summary="One case")
     async def case(number: Number, ask: Asked = viewer) -> OneCase:
         found = await ask.do(ask.base.case, number, by=ask.by)
-        return OneCase(**ask.case(await ask.known(), found))
+        if found.state == OPEN and not sees_all(ask.person):
+            raise NotFoundError(f"there is no case {number}; search for it")
+        return OneCase(**shown_case(await ask.known(), found, ask.person))
 
     @app.get("/cases/{number}/explanation", responses=_answers(404, 409), summary="A past case by all others")
     async def explanation(number: Number, ask: Asked = clinician) -> Answer:
@@ -576,10 +562,15 @@ def create(service: Service) -> FastAPI:
         by: Annotated[str | None, Query(max_length=200)] = None,
         action: Annotated[str | None, Query(max_length=50)] = None,
         before: Annotated[int | None, Query(ge=1, le=LARGEST, description="Only rows before this one.")] = None,
+        after: Annotated[
+            int, Query(ge=0, le=LARGEST, description="Only rows after this one, the oldest first: to go on from there.")
+        ] = 0,
         limit: Limit = 100,
         ask: Asked = steward,
     ) -> EntryList:
-        found = await ask.do(ask.base.audit, case=case, by=by, action=action, before=before, limit=limit)
+        chosen = {"case": case, "by": by, "action": action, "before": before, "after": after}
+        found = await ask.do(ask.base.audit, **chosen, limit=limit)
+        await ask.do(ask.base.record_audit, chosen, by=ask.by)
         return EntryList(items=[Entry(**entry.to_dict()) for entry in found])
 
     @app.get("/audit/verification", responses=_answers(), summary="Hold the log and the models against their hashes")
@@ -588,6 +579,7 @@ def create(service: Service) -> FastAPI:
         ask: Asked = steward,
     ) -> Verified:
         found = await ask.do(ask.base.verify_audit, head)
+        await ask.do(ask.base.record_audit, {}, by=ask.by, verified=True)
         return Verified(intact=found.intact, n_entries=found.n_entries, head=found.head, problems=list(found.problems))
 
     return app
@@ -605,7 +597,10 @@ def _refusals(app: FastAPI) -> None:
     async def not_valid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         # Where and what is wrong, and not what was sent: it may be a patient's.
-        errors = [{"at": ".".join(map(str, one["loc"])), "problem": str(one["msg"])} for one in error.errors()[:20]]
+        errors = [
+            {"at": ".".join(str(part)[:60] for part in one["loc"])[:300], "problem": str(one["msg"])[:300]}
+            for one in error.errors()[:20]
+        ]
         said = "; ".join(f"{one['at']}: {one['problem']}" for one in errors)
         return problem(Refusal(422, f"Not valid: {said}."), errors=errors)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
@@ -10,6 +9,7 @@ import threading
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import uvicorn
@@ -23,8 +23,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.version import __version__
 from bayespatch.web import access, api, rendering
+from bayespatch.web.connections import MOST_CONNECTIONS, trust
 from bayespatch.web.guard import Guard
-from bayespatch.web.pages import cases, consult, model, people, worklist
+from bayespatch.web.logs import configure
+from bayespatch.web.pages import account, cases, consult, model, people, worklist
 from bayespatch.web.refusals import Refusal
 from bayespatch.web.service import Service
 from bayespatch.web.settings import Settings
@@ -54,7 +56,7 @@ def create_app(settings: Settings) -> Starlette:
 
     app = Starlette(
         routes=routes(service),
-        middleware=[Middleware(Guard, settings=settings, metrics=service.metrics)],
+        middleware=[Middleware(Guard, service=service)],
         exception_handlers={Refusal: _raise, HTTPException: _raise},
         lifespan=lifespan,
     )
@@ -69,11 +71,13 @@ def routes(service: Service) -> list[BaseRoute]:
         Route("/health", health, methods=["GET"]),
         Route("/metrics", metrics, methods=["GET"]),
         Route("/static/{hash}/{name}", static, methods=["GET"]),
+        Route("/.well-known/security.txt", security_contact, methods=["GET"]),
         *consult.ROUTES,
         *cases.ROUTES,
         *worklist.ROUTES,
         *model.ROUTES,
         *people.ROUTES,
+        *account.ROUTES,
         Mount(api.PREFIX, api.create(service)),
     ]
 
@@ -115,12 +119,24 @@ async def static(request: Request) -> Response:
     return Response(found[0], media_type=found[1], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
+async def security_contact(request: Request) -> Response:
+    """Whom to tell about a vulnerability of this server (RFC 9116)."""
+    request.state.route = "/.well-known/security.txt"
+    contact = request.app.state.service.settings.security_contact
+    if not contact:
+        raise Refusal(404, "There is nothing at this address.")
+    expires = (datetime.now(UTC) + timedelta(days=180)).strftime("%Y-%m-%dT00:00:00Z")
+    return PlainTextResponse(f"Contact: {contact}\nExpires: {expires}\nPreferred-Languages: en\n")
+
+
 def from_environment() -> Starlette:
     """The application, in a process that uvicorn has started."""
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    settings = Settings.from_json(os.environ[ENVIRONMENT])
+    configure(settings.json_log)
+    trust(settings.proxies)
     warnings.simplefilter("ignore")
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    return create_app(Settings.from_json(os.environ[ENVIRONMENT]))
+    return create_app(settings)
 
 
 def _end_with_parent() -> None:
@@ -133,7 +149,9 @@ def _end_with_parent() -> None:
 
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it: open requests are answered, then everything is given back."""
+    configure(settings.json_log)
     warnings.simplefilter("ignore")  # they name values; an explanation has them as warnings of its own
+    trust(settings.proxies)
     options: dict[str, Any] = {
         "host": settings.host,
         "port": settings.port,
@@ -142,11 +160,15 @@ def serve(settings: Settings) -> None:
         "proxy_headers": bool(settings.proxies),
         "forwarded_allow_ips": settings.proxies or None,
         "access_log": False,
+        "log_config": None,  # all lines in one format
         "log_level": "warning",
         "server_header": False,
         "timeout_graceful_shutdown": GRACE,
         "timeout_keep_alive": 30,
-        "limit_concurrency": 500,
+        "limit_concurrency": MOST_CONNECTIONS,
+        # By name: with the class itself a worker would import all of this before it can answer its supervisor.
+        "http": "bayespatch.web.connections:LimitedProtocol",
+        "ws": "none",
         "h11_max_incomplete_event_size": 32_768,
     }
     if settings.workers == 1:

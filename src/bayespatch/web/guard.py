@@ -1,14 +1,15 @@
 """What is refused before anyone looks at it, what every answer carries, and one line of the log for each request.
 
-The log has the time, the method, the pattern of the route (never the address itself, which may hold what someone
-searched for), the status, the milliseconds, who asked and a number that an error page also shows. It has no patient's
-values, no query, no body, no header.
+The log has the time, the method, the pattern of the route (never the URL itself, which may hold what someone searched
+for), the status, the milliseconds, who asked, from which address, and a number that an error page also shows. It has no
+patient's values, no query, no body, no header.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import time
 import traceback
@@ -19,16 +20,16 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bayespatch.web import rendering
-from bayespatch.web.metrics import Metrics
 from bayespatch.web.refusals import API, Refusal, problem, refusal_of
-from bayespatch.web.settings import Settings
+from bayespatch.web.service import Service
 
 log = logging.getLogger("bayespatch.web")
 BODY_SECONDS = 10.0  # for a body to arrive
+_TOO_LARGE = re.compile(r"\d{19}")  # the number of no case; of many digits Python makes no number
 SAFE = ("GET", "HEAD", "OPTIONS")
 POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; object-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -45,8 +46,9 @@ HEADERS = {
 class Guard:
     """Around the whole application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app, self.service = app, service
+        self.settings, self.metrics = service.settings, service.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -82,17 +84,41 @@ class Guard:
             if not status:
                 await respond(scope, found)(scope, receive, answering)
         finally:
-            seconds = time.perf_counter() - begin
-            route = route_of(scope)
+            self._log(scope, status, time.perf_counter() - begin)
+            await self._audit(scope, status)
+
+    def _log(self, scope: Scope, status: int, seconds: float) -> None:
+        """One line about a request."""
+        method = scope["method"] if scope["method"] in METHODS else "OTHER"
+        self.metrics.count(route_of(scope), method, status, seconds)
+        fields = {
+            "request": scope["state"]["number"],
+            "method": method,
+            "route": route_of(scope),
+            "status": status,
+            "ms": round(1000 * seconds),
+            "who": scope["state"].get("who", "-"),
+            "address": address_in(scope),
+        }
+        log.info("%(request)s %(method)s %(route)s %(status)d %(ms)d ms %(who)s %(address)s", fields)
+
+    async def _audit(self, scope: Scope, status: int) -> None:
+        """A row in the audit log where someone was refused; wrong passwords have one already."""
+        why = {403: "not allowed", 429: "throttled"}.get(status)
+        if status == 401 and Headers(scope=scope).get("authorization"):
+            why = "token"
+        if why is not None:
             who = scope["state"].get("who", "-")
-            self.metrics.count(route, scope["method"] if scope["method"] in METHODS else "OTHER", status, seconds)
-            log.info("%s %s %s %d %.0f ms %s", number, scope["method"][:10], route, status, 1000 * seconds, who)
+            place = {"route": route_of(scope), "method": scope["method"][:10], "address": address_in(scope)}
+            await self.service.record_refusal(why, None if who == "-" else who, **place)
 
     def _complaint(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host_name(host) not in self.settings.names:
             return Refusal(400, "This server is not known by that name; allow it with --name.")
+        if _TOO_LARGE.search(scope["path"]):
+            return Refusal(404, "There is nothing at this address.")
         if scope["method"] in SAFE:
             return None
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
@@ -101,8 +127,12 @@ class Guard:
             "same-site",
         ):
             return Refusal(403, "This was sent from another site, and is refused.")
+        if not is_utf8(";".join(headers.getlist("content-type"))):
+            return Refusal(415, "Send text in UTF-8.")
         length = headers.get("content-length")
-        if length is not None and (not length.isdecimal() or int(length) > self.settings.most_bytes):
+        if length is not None and (
+            not length.isdecimal() or len(length) > 12 or int(length) > self.settings.most_bytes
+        ):
             return Refusal(413, f"A request has at most {self.settings.most_bytes} bytes.")
         return None
 
@@ -148,6 +178,23 @@ def host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
+
+
+def address_in(scope: Scope) -> str:
+    """From where a request comes; behind a proxy that is trusted, what it says."""
+    return str(scope["client"][0]) if scope.get("client") else "-"
+
+
+def is_utf8(content_type: str) -> bool:
+    """Whether a Content-Type names no other charset than UTF-8. Some of Python's codecs take time quadratic in a body.
+
+    Examples
+    --------
+    >>> is_utf8("application/json"), is_utf8("text/plain; charset=UTF-8"), is_utf8("text/plain; charset=punycode")
+    (True, True, False)
+    """
+    charsets = re.findall(r"charset[^=;]*=\s*\"?([^\";]*)", content_type.lower())
+    return all(charset.strip() in ("utf-8", "utf8") for charset in charsets)
 
 
 def route_of(scope: Scope) -> str:

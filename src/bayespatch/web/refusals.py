@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from http import HTTPStatus
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError, UnavailableError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, DatabaseError, NotFoundError, UnavailableError
 from bayespatch.dictionary import DictionaryError
 from bayespatch.web.queue import RETRY, BusyError, LateError
 
+log = logging.getLogger("bayespatch.web")
 API = "/api/"
 PROBLEM = "application/problem+json"
 _PLAIN = {404: "There is nothing at this address.", 405: "That cannot be done at this address."}
@@ -40,6 +42,9 @@ def refusal_of(error: Exception) -> Refusal | None:
         return Refusal(503, "Too many questions at once; nothing was done, ask again in a moment.", later)
     if isinstance(error, LateError | TimeoutError):
         return Refusal(503, "This took too long and was given up; ask again in a moment.", later)
+    if isinstance(error, DatabaseError):
+        log.error("database: %s", error.cause)
+        return Refusal(503, sentence(Exception(error.public)), later)
     if isinstance(error, UnavailableError):
         return Refusal(503, sentence(error), later)
     if isinstance(error, NotFoundError):

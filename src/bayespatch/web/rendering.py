@@ -14,6 +14,8 @@ from bayespatch.explain import words
 from bayespatch.report import case_body, script, style, templates
 from bayespatch.web.service import CASES
 
+FORGOTTEN = "A past case that was shown here was forgotten since; its votes still count in the figures."
+
 
 @cache
 def _environment() -> Any:
@@ -37,18 +39,18 @@ def explanation(why: dict[str, Any], date: str = "") -> Markup:
 
 
 def presentable(why: dict[str, Any]) -> dict[str, Any]:
-    """An explanation as it was kept, with words in place of past cases that were forgotten since."""
-    names = [feature["name"] for feature in why["features"]]
-    gone = {"value": "forgotten", "agrees": False, "matters": 0.0, "comparison": "missing", "marked": False}
-    blank = {"outcome": "forgotten", "label": "a class that is not kept", "features": dict.fromkeys(names, gone)}
+    """An explanation as it was kept, without past cases that were forgotten since; a warning says that there were."""
+    lists = ("exemplars", "neighbors", "contradicting")
+    if not any(part.get("forgotten") for key in lists for one in why[key] for part in (one, *one.get("members", ()))):
+        return why
 
-    def whole(part: dict[str, Any]) -> dict[str, Any]:
-        if part.get("members"):
-            part = {**part, "members": [whole(member) for member in part["members"]]}
-        return {**blank, "members": [], "alike": 0.0, **part} if part.get("forgotten") else part
+    def left(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        whole = [part for part in parts if not part.get("forgotten")]
+        return [{**part, "members": left(part["members"])} if part.get("members") else part for part in whole]
 
-    lists = {key: [whole(part) for part in why[key]] for key in ("exemplars", "neighbors", "contradicting")}
-    return {**why, **lists}
+    case = {**why["case"], "warnings": [*why["case"]["warnings"], FORGOTTEN]}
+    case["warning_kinds"] = [*why["case"]["warning_kinds"], "forgotten"]
+    return {**why, "case": case, **{key: left(why[key]) for key in lists}}
 
 
 def time_text(at: str | None) -> str:

@@ -22,18 +22,25 @@ from bayespatch.casebase.models import Model
 from bayespatch.casebase.people import STEWARD, Person
 from bayespatch.casebase.refit import Refit
 from bayespatch.dictionary import Value
+from bayespatch.explain.overview import Overview
 from bayespatch.report import model_body
 from bayespatch.web.metrics import Metrics, resident_bytes
 from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
+from bayespatch.web.refusals import refusal_of
 from bayespatch.web.settings import Settings
+from bayespatch.web.throttle import Throttle, network_of
+from bayespatch.web.visibility import shown_overview
 
 T = TypeVar("T")
 LOCAL = Person("local", STEWARD, None, "", None)  # everybody, where nobody signs in
 CASES = "/cases/"  # where a past case is found
 _ANSWERS = 200  # that are kept, so that the version before a change need not be asked for again
 _CONNECTIONS = 8  # threads that use the database beside those of the queue
-_SIGN_INS = (10, 300.0)  # attempts, and seconds, from one address or with one name
+_HEALTH = 5.0  # seconds for which it is not looked at again
+_BY_NAME = (5, 900.0)  # wrong passwords for one name from one address that cost nothing, and the longest wait after
+_BY_ADDRESS = (50, 10.0)  # the same from one address, which a whole hospital may share
+_HASHES, _SIGN_INS = 2, 30  # passwords that are hashed at once, 64 MiB each, and those that may wait for it
 
 
 class Service:
@@ -46,12 +53,16 @@ class Service:
         self.queue = Queue(settings.threads, settings.waiting, settings.seconds)
         self.metrics = Metrics()
         self.rate = Rate(settings.rate, 60.0)
-        self.sign_ins = Rate(*_SIGN_INS)
-        self.reports: OrderedDict[str, str] = OrderedDict()  # of models, by SHA-256
+        self.refusals = Rate(20, 60.0)
+        self.by_name, self.by_address = Throttle(*_BY_NAME), Throttle(*_BY_ADDRESS)
+        self.hashing = Queue(_HASHES, _SIGN_INS, settings.seconds)
+        self.reports: OrderedDict[str, Overview] = OrderedDict()  # of models, by SHA-256
         self._answers: OrderedDict[tuple[str, str, str], tuple[int, dict[str, Any]]] = OrderedDict()
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(32)
         self._limiter: anyio.CapacityLimiter | None = None
+        self._health: tuple[float, dict[str, Any]] = (0.0, {})
+        self._probing = threading.Lock()
         self.refit: Refit | None = None
         self.refit_result: str = ""
 
@@ -64,6 +75,7 @@ class Service:
     def close(self) -> None:
         """Let what has begun end, and give everything back."""
         self.queue.close()
+        self.hashing.close()
         if self.refit is not None and self.refit.running:
             self.refit.cancel()  # it goes on when it is started again
         self.base.close()
@@ -72,6 +84,27 @@ class Service:
         """What a form of this session carries, so that no other site can send it."""
         key = self._secret if not session else b"csrf"
         return hmac.new(key, session.encode(), hashlib.sha256).hexdigest()
+
+    # What is refused
+
+    def known_name(self, name: str) -> dict[str, str]:
+        """How a name that someone has typed stands in the log: as it is if an account has it, otherwise as a hash.
+
+        Equal hashes of one process are equal names; nobody can compute them without its key.
+        """
+        if self.base.people.find(name) is not None:
+            return {"person": name}
+        return {"name_hash": hmac.new(self._secret, name.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]}
+
+    async def record_refusal(self, why: str, who: str | None, **details: Any) -> None:
+        """Note in the audit log that a request was refused; of a flood only the first ones."""
+        address = details.get("address", "-")
+        if self.refusals.wait(f"{why} {network_of(address)}"):
+            return
+        try:
+            await self.do(self.base.people.refuse, why, by=who, **details)
+        except CaseBaseError as error:
+            refusal_of(error)  # which logs it
 
     # Questions to the model
 
@@ -111,19 +144,22 @@ class Service:
         error = self.settings.error
         return await self.queue.run(self.base.counterfactual, values, change, by=by, to=to, most=most, error=error)
 
-    def report(self) -> str | None:
-        """What the page about the active model says; None where there is none. It takes some seconds the first time."""
+    def report(self, person: Person) -> str | None:
+        """The report of the active model as a person may see it; None without a model. The first takes some seconds."""
         model = self.active()
         if model is None or model.sha256 is None:
             return None
         with self._lock:
-            known = self.reports.get(model.sha256)
-        if known is None:
-            known = model_body(self.base.model().overview(), case_link=CASES, intended_use=self.settings.intended_use)
+            whole = self.reports.get(model.sha256)
+        if whole is None:
+            whole = self.base.model().overview()
             with self._lock:
                 self.reports.clear()
-                self.reports[model.sha256] = known
-        return known
+                self.reports[model.sha256] = whole
+        shown = shown_overview(whole, self.base.definition, person)
+        cases = sorted({int(case.id) for case in (*shown.influential, *shown.unusual)})
+        self.base.record_report(model.version, cases, by=person.name)
+        return model_body(shown, case_link=CASES, intended_use=self.settings.intended_use)
 
     # Refits
 
@@ -161,8 +197,26 @@ class Service:
     # How it goes
 
     def health(self) -> dict[str, Any]:
-        """Whether it can answer."""
-        model = self.active()
+        """Whether it can answer, and write to the database; looked at every few seconds at most."""
+        at, known = self._health
+        if known and (time.monotonic() - at < _HEALTH or not self._probing.acquire(blocking=False)):
+            return known
+        if not known:
+            self._probing.acquire()
+        try:
+            self._health = time.monotonic(), self._probe()
+        finally:
+            self._probing.release()
+        return self._health[1]
+
+    def _probe(self) -> dict[str, Any]:
+        try:
+            self.base.check_writable()
+            model = self.active()
+        except CaseBaseError as error:
+            found = refusal_of(error)  # which logs it
+            assert found is not None
+            return {"status": "the database cannot be used", "model": None}
         return {"status": "ok" if model is not None else "no active model", "model": model and model.version}
 
     def gauges(self) -> dict[str, float]:

@@ -47,6 +47,12 @@ class Settings:
         Stands on the page about the model.
     folder : str
         Of the case base, for files that exist for moments; empty: the usual one.
+    require_second_factor : bool
+        Whether everybody has to set up a second factor before anything else.
+    security_contact : str
+        A URI (mailto:, https: or tel:) for whoever finds a vulnerability; stands in /.well-known/security.txt.
+    json_log : bool
+        Whether the log has a JSON object on each line.
     example : int
         The number of a consultation to begin with; 0: none.
     """
@@ -68,6 +74,9 @@ class Settings:
     most_bytes: int = 1_000_000
     intended_use: str = ""
     folder: str = ""
+    require_second_factor: bool = False
+    security_contact: str = ""
+    json_log: bool = False
     example: int = 0
 
     def __post_init__(self) -> None:
@@ -85,6 +94,9 @@ class Settings:
             raise ValueError("--certificate and --key belong together; pass both")
         if self.workers > 1 and not self.sign_in:
             raise ValueError("several workers serve a case base that people sign in to; name one: --casebase")
+        contact = self.security_contact
+        if contact and (not contact.startswith(("mailto:", "https:", "tel:")) or not contact.isprintable()):
+            raise ValueError(f"--security-contact {contact!r} is not a URI; pass mailto:NAME@HOST or https://...")
         for name in ("workers", "threads", "rate"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} leaves nothing to do; pass 1 or more")

@@ -92,7 +92,7 @@ Target = Annotated[
 ]
 TableName = Annotated[str, typer.Option("--table", metavar="NAME", help="The new table of a database.")]
 WithoutSensitive = Annotated[
-    bool, typer.Option("--without-sensitive", help="Leave out columns that the dictionary calls sensitive.")
+    bool, typer.Option("--without-sensitive", help="Leave out sensitive columns and external ids.")
 ]
 Every = Annotated[Period, typer.Option("--every", help="The period of a row.")]
 PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]

@@ -7,47 +7,17 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from bayespatch.casebase.cases import OPERATORS, STATES, Case, Condition, Definition, read_condition
-from bayespatch.casebase.errors import CaseBaseError
-from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
-from bayespatch.dictionary import DictionaryError, Entry
+from bayespatch.casebase.cases import OPEN, OPERATORS, PAST, STATES, Case, Condition, Definition, condition
+from bayespatch.casebase.errors import CaseBaseError, NotFoundError
+from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER
+from bayespatch.dictionary import DictionaryError
 from bayespatch.web import rendering
-from bayespatch.web.access import Ask, page_route
+from bayespatch.web.access import Ask, page_number, page_route
 from bayespatch.web.refusals import Refusal, sentence
+from bayespatch.web.visibility import check_column, check_state, sees_all, shown_outcome, shown_values, sortable
 
 PER_PAGE = 50
 N_CONDITIONS = 3
-
-
-def open_to(person: Person, entry: Entry) -> bool:
-    """Whether a person may see a column exactly, and so may filter and sort by it."""
-    return person.may(CLINICIAN) or not (entry.sensitive or entry.coarse is not None)
-
-
-def shown_values(known: Definition, case: Case, person: Person) -> dict[str, str]:
-    """The values of a case as this person may see them."""
-    if case.values is None:
-        return {}
-    exact = person.may(CLINICIAN)
-    return {
-        name: entry.text(case.values[name]) if exact else entry.coarse_text(case.values[name])
-        for name, entry in known.features.entries.items()
-    }
-
-
-def sortable(known: Definition, person: Person) -> list[str]:
-    """Columns by which a person may filter and sort."""
-    features = [name for name, entry in known.features.entries.items() if open_to(person, entry)]
-    return ["id", "outcome", *features]
-
-
-def check_column(known: Definition, person: Person, name: str) -> None:
-    """Refuse a column by which the exact values could be found out."""
-    entry = known.features.entries.get(name)
-    if entry is not None and not open_to(person, entry):
-        raise Refusal(403, f"The column {name!r} is not shown to you exactly, and cannot be searched by.")
-    if name in ("external_id", "entered_by", "entered_at", "outcome_at") and not person.may(CLINICIAN):
-        raise Refusal(403, f"The column {name!r} is not shown to you, and cannot be searched by.")
 
 
 async def browse(ask: Ask) -> Response:
@@ -58,23 +28,22 @@ async def browse(ask: Ask) -> Response:
         {"column": query.get(f"c{k}", ""), "operator": query.get(f"o{k}", "="), "value": query.get(f"w{k}", "").strip()}
         for k in range(N_CONDITIONS)
     ]
-    state = query.get("state", "past")
+    state = query.get("state", PAST)
     order, descending = query.get("order", "id"), query.get("down", "") == "1"
-    page = query.get("page", "1")
-    number = int(page) if page.isdecimal() and 0 < int(page[:9]) < 10**7 else 1
+    number = page_number(query.get("page", "1"))
     problem, found = "", None
     try:
         conditions: list[Condition] = []
         for row in rows:
             if row["column"] and row["value"]:
                 check_column(known, ask.person, row["column"])
-                conditions.append(read_condition(f"{row['column']}{row['operator']}{row['value']}", known))
+                conditions.append(condition(row["column"], row["operator"], row["value"], known))
         check_column(known, ask.person, order)
         found = await ask.do(
             ask.base.search,
             conditions,
             by=ask.by,
-            state=state if state in STATES else None,
+            state=check_state(ask.person, state if state in STATES or not sees_all(ask.person) else None),
             order=order,
             descending=descending,
             offset=(number - 1) * PER_PAGE,
@@ -103,7 +72,7 @@ async def browse(ask: Ask) -> Response:
         "n_pages": 0 if found is None else max(1, -(-found.total // PER_PAGE)),
         "address": address,
         "shown": {} if found is None else {case.id: shown_values(known, case, ask.person) for case in found.cases},
-        "outcome_text": _outcome_text(known),
+        "outcomes": {} if found is None else {case.id: shown_outcome(known, case, ask.person) for case in found.cases},
     }
     return ask.page("cases.html", 422 if problem else 200, **content)
 
@@ -126,8 +95,10 @@ async def show(ask: Ask) -> Response:
     known: Definition = await ask.do(lambda: ask.base.definition)
     number = ask.number()
     case: Case = await ask.do(ask.base.case, number, by=ask.by)
+    if case.state == OPEN and not sees_all(ask.person):
+        raise NotFoundError(f"there is no case {number}; search for it")
     content: dict[str, Any] = {"known": known, "case": case, "why": None, "visits": [], "neighbor_of": []}
-    if case.state != "withdrawn" and ask.person.may(CLINICIAN):
+    if case.state != "withdrawn" and sees_all(ask.person):
         content["visits"] = await ask.do(ask.base.consultations, number, by=ask.by)
         if case.state == "past" and await ask.do(ask.service.active) is not None:
             why = await ask.service.queue.run(
@@ -137,7 +108,7 @@ async def show(ask: Ask) -> Response:
                 content["why"] = rendering.explanation(why)
                 content["neighbor_of"] = await ask.do(ask.base.neighbor_of, number, by=ask.by)
     content["shown"] = shown_values(known, case, ask.person)
-    content["outcome"] = _outcome_text(known)(case.outcome)
+    content["outcome"] = shown_outcome(known, case, ask.person)
     return ask.page("one_case.html", **content)
 
 
@@ -162,12 +133,11 @@ async def forget(ask: Ask) -> Response:
     """Forget a patient."""
     if ask.text("sure") != "yes":
         raise Refusal(422, "Forgetting cannot be undone; confirm that you are sure.")
+    page = await ask.unconfirmed(f"Forget case #{ask.number()}")
+    if page is not None:
+        return page
     done = await ask.do(ask.base.forget, ask.number(), ask.text("reason", 1000), by=ask.by)
     return ask.page("forgotten.html", done=done)
-
-
-def _outcome_text(known: Definition) -> Any:
-    return lambda outcome: "–" if outcome is None else known.class_name(outcome)
 
 
 ROUTES = [

@@ -16,7 +16,7 @@ async def show(ask: Ask) -> Response:
     every = every if every in PERIODS else "month"
     versions = await ask.do(ask.base.models)
     drift = await ask.do(ask.base.drift, by=ask.by, every=every) if ask.person.may(CLINICIAN) else []
-    report = await ask.service.queue.run(ask.service.report)
+    report = await ask.service.queue.run(ask.service.report, ask.person)
     return ask.page(
         "versions.html",
         versions=versions,

@@ -7,11 +7,18 @@ from starlette.responses import Response
 from bayespatch.casebase.audit import ACTIONS
 from bayespatch.casebase.people import STEWARD, VIEWER
 from bayespatch.web import passwords
-from bayespatch.web.access import Ask, address_of, give_session, local_path, page_route, take_session
+from bayespatch.web.access import Ask, give_session, local_path, page_route, take_session, verify_password
 from bayespatch.web.refusals import Refusal, refusal_of
 
-WRONG = "Name and password do not belong together."
+WRONG = "Name, password and code do not belong together."
 PER_PAGE = 100
+CHANGES = {
+    "role": "Make {name} a {role}",
+    "disable": "Disable the account of {name}",
+    "enable": "Enable the account of {name}",
+    "remove_factor": "Remove the second factor of {name}",
+    "withdraw": "Withdraw the invitation of {name}",
+}
 
 
 async def sign_in_form(ask: Ask) -> Response:
@@ -24,13 +31,8 @@ async def sign_in(ask: Ask) -> Response:
     """Begin a session, under a new secret whatever the browser brought."""
     name, password = ask.text("name", 200), str(ask.form.get("password", ""))
     onward = local_path(ask.text("next"))
-    for who in (f"address {address_of(ask.request)}", f"name {name}"):
-        wait = ask.service.sign_ins.wait(who)
-        if wait:
-            raise Refusal(429, f"Too many attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
-    person = await ask.do(passwords.verified, ask.base.people, name, password)
+    person = await verify_password(ask.service, ask.request, name, password, ask.text("code", 40))
     if person is None:
-        await ask.do(ask.base.people.refuse)
         return ask.page("sign_in.html", 401, onward=onward, problem=WRONG, name=name)
     if ask.session:
         await ask.do(ask.base.people.sign_out, ask.session)
@@ -44,6 +46,7 @@ async def sign_out(ask: Ask) -> Response:
     """End the session."""
     await ask.do(ask.base.people.sign_out, ask.session)
     response = ask.go("/sign-in")
+    response.headers["Clear-Site-Data"] = '"cache", "storage"'
     take_session(ask.request, response)
     return response
 
@@ -58,9 +61,6 @@ async def join_form(ask: Ask) -> Response:
 
 async def join(ask: Ask) -> Response:
     """Use a link."""
-    wait = ask.service.sign_ins.wait(f"join {address_of(ask.request)}")
-    if wait:
-        raise Refusal(429, f"Too many attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
     secret = ask.request.path_params["secret"]
     name = await ask.do(ask.base.people.invited, secret)
     if name is None:
@@ -71,7 +71,9 @@ async def join(ask: Ask) -> Response:
         problem = "The two passwords differ."
     if problem is not None:
         return ask.page("join.html", 422, name=name, problem=problem)
-    await ask.do(ask.base.people.accept, secret, await ask.do(passwords.hashed, password))
+    person = await ask.do(ask.base.people.accept, secret, await ask.service.hashing.run(passwords.hashed, password))
+    if person.totp_secret is not None:  # a link replaces the password, not the second factor
+        return ask.go("/sign-in")
     session = await ask.do(ask.base.people.sign_in, name)
     response = ask.go("/")
     give_session(ask.request, response, session)
@@ -86,26 +88,33 @@ async def people(ask: Ask) -> Response:
 async def _people(ask: Ask, link: str = "", invited: str = "") -> Response:
     found = await ask.do(ask.base.people.listed)
     tokens = await ask.do(ask.base.people.tokens)
-    return ask.page("people.html", people=found, tokens=tokens, link=link, invited=invited)
+    pending = await ask.do(ask.base.people.invitations)
+    return ask.page("people.html", people=found, tokens=tokens, pending=pending, link=link, invited=invited)
 
 
 async def invite(ask: Ask) -> Response:
     """A link for somebody new, or for a new password."""
     name = ask.text("name", 200)
+    page = await ask.unconfirmed(f"Make a link that lets {name} choose a password")
+    if page is not None:
+        return page
     secret = await ask.do(ask.base.people.invite, name, ask.text("role"), by=ask.by)
     base = str(ask.request.base_url).rstrip("/")
     return await _people(ask, f"{base}/join/{secret}", name)
 
 
 async def change(ask: Ask) -> Response:
-    """Another role, or shut out, or let in again."""
+    """Another role; disable or enable an account; withdraw an invitation."""
     name, action = ask.text("name", 200), ask.text("action")
+    if action not in CHANGES:
+        raise Refusal(422, "Choose what is to be changed.")
+    page = await ask.unconfirmed(CHANGES[action].format(name=name, role=ask.text("role")))
+    if page is not None:
+        return page
     if action == "role":
         await ask.do(ask.base.people.set_role, name, ask.text("role"), by=ask.by)
-    elif action in ("disable", "enable"):
-        await ask.do(getattr(ask.base.people, action), name, by=ask.by)
     else:
-        raise Refusal(422, "Choose what is to be changed.")
+        await ask.do(getattr(ask.base.people, action), name, by=ask.by)
     return ask.go("/people")
 
 
@@ -124,6 +133,9 @@ async def new_token(ask: Ask) -> Response:
     """A token, shown once."""
     if not ask.service.settings.sign_in:
         raise Refusal(404, "Nobody signs in here, and programs need no token.")
+    page = await ask.unconfirmed("Make a token")
+    if page is not None:
+        return page
     days = ask.text("days")
     secret = await ask.do(
         ask.base.people.new_token,
@@ -146,16 +158,20 @@ async def revoke(ask: Ask) -> Response:
 async def audit(ask: Ask) -> Response:
     """The log, and on request whether its chain is whole."""
     query = ask.request.query_params
-    action, by, case = query.get("action", ""), query.get("by", "").strip(), query.get("case", "").strip()
-    before = query.get("before", "")
-    entries = await ask.do(
-        ask.base.audit,
-        action=action if action in ACTIONS else None,
-        by=by or None,
-        case=int(case) if case.isdecimal() and len(case) < 18 else None,
-        before=int(before) if before.isdecimal() and len(before) < 18 else None,
-        limit=PER_PAGE,
+    action, by, case = (
+        query.get("action", "")[:50],
+        query.get("by", "").strip()[:200],
+        query.get("case", "").strip()[:18],
     )
+    before = query.get("before", "")
+    chosen = {
+        "action": action if action in ACTIONS else None,
+        "by": by or None,
+        "case": int(case) if case.isdecimal() and len(case) < 18 else None,
+        "before": int(before) if before.isdecimal() and len(before) < 18 else None,
+    }
+    entries = await ask.do(ask.base.audit, **chosen, limit=PER_PAGE)
+    await ask.do(ask.base.record_audit, chosen, by=ask.by, verified=bool(query.get("verify")))
     found, problem = None, ""
     if query.get("verify"):
         try:

@@ -8,7 +8,7 @@ from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.consultations import WAITING
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.web import rendering
-from bayespatch.web.access import Ask, page_route
+from bayespatch.web.access import Ask, page_number, page_route
 from bayespatch.web.refusals import Refusal
 
 PER_PAGE = 50
@@ -27,8 +27,7 @@ async def browse(ask: Ask) -> Response:
     """The last consultation of each open case."""
     known: Definition = await ask.do(lambda: ask.base.definition)
     query = ask.request.query_params
-    waiting, page = query.get("waiting", ""), query.get("page", "1")
-    number = int(page) if page.isdecimal() and 0 < int(page[:9]) < 10**7 else 1
+    waiting, number = query.get("waiting", ""), page_number(query.get("page", "1"))
     found = await ask.do(
         ask.base.worklist,
         by=ask.by,

@@ -1,0 +1,184 @@
+"""Holds the tables against the log: cases, models and accounts must be what the log says that was done.
+
+The log has no patient's values. It has seals of cases: a SHA-256 over values, outcome and a random salt that stands in
+the case and is deleted with it, so that a seal tells nothing of a case that was forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select
+
+from bayespatch.casebase.cases import WITHDRAWN, common_seal, seal
+from bayespatch.casebase.models import ACTIVE, REMOVED
+from bayespatch.casebase.tables import audit, cases, invitations, models, sessions, tokens, users
+
+_ACTIONS = (
+    *("import", "add", "consult", "outcome", "forget", "refit", "promote", "roll back"),
+    *(
+        "invite",
+        "accept",
+        "role",
+        "disable",
+        "enable",
+        "password",
+        "rehash",
+        "second factor",
+        "token",
+        "revoke",
+        "sign in",
+        "sign out",
+    ),
+)
+
+
+class _Account(NamedTuple):
+    role: str | None
+    disabled: bool
+    password: str | None  # digest of the hash; None: the log does not say
+    factor: str | None = None  # digest of the second factor's secret
+
+
+class _Log:
+    """What the log says that there is."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[range, str | None]] = []  # cases that came in together, and their common seal
+        self.seals: dict[int, str | None] = {}  # of single cases, the last one
+        self.forgotten: set[int] = set()
+        self.models: dict[int, str | None] = {}
+        self.active: int | None = None
+        self.roles: dict[str, str] = {}  # of those who were invited
+        self.accounts: dict[str, _Account] = {}
+        self.secrets: dict[str, str] = {}  # ids of tokens, sessions and links -> whose
+        self.unnamed: set[tuple[str, str]] = set()  # action, and whose: rows of version 0.2, which state no id
+
+    def follow(self, action: str, case_id: int | None, details: dict[str, Any]) -> None:
+        """One row."""
+        person = details.get("person", "")
+        if action in ("import", "add"):
+            first = details["first"]
+            self.batches.append((range(first, first + details["cases"]), details.get("seals")))
+        elif action in ("consult", "outcome") and case_id is not None:
+            self.seals[case_id] = details.get("seal")
+        elif action == "forget" and case_id is not None:
+            self.forgotten.add(case_id)
+            hashes = details.get("hashes", {})
+            self.models |= {version: hashes.get(str(version)) for version in details["versions"]}
+            for version in details["removed"]:
+                self.models.pop(version, None)
+                self.active = None if self.active == version else self.active
+        elif action == "refit":
+            self.models[details["version"]] = details["sha256"]
+        elif action in ("promote", "roll back"):
+            self.active = details["version"]
+        elif person:
+            self._follow_person(action, person, details)
+
+    def _follow_person(self, action: str, person: str, details: dict[str, Any]) -> None:
+        now = self.accounts.get(person, _Account(None, False, None))
+        if action in ("invite", "token", "sign in"):
+            if "id" in details:
+                self.secrets[details["id"]] = person
+            else:
+                self.unnamed.add((action, person))
+        if action in ("revoke", "sign out"):
+            self.secrets.pop(details.get("id", ""), None)
+        if action in ("accept", "disable", "password"):
+            self.secrets = {one: whose for one, whose in self.secrets.items() if whose != person}
+        if action == "invite":
+            self.roles[person] = details["role"]
+        elif action == "accept":
+            role = now.role or self.roles.get(person)
+            self.accounts[person] = now._replace(role=role, password=details.get("password"))
+        elif action in ("password", "rehash"):
+            self.accounts[person] = now._replace(password=details["password"])
+        elif action == "second factor" and "secret" in details:
+            self.accounts[person] = now._replace(factor=details["secret"])
+        elif action == "role":
+            self.accounts[person] = now._replace(role=details["role"])
+        elif action in ("disable", "enable"):
+            self.accounts[person] = now._replace(disabled=action == "disable")
+
+
+def problems(connection: Connection) -> list[str]:
+    """Where the tables are not what the log says."""
+    log = _Log()
+    wanted = select(audit.c.action, audit.c.case_id, audit.c.details).where(audit.c.action.in_(_ACTIONS))
+    for row in connection.execute(wanted.order_by(audit.c.number).execution_options(yield_per=1000)):
+        log.follow(row.action, row.case_id, json.loads(row.details))
+    return [*_cases(connection, log), *_models(connection, log), *_people(connection, log)]
+
+
+def _cases(connection: Connection, log: _Log) -> Iterator[str]:
+    entries: dict[int, str | None] = {}
+    sealed = {case for batch, common in log.batches if common is not None for case in batch}
+    wanted = select(cases.c.id, cases.c.state, cases.c["values"], cases.c.outcome, cases.c.salt, cases.c.entry)
+    for row in connection.execute(wanted.order_by(cases.c.id).execution_options(yield_per=1000)):
+        entries[row.id] = row.entry
+        if (row.state == WITHDRAWN) != (row.id in log.forgotten):
+            yield f"case {row.id} is {row.state}, and the log says otherwise"
+        expected = log.seals.get(row.id) or (row.entry if row.id in sealed else None)
+        sealed_now = None if row.salt is None else seal(row.id, row.salt, row.values, row.outcome)
+        if expected is not None and row.state != WITHDRAWN and sealed_now != expected:
+            yield f"case {row.id} is not as it was written"
+    known = {case for batch, _ in log.batches for case in batch} | set(log.seals)
+    for case in sorted(known - set(entries)):
+        yield f"case {case} is missing"
+    for case in sorted(set(entries) - known):
+        yield f"case {case} was added outside of the log"
+    for batch, common in log.batches:
+        if common is not None and common_seal([entries.get(case) for case in batch]) != common:
+            yield f"of the cases {batch.start} to {batch.stop - 1} one is not as it came in"
+
+
+def _models(connection: Connection, log: _Log) -> Iterator[str]:
+    found = {row.version: row for row in connection.execute(select(models))}
+    for version, row in sorted(found.items()):
+        if row.state == REMOVED:
+            continue
+        if version not in log.models:
+            yield f"model version {version} was added outside of the log"
+        elif log.models[version] not in (None, row.sha256):
+            yield f"model version {version} is not the one that the log names"
+    for version in sorted(set(log.models) - set(found)):
+        yield f"model version {version} is missing"
+    active = next((version for version, row in found.items() if row.state == ACTIVE), None)
+    if active != log.active:
+        yield f"the active model is version {active}, and the log says {log.active}"
+
+
+def _people(connection: Connection, log: _Log) -> Iterator[str]:
+    found = {row.name: row for row in connection.execute(select(users))}
+    for name, row in sorted(found.items()):
+        account = log.accounts.get(name)
+        if account is None:
+            yield f"the account of {name!r} was added outside of the log"
+            continue
+        if account.role != row.role:
+            yield f"{name!r} is a {row.role}, and the log says {account.role}"
+        if account.disabled != (row.disabled_at is not None):
+            yield f"the account of {name!r} was {'enabled' if account.disabled else 'disabled'} outside of the log"
+        if account.password is not None and account.password != digest(row.password_hash):
+            yield f"the password of {name!r} was changed outside of the log"
+        if account.factor != (None if row.totp_secret is None else digest(row.totp_secret)):
+            yield f"the second factor of {name!r} was changed outside of the log"
+    for name in sorted(set(log.accounts) - set(found)):
+        yield f"the account of {name!r} is missing"
+    for action, what, table in (
+        ("token", "token", tokens),
+        ("sign in", "session", sessions),
+        ("invite", "invitation", invitations),
+    ):
+        for row in connection.execute(select(table.c.hash, table.c.user)):
+            if log.secrets.get(row.hash[:16]) != row.user and (action, row.user) not in log.unnamed:
+                yield f"{what} of {row.user!r} was added outside of the log"
+
+
+def digest(password_hash: str | None) -> str:
+    """What the log keeps of a password: a hash of its hash."""
+    return hashlib.sha256(str(password_hash).encode()).hexdigest()

@@ -1,0 +1,35 @@
+"""Cells of a CSV file that a spreadsheet would run."""
+
+from __future__ import annotations
+
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also as some keyboards write them
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would take a text for a formula; a number is none.
+
+    Examples
+    --------
+    >>> is_formula("=HYPERLINK(1)"), is_formula("-5"), is_formula("a-b")
+    (True, False, False)
+    """
+    if not text.lstrip().startswith(_FORMULA):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
+
+
+def plain_cell(value: object) -> object:
+    """A value as a cell in which nothing runs: a formula begins with an apostrophe, a missing value is empty.
+
+    Examples
+    --------
+    >>> plain_cell("=HYPERLINK(1)"), plain_cell(-5), plain_cell(None)
+    ("'=HYPERLINK(1)", -5, '')
+    """
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and is_formula(value) else value

@@ -1,0 +1,83 @@
+"""Connections that send nothing, or a request without end, are closed; nobody may hold all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_SECONDS = 10.0  # for the head of a request to arrive
+MOST_CONNECTIONS = 800  # beyond which requests are answered with 503
+MOST_OF_ONE = 200  # connections of one address, unless it is this machine or a proxy that is trusted
+
+
+class LimitedProtocol(H11Protocol):
+    """uvicorn's protocol, with a limit of time for the head of a request and a limit on connections of one address."""
+
+    trusted: ClassVar[frozenset[str]] = frozenset()
+    counts: ClassVar[Counter[str]] = Counter()
+
+    _timer: asyncio.TimerHandle | None = None
+    _counted = ""
+
+    def connection_made(self, transport: Any) -> None:
+        """A new connection: it has to send a request soon."""
+        super().connection_made(transport)
+        address = str(self.client[0]) if self.client else ""
+        if address and address not in self.trusted and not _is_local(address):
+            if self.counts[address] >= MOST_OF_ONE:
+                transport.abort()
+                return
+            self._counted = address
+            self.counts[address] += 1
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is over."""
+        self._stop_waiting()
+        if self._counted:
+            self.counts[self._counted] -= 1
+            if not self.counts[self._counted]:
+                del self.counts[self._counted]
+            self._counted = ""
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request: its head is complete, or the time for it runs."""
+        super().data_received(data)
+        if self._in_request:
+            self._stop_waiting()
+        elif self._timer is None:
+            self._wait_for_head()
+
+    @property
+    def _in_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait_for_head(self) -> None:
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if not self._in_request and not self.transport.is_closing():
+            self.transport.close()
+
+
+def trust(proxies: str) -> None:
+    """Do not limit the connections of reverse proxies, whose addresses are given with commas."""
+    LimitedProtocol.trusted = frozenset(part.strip() for part in proxies.split(",") if part.strip())
+
+
+def _is_local(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,102 @@
+"""One's own account: the password, the sessions, the second factor."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from bayespatch.casebase.people import VIEWER
+from bayespatch.web import passwords, second_factor
+from bayespatch.web.access import Ask, give_session, page_route, verify_password
+from bayespatch.web.refusals import Refusal
+
+
+async def show(ask: Ask) -> Response:
+    """Everything about one's account."""
+    return await _page(ask)
+
+
+async def _page(
+    ask: Ask, status: int = 200, problem: str = "", secret: str = "", codes: list[str] | None = None
+) -> Response:
+    _check_sign_in(ask)
+    return ask.page(
+        "account.html",
+        status,
+        account=await ask.do(ask.base.people.find, ask.by),
+        sessions=await ask.do(ask.base.people.sessions, ask.by, ask.session),
+        problem=problem,
+        secret=secret,
+        address=second_factor.address(secret, ask.by) if secret else "",
+        codes=codes or [],
+    )
+
+
+def _check_sign_in(ask: Ask) -> None:
+    if not ask.service.settings.sign_in:
+        raise Refusal(404, "Nobody signs in here, and there are no accounts.")
+
+
+async def _own_password(ask: Ask) -> bool:
+    """Whether the form has the person's password."""
+    password = str(ask.form.get("own_password", ""))
+    return await verify_password(ask.service, ask.request, ask.by, password) is not None
+
+
+async def change_password(ask: Ask) -> Response:
+    """Another password; all sessions and tokens end, and a new session begins."""
+    _check_sign_in(ask)
+    new = str(ask.form.get("password", ""))
+    problem = passwords.complaint(new, ask.by)
+    if problem is None and new != str(ask.form.get("again", "")):
+        problem = "The two new passwords differ."
+    if problem is None and not await _own_password(ask):
+        problem = "This is not your password."
+    if problem is not None:
+        return await _page(ask, 422, problem)
+    kept = await ask.service.hashing.run(passwords.hashed, new)
+    await ask.do(ask.base.people.change_password, ask.by, kept)
+    response = ask.go("/account")
+    give_session(ask.request, response, await ask.do(ask.base.people.sign_in, ask.by))
+    return response
+
+
+async def end_session(ask: Ask) -> Response:
+    """End one of one's sessions."""
+    _check_sign_in(ask)
+    page = await ask.unconfirmed("End the session")
+    if page is not None:
+        return page
+    await ask.do(ask.base.people.end_session, ask.by, ask.text("session", 64))
+    return ask.go("/account")
+
+
+async def change_factor(ask: Ask) -> Response:
+    """Set up a second factor, or remove it."""
+    _check_sign_in(ask)
+    action = ask.text("action")
+    if action == "begin":
+        return await _page(ask, secret=second_factor.new_secret())
+    if action not in ("confirm", "remove"):
+        raise Refusal(422, "Choose what is to be changed.")
+    secret = ask.text("secret", 64)
+    if action == "confirm" and not second_factor.is_secret(secret):
+        raise Refusal(422, "Set up the second factor from the beginning.")
+    if not await _own_password(ask):
+        return await _page(ask, 422, "This is not your password.", secret)
+    if action == "remove":
+        await ask.do(ask.base.people.remove_factor, ask.by, by=ask.by)
+        return ask.go("/account")
+    step = second_factor.step_of(secret, ask.text("code", 20))
+    if step is None:
+        return await _page(ask, 422, "The code does not fit; check the time of your phone.", secret)
+    codes = second_factor.recovery_codes()
+    await ask.do(ask.base.people.set_factor, ask.by, secret, step, codes)
+    return await _page(ask, codes=codes)
+
+
+ROUTES = [
+    page_route("/account", "GET", show, VIEWER),
+    page_route("/account/password", "POST", change_password, VIEWER),
+    page_route("/account/session", "POST", end_session, VIEWER),
+    page_route("/account/second-factor", "POST", change_factor, VIEWER),
+]

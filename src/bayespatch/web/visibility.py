@@ -1,0 +1,95 @@
+"""What a person may see: a viewer sees past cases, and of them only what the data dictionary leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bayespatch.casebase.cases import PAST, Case, Definition
+from bayespatch.casebase.people import CLINICIAN, Person
+from bayespatch.dictionary import Entry
+from bayespatch.explain.overview import Overview
+from bayespatch.web.refusals import Refusal
+
+WITHHELD = "withheld"
+
+
+def sees_all(person: Person) -> bool:
+    """Whether a person may see cases exactly, open ones too."""
+    return person.may(CLINICIAN)
+
+
+def is_open(entry: Entry) -> bool:
+    """Whether everybody may see a column exactly, and so may filter and sort by it."""
+    return not (entry.sensitive or entry.coarse is not None)
+
+
+def shown_values(known: Definition, case: Case, person: Person) -> dict[str, str]:
+    """The values of a case, in words, as this person may see them."""
+    if case.values is None:
+        return {}
+    exact = sees_all(person)
+    return {
+        name: entry.text(case.values[name]) if exact else entry.coarse_text(case.values[name])
+        for name, entry in known.features.entries.items()
+    }
+
+
+def shown_outcome(known: Definition, case: Case, person: Person) -> str:
+    """The outcome of a case, in words, as this person may see it."""
+    if case.outcome is None:
+        return "–"
+    return WITHHELD if known.target.sensitive and not sees_all(person) else known.class_name(case.outcome)
+
+
+def shown_case(known: Definition, case: Case, person: Person) -> dict[str, Any]:
+    """A case as plain data, as this person may see it: texts in place of values that are not shown exactly."""
+    said = case.to_dict()
+    if sees_all(person):
+        return said
+    words, entries = shown_values(known, case, person), known.features.entries
+    if case.values is not None:
+        said["values"] = {name: v if is_open(entries[name]) else words[name] for name, v in case.values.items()}
+    if known.target.sensitive and case.outcome is not None:
+        said |= {"outcome": WITHHELD, "outcome_at": None}
+    return said | {"external_id": None, "entered_by": "", "outcome_by": None}
+
+
+def sortable(known: Definition, person: Person) -> list[str]:
+    """Columns by which a person may filter and sort."""
+    exact = sees_all(person)
+    features = [name for name, entry in known.features.entries.items() if exact or is_open(entry)]
+    return ["id", *(["outcome"] if exact or is_open(known.target) else []), *features]
+
+
+def check_column(known: Definition, person: Person, name: str) -> None:
+    """Refuse a column that this person may not filter or sort by: its exact values could be found that way."""
+    meant = "outcome" if name == known.target.name else name
+    if not sees_all(person) and meant not in sortable(known, person):
+        raise Refusal(403, f"You may not filter or sort by {name[:60]!r}. Choose one of the columns in the list.")
+
+
+def check_state(person: Person, state: str | None) -> str | None:
+    """The state of the cases that a person searches; a viewer sees past cases only."""
+    if sees_all(person):
+        return state
+    if state not in (None, PAST):
+        raise Refusal(403, "You may see past cases only.")
+    return PAST
+
+
+def shown_overview(overview: Overview, known: Definition, person: Person) -> Overview:
+    """What the page about the model says: a viewer sees no single case, and no values of columns that are not open."""
+    if sees_all(person):
+        return overview
+    entries = known.features.entries
+    opened = {name for name, entry in entries.items() if is_open(entry)}
+    groups = opened | {entries[name].label for name in opened}
+    groups -= {text for name, entry in entries.items() if name not in opened for text in (name, entry.label)}
+    return replace(
+        overview,
+        features=tuple(one if one.name in opened else replace(one, values=(WITHHELD,)) for one in overview.features),
+        subgroups=tuple(group for group in overview.subgroups if group.feature in groups),
+        influential=(),
+        unusual=(),
+    )
