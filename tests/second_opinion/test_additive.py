@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 from bayespatch.second_opinion import AdditiveScore, logistic
@@ -174,6 +175,28 @@ def test_no_rows(two):
     assert score.predict_interval(nobody).shape == (0, 2, 2)
 
 
+def test_classes_that_are_nearly_separable_get_sharp_probabilities():
+    """Five classes, each with findings of its own: the log loss is near that of a tuned regression, not far above."""
+    rng = np.random.default_rng(0)
+    rates = np.where(rng.random((5, 25)) < 0.25, 0.9, 0.05)
+    y = rng.integers(0, 5, 1200)
+    rows = np.where(rng.random((1200, 25)) < rates[y], "yes", "no").tolist()
+    schema, values = coded(rows[:200])
+    score = AdditiveScore.learn(schema, values, y[:200], 5)
+    held_out, truth = schema.encode(rows[200:]).values, y[200:]
+    p = score.predict_proba(held_out)[np.arange(1000), truth]
+    x = score.design.matrix(values).x
+    grid = {"C": np.logspace(-2, 3, 6).tolist()}
+    tuned = GridSearchCV(LogisticRegression(max_iter=5000), grid, scoring="neg_log_loss").fit(x, y[:200])
+    rival = tuned.predict_proba(score.design.matrix(held_out).x)[np.arange(1000), truth]
+    assert -np.log(p).mean() < -np.log(rival).mean() + 0.01
+    assert score.moderation < 0.2
+
+
+def test_where_leave_one_out_says_nothing_clear_the_evidence_decides(two):
+    assert two[0].moderation == pytest.approx(1.0, abs=0.02)
+
+
 def test_classes_that_a_line_separates():
     rows = [[float(k)] for k in range(40)]
     y = np.repeat([0, 1], 20)
@@ -192,12 +215,18 @@ def test_stored_and_restored(n_classes):
     np.testing.assert_array_equal(restored.predict_proba(values), score.predict_proba(values))
     np.testing.assert_array_equal(restored.predict_interval(values), score.predict_interval(values))
     np.testing.assert_array_equal(restored.loo, score.loo)
+    assert restored.moderation == score.moderation
 
 
 def test_what_is_no_score_is_refused(two):
     arrays, plain = two[0].to_arrays()
     with pytest.raises(ValueError, match="not a stored additive score"):
         AdditiveScore.from_arrays({}, plain)
+    for moderation in (1.5, -0.1, "1", None, True, float("nan")):
+        with pytest.raises(ValueError, match="moderation"):
+            AdditiveScore.from_arrays(arrays, {**plain, "moderation": moderation})
+    earlier = {"design": plain["design"]}  # a file of version 0.2, which moderated fully
+    assert AdditiveScore.from_arrays(arrays, earlier).moderation == 1.0
     with pytest.raises(ValueError, match="coef of the stored"):
         AdditiveScore.from_arrays({**arrays, "coef": arrays["coef"][1:]}, plain)
     with pytest.raises(ValueError, match="covariance of the stored"):
