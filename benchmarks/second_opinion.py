@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 from bayespatch import PatchworkClassifier
 from bayespatch.datasets import load_readmission
 from bayespatch.encode import Schema
-from bayespatch.pool import PRIOR, Pool
+from bayespatch.pool import Pool
 from bayespatch.second_opinion import AdditiveScore
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ def splits(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(y[:, None], y))
 
 
-def _precedents_of(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame, seed: int, **shorter: Any) -> Precedents:
+def precedents_of(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame, seed: int, **shorter: Any) -> Precedents:
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -98,7 +98,7 @@ def precedents(found: Table, seed: int, fold: int, work: Path) -> Precedents:
             return Precedents(**{name: kept[name] for name in Precedents._fields})
     train, test = splits(found.y, seed)[fold]
     shorter = SHORTER.get(found.name, {})
-    result = _precedents_of(found.X.iloc[train], found.y[train], found.X.iloc[test], seed, **shorter)
+    result = precedents_of(found.X.iloc[train], found.y[train], found.X.iloc[test], seed, **shorter)
     work.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new.npz")
     np.savez(beside, **result._asdict())
@@ -139,10 +139,10 @@ def log_linear(a: float, additive: np.ndarray, precedents: np.ndarray) -> np.nda
 
 
 def log_linear_weight(additive: np.ndarray, precedents: np.ndarray, y: np.ndarray) -> float:
-    """Learned as that of the linear pool is."""
+    """Learned as that of the linear pool is, from a uniform prior."""
     grid = (np.arange(100) + 0.5) / 100
     scores = np.array([len(y) * log_score(log_linear(a, additive, precedents), y) for a in grid])
-    mass = np.exp(scores - scores.max()) * (grid * (1.0 - grid)) ** (PRIOR - 1.0)
+    mass = np.exp(scores - scores.max())
     return float(mass @ grid / mass.sum())
 
 
@@ -248,7 +248,7 @@ def coverage(section: Section, work: Path) -> None:
                 with np.load(path) as kept:
                     past = Precedents(**{name: kept[name] for name in Precedents._fields})
             else:
-                past = _precedents_of(frame.iloc[train], y[train], frame.iloc[test], seed)
+                past = precedents_of(frame.iloc[train], y[train], frame.iloc[test], seed)
                 np.savez(path, **past._asdict())
             schema, score = second(Table(kind, frame, y), train)
             values = schema.encode(frame.iloc[test]).values
