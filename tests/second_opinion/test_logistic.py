@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -155,3 +156,42 @@ def test_where_classes_are_separated_the_secant_is_narrower():
     fit = fit_logistic(x, y, np.ones(40), np.zeros(1, dtype=bool), 10.0, 0.0)
     tangent, secant = (covariance_given_prior(x, fit, np.ones(40), secant)[0] for secant in (False, True))
     assert secant[1, 1] < 0.5 * tangent[1, 1]
+
+
+def test_the_fit_of_ordered_classes_is_the_most_probable_one():
+    x, y, weights, is_curve = problem(n_classes=4)
+    places = np.array([-1.5, -0.5, 0.5, 1.5]) / np.sqrt(5)
+    fit = fit_logistic(x, y, weights, is_curve, 0.5, 0.3, places=places)
+    beta = fit.coef @ places
+    np.testing.assert_allclose(fit.coef, np.outer(beta, places))
+
+    def loss(point):
+        eta = point[:4] + np.outer(x @ point[4:], places)
+        prior = (point[4:] ** 2 * fit.precision[1:]).sum() + fit.precision[0] * (point[:4] ** 2).sum()
+        return 0.5 * prior - log_probability(eta, y).sum()
+
+    best = np.concatenate([fit.intercept, beta])
+    gradient = approx_fprime(best, loss, 1e-6)
+    assert np.abs(gradient).max() < 1e-3
+    steps, h = np.eye(len(best)), 1e-3
+    hessian = np.array([
+        [(loss(best + h * (a + b)) - loss(best + h * (a - b)) - loss(best - h * (a - b)) + loss(best - h * (a + b)))
+         / (4 * h**2) for b in steps] for a in steps
+    ])  # fmt: skip
+    covariance, log_det = covariance_given_prior(x, fit, weights)
+    assert log_det == pytest.approx(-np.linalg.slogdet(hessian)[1], abs=0.02)
+    spread = np.kron(places, np.eye(5)[1])  # of the sums along the order, to the first term
+    assert spread @ covariance @ spread == pytest.approx(np.linalg.inv(hessian)[4, 4], rel=0.01)
+
+
+def test_rows_left_out_of_ordered_classes_move_as_in_a_fit_without_them():
+    x, y, weights, is_curve = problem(n_classes=3)
+    places = np.array([-1.0, 0.0, 1.0]) / np.sqrt(2)
+    fit = fit_logistic(x, y, weights, is_curve, 1.0, 1.0, places=places)
+    moves = moves_without(x, y, weights, fit)
+    for i in range(0, len(y), 10):
+        rest, own = np.arange(len(y)) != i, x[i : i + 1]
+        without = fit_logistic(x[rest], y[rest], weights[rest], is_curve, 1.0, 1.0, places=places)
+        exact = (logits(own, without.intercept, without.coef) - logits(own, fit.intercept, fit.coef))[0]
+        gap = differences(exact) - differences(moves[i])
+        assert np.abs(gap).max() < 0.02 + 0.3 * np.abs(exact).max() ** 2

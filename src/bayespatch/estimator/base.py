@@ -86,6 +86,7 @@ class Learning(NamedTuple):
     class_weight: NDArray[np.float64] | None  # (M,)
     base: NDArray[np.float64]  # (M,) base rates
     parents: NDArray[np.int64]  # (S,)
+    order: NDArray[np.int64] | None = None  # (M,) classes from the first to the last, where they are ordered
 
     def past(self) -> Data:
         """All rows beside the parents."""
@@ -272,6 +273,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         outcomes: NDArray[np.float64] | None = None,
         whole: TableSummary | None = None,
         counts: NDArray[np.int64] | None = None,
+        order: NDArray[np.int64] | None = None,
     ) -> dict[str, Any]:
         """Everything that a fit finds out, by the name of its attribute; classes are codes here.
 
@@ -340,7 +342,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             scheduler=self.scheduler,
             feature_names=schema.names,
         )
-        learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents)
+        learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents, order)
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
             opinion = self._opinion(learning)

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
+from bayespatch.encode import class_order
 from bayespatch.estimator.base import Learning, Patchwork
 from bayespatch.estimator.explaining import check_abstain
 from bayespatch.estimator.partitioned import by_partition
@@ -269,7 +270,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             where its partitions lie; of more than 100,000 rows a sample of that size is learned from, and a
             `ManyCasesWarning` says so.
         y : sequence of length n
-            Classes. Beside a Dask data frame a Dask Series, or the name of a column.
+            Classes. Beside a Dask data frame a Dask Series, or the name of a column. Ordered categories (pandas) and
+            an Enum (polars) are classes in order, which the second opinion makes use of.
 
         Returns
         -------
@@ -299,7 +301,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         classes, codes = _read_classes(y)
         counts = np.bincount(codes) if sample is None else np.array([sample.counts[one] for one in classes.tolist()])
         weights = _class_weights(self.class_weight, classes, counts)
-        learned = self._learn(X, codes, len(classes), seed, class_weight=weights, whole=whole, counts=counts)
+        order = class_order(y, classes)
+        learned = self._learn(
+            X, codes, len(classes), seed, class_weight=weights, whole=whole, counts=counts, order=order
+        )
         if not self.calibrate:
             learned["calibration_"] = Calibration.none(len(classes))
         learned["pool_"] = None
@@ -483,7 +488,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             return {"opinion_": None}
         values = found.encoded.values
         if isinstance(self.second_opinion, str):
-            score = AdditiveScore.learn(found.schema, values, found.y, found.n_classes, found.class_weight)
+            weight = found.class_weight
+            score = AdditiveScore.learn(found.schema, values, found.y, found.n_classes, weight, found.order)
             return {"opinion_": score}
         # The user's own model gets the classes as their codes, which sort as the classes do.
         codes = np.arange(found.n_classes)

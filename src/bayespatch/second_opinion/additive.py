@@ -110,6 +110,7 @@ class AdditiveScore:
         y: NDArray[np.int64],
         n_classes: int,
         class_weight: Array | None = None,
+        order: NDArray[np.int64] | None = None,
     ) -> AdditiveScore:
         """Learn from a training table.
 
@@ -125,6 +126,9 @@ class AdditiveScore:
             M.
         class_weight : array of shape (M,), optional
             How much a row of each class counts.
+        order : int array of shape (M,), optional
+            The classes from the first to the last, where they are ordered: the score is then averaged with one in
+            which every feature moves a case along the order, as far as that predicts better (leave-one-out).
         """
         weights = np.ones(len(y)) if class_weight is None else np.asarray(class_weight, dtype=np.float64)[y]
         base = np.bincount(y, weights=weights, minlength=n_classes) / weights.sum()
@@ -132,8 +136,22 @@ class AdditiveScore:
         terms = design.matrix(values)
         if n_classes == 1 or np.count_nonzero(base) < 2 or not terms.x.shape[1]:
             return cls._of_base_rates(design, base, len(y))
-        choosing = _rows_by_content(values, y, MOST_CHOOSING)
-        tried = try_priors(terms.x[choosing], y[choosing], weights[choosing], design.is_curve)
+        table = _Table(design, terms, y, weights, base, _rows_by_content(values, y, MOST_CHOOSING))
+        free = cls._of_table(table, None)
+        if order is None or n_classes < 3 or free.found.covariance.ndim == 3:
+            return free.score
+        places = np.argsort(order).astype(np.float64)
+        places -= places.mean()
+        ordered = cls._of_table(table, places / np.sqrt(places @ places))
+        gain = ordered.log_score(y, weights) - free.log_score(y, weights)
+        return cls._blended(table, free, ordered, float(expit(gain))).score
+
+    @classmethod
+    def _of_table(cls, table: _Table, places: Array | None) -> _Candidate:
+        """The score by the evidence, by leave-one-out, or between: as far as the latter is clearly better."""
+        x, y, weights, choosing = table.terms.x, table.y, table.weights, table.choosing
+        is_curve = table.design.is_curve
+        tried = try_priors(x[choosing], y[choosing], weights[choosing], is_curve, places)
         fits = tried.fits if len(choosing) == len(y) else {}
         each: dict[tuple[float, float], Average] = {}
 
@@ -141,30 +159,38 @@ class AdditiveScore:
             """Over the priors, by these scores."""
             parts = kept_priors(scores)
             for prior in {(strength, curvature) for _, strength, curvature in parts} - set(each):
-                fit = fits.get(prior) or fit_logistic(terms.x, y, weights, design.is_curve, *prior)
-                each[prior] = given_prior(terms.x, y, weights, fit)
+                fit = fits.get(prior) or fit_logistic(x, y, weights, is_curve, *prior, places=places)
+                each[prior] = given_prior(x, y, weights, fit)
             return average([(share, each[strength, curvature]) for share, strength, curvature in parts])
 
-        def score(found: Average) -> AdditiveScore:
-            shares = _shares(terms.x, found.coef, design)
-            return cls(design, base, found.intercept, found.coef, shares, found.covariance, np.empty(0), tried.evidence)
-
-        first, second = averaged(tried.evidence), averaged(tried.loo)
-        sure = score(first)._left_out(terms, y, weights, first.moved)
-        bold = score(second)._left_out(terms, y, weights, second.moved)
-        bold = replace(bold, moderation=_chosen_moderation(bold, y, weights))
+        sure, bold = (cls._of_average(table, averaged(s), 1.0, tried.evidence) for s in (tried.evidence, tried.loo))
+        bold = bold.with_moderation(_chosen_moderation(bold, y, weights))
         gain = bold.log_score(y, weights) - sure.log_score(y, weights)
-        share = float(expit(gain - PRICE))
-        if share < LEAST_SHARE:
-            return replace(score(first), loo=sure.probabilities())
-        if share > 1.0 - LEAST_SHARE:
-            return replace(score(second), loo=bold.probabilities(), moderation=bold.moderation)
-        both = average([(1.0 - share, first), (share, second)])
-        found = replace(score(both), moderation=1.0 - share + share * bold.moderation)
-        return replace(found, loo=found._left_out(terms, y, weights, both.moved).probabilities())
+        return cls._blended(table, sure, bold, float(expit(gain - PRICE)))
 
-    def _left_out(self, terms: Terms, y: NDArray[np.int64], weights: Array, moved: Array) -> _LeftOut:
-        """The training rows, each without itself."""
+    @classmethod
+    def _blended(cls, table: _Table, first: _Candidate, second: _Candidate, share: float) -> _Candidate:
+        """The average of two scores, of which the second has this share."""
+        if share < LEAST_SHARE:
+            return first
+        if share > 1.0 - LEAST_SHARE:
+            return second
+        both = average([(1.0 - share, first.found), (share, second.found)])
+        moderation = (1.0 - share) * first.score.moderation + share * second.score.moderation
+        return cls._of_average(table, both, moderation, first.score.evidence)
+
+    @classmethod
+    def _of_average(cls, table: _Table, found: Average, moderation: float, evidence: Array) -> _Candidate:
+        shares = _shares(table.terms.x, found.coef, table.design)
+        score = cls(
+            *(table.design, table.base, found.intercept, found.coef, shares, found.covariance, np.empty(0), evidence),
+            moderation=moderation,
+        )
+        eta, variance = score._left_out(table.terms, table.y, table.weights, found.moved)
+        return _Candidate(score, found, eta, variance).with_moderation(moderation)
+
+    def _left_out(self, terms: Terms, y: NDArray[np.int64], weights: Array, moved: Array) -> tuple[Array, Array]:
+        """The training rows, each without itself: sums before moderation, (n, K), and variances of log odds, (n,)."""
         p = self._probabilities(logits(terms.x, self.intercept, self.coef))[:, -len(self.intercept) :]
         eta, variance = np.empty_like(moved), np.empty(len(y))
         for rows in row_batches(len(y), len(self.intercept)):
@@ -172,7 +198,7 @@ class AdditiveScore:
             leverage = leverages_without(self._leverage_of(part), curvatures(p[rows], weights[rows], True))
             eta[rows] = self._logits_of(part) + moved[rows]
             variance[rows] = self._mean_variance(eta[rows], leverage)
-        return _LeftOut(self, eta, variance, self.moderation)
+        return eta, variance
 
     @classmethod
     def _of_base_rates(cls, design: Design, base: Array, n: int) -> AdditiveScore:
@@ -386,22 +412,35 @@ class AdditiveScore:
 
 
 @dataclass(frozen=True, eq=False)
-class _LeftOut:
-    """Training rows of a score, each without itself: sums (n, K) before moderation, and variances of log odds (n,)."""
+class _Table:
+    """A training table: its terms, classes, weights of rows, base rates, and the rows that decide on the priors."""
+
+    design: Design
+    terms: Terms
+    y: NDArray[np.int64]
+    weights: Array
+    base: Array
+    choosing: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A score, the average it was made from, and the training rows without themselves: sums and variances."""
 
     score: AdditiveScore
+    found: Average
     eta: Array
     variance: Array
-    moderation: float
 
-    def probabilities(self) -> Array:
-        """Leave-one-out probabilities, (n, M)."""
+    def with_moderation(self, moderation: float) -> _Candidate:
+        """The same, moderated in another way; the leave-one-out probabilities of the score go with it."""
         base = self.score._base_logits()
-        return self.score._probabilities(base + (self.eta - base) * _shrinkage(self.variance, self.moderation)[:, None])
+        loo = self.score._probabilities(base + (self.eta - base) * _shrinkage(self.variance, moderation)[:, None])
+        return replace(self, score=replace(self.score, loo=loo, moderation=moderation))
 
     def log_score(self, y: NDArray[np.int64], weights: Array) -> float:
         """The leave-one-out log score, summed over the rows."""
-        p = self.probabilities()[np.arange(len(y)), y]
+        p = self.score.loo[np.arange(len(y)), y]
         return float((weights * np.log(np.maximum(p, _LEAST))).sum())
 
 
@@ -414,9 +453,9 @@ def _shrinkage(variance: Array, moderation: float) -> Array:
     return np.asarray(1.0 / np.sqrt(1.0 + moderation * math.pi / 8.0 * variance))
 
 
-def _chosen_moderation(rows: _LeftOut, y: NDArray[np.int64], weights: Array) -> float:
+def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) -> float:
     """The mean of those that are tried, as probable as the leave-one-out log score says."""
-    scores = np.array([replace(rows, moderation=one).log_score(y, weights) for one in MODERATIONS])
+    scores = np.array([found.with_moderation(one).log_score(y, weights) for one in MODERATIONS])
     return float(softmax(scores) @ np.array(MODERATIONS))
 
 

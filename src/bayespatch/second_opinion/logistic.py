@@ -35,11 +35,16 @@ AT_ONCE = 2**23  # numbers of an array that has K x K of them for a row
 
 
 class Fit(NamedTuple):
-    """Coefficients at one strength and curvature: (K,), (D, K), and the precision of their priors, (D + 1,)."""
+    """Coefficients at one strength and curvature: (K,), (D, K), and the precision of their priors, (D + 1,).
+
+    Where classes are ordered and every term moves a case along their order, `scale` (K,) has the places of the classes
+    (mean 0, length 1), and coefficients are ``beta_f scale_k``.
+    """
 
     intercept: Array
     coef: Array
     precision: Array
+    scale: Array | None = None
 
 
 class Tried(NamedTuple):
@@ -60,7 +65,9 @@ class Tried(NamedTuple):
     fits: dict[tuple[float, float], Fit]
 
 
-def try_priors(x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray[np.bool_]) -> Tried:
+def try_priors(
+    x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray[np.bool_], scale: Array | None = None
+) -> Tried:
     """Fit under each prior; weaker ones are not tried once two in a row were worse by every criterion."""
     every = STRENGTHS + WEAKER
     evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
@@ -68,7 +75,7 @@ def try_priors(x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray
     for a, curvature in enumerate(CURVATURES if is_curve.any() else CURVATURES[:1]):
         fit = None
         for b, strength in enumerate(every):
-            fit = fits[strength, curvature] = fit_logistic(x, y, weights, is_curve, strength, curvature, fit)
+            fit = fits[strength, curvature] = fit_logistic(x, y, weights, is_curve, strength, curvature, fit, scale)
             covariance, log_det = covariance_given_prior(x, fit, weights)
             eta = logits(x, fit.intercept, fit.coef)
             without = eta + moves_without(x, y, weights, fit, covariance)
@@ -76,7 +83,8 @@ def try_priors(x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray
             if b < len(STRENGTHS):
                 used = np.isfinite(fit.precision[1:])
                 coef, precision = fit.coef[used], fit.precision[1:][used, None]
-                log_prior = 0.5 * (np.log(precision) - precision * coef**2).sum()
+                n_free = coef.shape[1] if scale is None else 1
+                log_prior = 0.5 * (n_free * np.log(precision).sum() - (precision * coef**2).sum())
                 evidence[a, b] = (weights * log_probability(eta, y)).sum() + log_prior + 0.5 * log_det
             if _declines(loo[a], b) and (b >= len(STRENGTHS) or _declines(evidence[a], b)):
                 break
@@ -109,10 +117,18 @@ def fit_logistic(
     strength: float,
     curvature: float,
     begin: Fit | None = None,
+    places: Array | None = None,
 ) -> Fit:
-    """The most probable coefficients; those of curvature are scaled so that one prior serves all."""
+    """The most probable coefficients; those of curvature are scaled so that one prior serves all.
+
+    With `places`, the `Fit.scale` of ordered classes, every term moves a case along their order.
+    """
     scale = np.where(is_curve, curvature, 1.0)
     used = scale > 0
+    if places is not None:
+        with np.errstate(divide="ignore"):
+            precision = np.concatenate([[_FREE], 1.0 / (strength * scale**2)])
+        return _fit_ordered(x, y, weights, precision, places, begin)
     n_classes = len(np.unique(y))
     n_sums = 1 if n_classes == 2 else n_classes
     solver = "newton-cholesky" if n_sums * (used.sum() + 1) <= MOST_JOINT else "lbfgs"
@@ -128,6 +144,76 @@ def fit_logistic(
     with np.errstate(divide="ignore"):
         precision = 1.0 / (strength * scale**2)  # infinite where there is no curvature
     return Fit(model.intercept_.copy(), coef, np.concatenate([[0.0 if n_sums == 1 else _FREE], precision]))
+
+
+def _fit_ordered(
+    x: Array, y: NDArray[np.int64], weights: Array, precision: Array, places: Array, begin: Fit | None
+) -> Fit:
+    """Newton's method on intercepts (K,) and ``beta`` (D,): ``eta_k = b_k + places_k x beta``.
+
+    The log odds of neighboring classes are an intercept of their own and the same sum (adjacent-category logits).
+    """
+    used = np.flatnonzero(np.isfinite(precision[1:]))
+    n_sums = len(places)
+    prior = np.concatenate([np.full(n_sums, precision[0]), precision[1:][used]])
+    came = (y[:, None] == np.arange(n_sums)).astype(np.float64)
+    if begin is None:
+        at = np.concatenate([np.log(np.maximum(weights @ came, _LEAST) / weights.sum()), np.zeros(len(used))])
+    else:
+        at = np.concatenate([begin.intercept, begin.coef[used] @ places])
+
+    def made(point: Array) -> Fit:
+        coef = np.zeros((x.shape[1], n_sums))
+        coef[used] = np.outer(point[n_sums:], places)
+        return Fit(point[:n_sums], coef, precision, places)
+
+    def loss(point: Array) -> float:
+        fit = made(point)
+        likelihood = weights @ log_probability(logits(x, fit.intercept, fit.coef), y)
+        return float(0.5 * (prior * point**2).sum() - likelihood)
+
+    for _ in range(100):
+        fit = made(at)
+        left = weights[:, None] * (_probabilities(x, fit) - came)
+        gradient = prior * at + np.concatenate([left.sum(axis=0), x[:, used].T @ (left @ places)])
+        if np.abs(gradient).max() <= _TOLERANCE * len(y):
+            break
+        step = cho_solve(cho_factor(_ordered_hessian(x, fit, weights, used, False), lower=True), gradient)
+        before, size = loss(at), 1.0
+        while size > 1e-6 and loss(at - size * step) > before:
+            size /= 2.0
+        if size <= 1e-6:
+            break
+        at = at - size * step
+    return made(at)
+
+
+def _ordered_hessian(x: Array, fit: Fit, weights: Array, used: NDArray[np.int64], secant: bool) -> Array:
+    """The curvature of the negative log posterior in intercepts and ``beta``, (K + D', K + D')."""
+    assert fit.scale is not None
+    n_sums, p = len(fit.scale), _probabilities(x, fit)
+    found = np.diag(np.concatenate([np.full(n_sums, fit.precision[0]), fit.precision[1:][used]]))
+    for rows in row_batches(len(x), n_sums):
+        bends, own = curvatures(p[rows], weights[rows], secant), x[rows][:, used]
+        along = bends @ fit.scale  # (n, K)
+        found[:n_sums, :n_sums] += bends.sum(axis=0)
+        found[:n_sums, n_sums:] += along.T @ own
+        found[n_sums:, n_sums:] += (own * (along @ fit.scale)[:, None]).T @ own
+    found[n_sums:, :n_sums] = found[:n_sums, n_sums:].T
+    return found
+
+
+def _ordered_covariance(x: Array, fit: Fit, weights: Array, secant: bool) -> tuple[Array, float]:
+    """As `covariance_given_prior`: of intercepts and coefficients of all classes, from that of ``beta``."""
+    assert fit.scale is not None
+    used = np.flatnonzero(np.isfinite(fit.precision[1:]))
+    inverse, log_det = _inverse(_ordered_hessian(x, fit, weights, used, secant))
+    n_sums, size = len(fit.scale), len(fit.precision)
+    spread = np.zeros((n_sums, size, n_sums + len(used)))
+    spread[np.arange(n_sums), 0, np.arange(n_sums)] = 1.0
+    spread[:, 1 + used, n_sums + np.arange(len(used))] = fit.scale[:, None]
+    flat = spread.reshape(n_sums * size, -1)
+    return flat @ inverse @ flat.T, log_det
 
 
 def logits(x: Array, intercept: Array, coef: Array) -> Array:
@@ -182,6 +268,8 @@ def curvatures(p: Array, weights: Array, secant: bool) -> Array:
 
 def covariance_given_prior(x: Array, fit: Fit, weights: Array, secant: bool = False) -> tuple[Array, float]:
     """The inverse of the curvature of the negative log posterior, and the log of its determinant among terms used."""
+    if fit.scale is not None:
+        return _ordered_covariance(x, fit, weights, secant)
     p = _probabilities(x, fit)
     used = np.flatnonzero(np.isfinite(fit.precision))
     x1 = with_intercept(x)[:, used]
