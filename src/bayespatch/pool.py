@@ -119,7 +119,7 @@ class Pool:
         return cls(weight, spread, (losses[0], losses[1], losses[2]))
 
     def combine(self, additive: ArrayLike, precedents: ArrayLike) -> Array:
-        """The pooled probabilities, classes last (or means, where the pool is not sharpened), of arrays of one shape."""
+        """The pooled probabilities, classes last, of arrays of one shape; or means, where nothing is sharpened."""
         mean = self.weight * np.asarray(additive, dtype=np.float64) + (1.0 - self.weight) * np.asarray(precedents)
         if self.sharpness == 1.0:
             return mean
@@ -144,8 +144,9 @@ class Pool:
         Each opinion is a distribution of the probability: normal on the scale of log odds, its median the stated
         probability, its two halves as wide as its interval says. The pool is the mixture of the two distributions, with
         weight a on the additive one, and its interval lies between the mixture's quantiles, sharpened as the
-        probability is; it holds the pooled probability itself. Where the opinions differ, the interval spans them both. A second opinion without
-        intervals (a classifier of the user's own) is taken to be as wide, in log odds, as the precedents.
+        probability is; it holds the pooled probability itself. Where the opinions differ, the interval spans them
+        both. A second opinion without intervals (a classifier of the user's own) is taken to be as wide, in log odds,
+        as the precedents.
 
         Parameters
         ----------

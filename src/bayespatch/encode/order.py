@@ -18,9 +18,9 @@ def class_order(y: Any, classes: NDArray[Any]) -> NDArray[np.int64] | None:
     Examples
     --------
     >>> import pandas as pd
-    >>> stage = pd.Series(["mild", "severe", "moderate"], dtype=pd.CategoricalDtype(["mild", "moderate", "severe"], True))
-    >>> class_order(stage, np.array(["mild", "moderate", "severe"]))
-    array([0, 1, 2])
+    >>> stages = pd.CategoricalDtype(["none", "mild", "severe"], ordered=True)
+    >>> class_order(pd.Series(["mild", "severe", "none"], dtype=stages), np.array(["mild", "none", "severe"]))
+    array([1, 0, 2])
     >>> class_order(["mild", "severe"], np.array(["mild", "severe"])) is None
     True
     """
