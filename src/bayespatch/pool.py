@@ -27,6 +27,7 @@ from bayespatch.kernel_density import quantile_between
 Array = NDArray[np.float64]
 
 SHARPNESS_SD = 0.2  # log(t) ~ N(0, .2); a is uniform between 0 and 1
+DENSITY_PRIOR = 3.0  # of the weight where outcomes are numbers: a ~ Beta(3, 3)
 _GRID = (np.arange(400) + 0.5) / 400.0  # weights over which the posterior of densities is summed
 _CELLS, _ROUNDS = (16, 9), 3  # of the grid over weight and sharpness, which is narrowed down twice
 _WIDEST = 4.0  # prior standard deviations of log(t) within which it is looked for
@@ -88,7 +89,7 @@ class Pool:
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(y))
         base = np.bincount(y, counts, n_classes) / counts.sum()
         if n_classes <= 2 or np.any(base <= 0):
-            return cls.learn_densities(first[rows, y], second[rows, y], weights)
+            return cls._of_scores(first[rows, y], second[rows, y], counts, 1.0)
 
         def log_posterior(at: Array, log_t: Array) -> Array:
             """At all pairs of weights and log sharpness, less a constant."""
@@ -107,11 +108,19 @@ class Pool:
 
     @classmethod
     def learn_densities(cls, additive: Array, precedents: Array, weights: ArrayLike = 1.0) -> Pool:
-        """The weight alone, from the densities (or probabilities) that both gave to the outcomes that came, (n,)."""
+        """The weight for outcomes that are numbers, from the densities that both gave to those that came, (n,).
+
+        The prior is Beta(3, 3): a density is sharper than a probability, and a few outcomes can outweigh the others.
+        """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), first.shape)
+        return cls._of_scores(first, second, counts, DENSITY_PRIOR)
+
+    @classmethod
+    def _of_scores(cls, first: Array, second: Array, counts: Array, prior: float) -> Pool:
+        """The posterior mean of the weight, a ~ Beta(prior, prior), from what both gave to the outcomes that came."""
         log_scores = np.array([(counts * np.log(a * first + (1.0 - a) * second)).sum() for a in _GRID])
-        mass = softmax(log_scores)
+        mass = softmax(log_scores + (prior - 1.0) * np.log(_GRID * (1.0 - _GRID)))
         weight = float(mass @ _GRID)
         spread = float(np.sqrt(mass @ (_GRID - weight) ** 2))
         each = (first, second, weight * first + (1.0 - weight) * second)
