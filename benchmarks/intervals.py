@@ -5,7 +5,9 @@
 Three kinds of truth (a sum over features, an interaction, groups of cases), two and four classes. True probabilities
 are known, so that coverage and width can be measured for `PatchworkClassifier.predict_interval`, for each opinion
 alone, for Venn-Abers bounds (Vovk and Petej 2014; two classes), and for a bootstrap of the whole fit: its width is what
-refitting on resampled rows would say. Results of each table are kept under ``--work`` (build/intervals); delete that
+refitting on resampled rows would say. The last column counts how often the pool's interval holds the mean true
+probability of the cases that were given about the same one: this is what leave-one-out can tell, and what one case adds
+to it may be out of reach. Results of each table are kept under ``--work`` (build/intervals); delete that
 folder after a change to how intervals are made.
 """
 
@@ -31,6 +33,7 @@ from bayespatch import PatchworkClassifier
 ROOT = Path(__file__).parents[1]
 KINDS = ("sum", "interaction", "groups")
 N_NEW = 300  # cases on which coverage is counted
+N_SIMILAR = 51  # new cases that share a stated probability, about
 LEVEL, TARGET = 0.9, 0.85
 
 
@@ -116,6 +119,16 @@ def counted(ends: np.ndarray, p: np.ndarray) -> tuple[float, float]:
     return float(np.mean((ends[..., 0] <= p) & (p <= ends[..., 1]))), float(np.mean(ends[..., 1] - ends[..., 0]))
 
 
+def among_similar(stated: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The mean true probability among the cases whose stated one is nearest, (n, M), class by class."""
+    found = np.empty_like(p)
+    for m in range(p.shape[1]):
+        order = np.argsort(stated[:, m], kind="stable")
+        for place, row in enumerate(order):
+            found[row, m] = p[order[max(0, place - N_SIMILAR // 2) : place + N_SIMILAR // 2 + 1], m].mean()
+    return found
+
+
 def coverage(
     section: Section, sizes: list[int], classes: list[int], n_tables: int, bootstraps: int, work: Path
 ) -> None:
@@ -143,6 +156,8 @@ def coverage(
                             section.findings.append(Finding(what, float(held), TARGET, False))
                     else:
                         row[name] = ""
+                similar = [counted(run["pool"], among_similar(run["stated"], run["truth"]))[0] for run in runs]
+                row["pool, mean of similar cases"] = f"{np.mean(similar):.2f}"
                 rows.append(row)
     section.tables["coverage of 90 % intervals"] = rows
 
