@@ -24,6 +24,7 @@ from bayespatch.second_opinion.logistic import (
     CURVATURES,
     STRENGTHS,
     Average,
+    Tried,
     average,
     curvatures,
     fit_logistic,
@@ -163,7 +164,10 @@ class AdditiveScore:
                 each[prior] = given_prior(x, y, weights, fit)
             return average([(share, each[strength, curvature]) for share, strength, curvature in parts])
 
-        sure, bold = (cls._of_average(table, averaged(s), 1.0, tried.evidence) for s in (tried.evidence, tried.loo))
+        sure = cls._of_average(table, averaged(tried.evidence), 1.0, tried.evidence)
+        if not fits and _possible_gain(tried) < PRICE:
+            return sure  # with this many rows fits are slow, and moderation hardly matters
+        bold = cls._of_average(table, averaged(tried.loo), 1.0, tried.evidence)
         bold = bold.with_moderation(_chosen_moderation(bold, y, weights))
         gain = bold.log_score(y, weights) - sure.log_score(y, weights)
         return cls._blended(table, sure, bold, float(expit(gain - PRICE)))
@@ -451,6 +455,12 @@ def _shrinkage(variance: Array, moderation: float) -> Array:
     that the way leads from the base rate and not from one half.
     """
     return np.asarray(1.0 / np.sqrt(1.0 + moderation * math.pi / 8.0 * variance))
+
+
+def _possible_gain(tried: Tried) -> float:
+    """By how much the best prior by leave-one-out exceeds the best one by evidence, in leave-one-out log score."""
+    a, b = np.unravel_index(np.nanargmax(tried.evidence), tried.evidence.shape)
+    return float(np.nanmax(tried.loo) - tried.loo[a, b])
 
 
 def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) -> float:
