@@ -41,8 +41,8 @@ from bayespatch.second_opinion.logistic import (
 MOST_CHOOSING = 20_000  # rows that decide on the priors; the coefficients are learned from all
 MODERATIONS = (0.0, 0.03, 0.1, 0.3, 1.0)  # which leave-one-out chooses from
 # By how much the leave-one-out log score of its own choice has to exceed that of the evidence's choice. Strength,
-# curvature and moderation are chosen, which flatters the score by about 1 each (Akaike). The other 2 were settled on the
-# tables of docs/second-opinion.md: in small tables a few far-out rows can decide a leave-one-out score.
+# curvature and moderation are chosen, which flatters the score by about 1 each (Akaike). The other 2 were settled on
+# the tables of docs/second-opinion.md: in small tables a few far-out rows can decide a leave-one-out score.
 PRICE = 5.0
 LEAST_SHARE = 0.01  # of either choice of priors in the average of the two
 _LEAST = 1e-12  # of a probability
