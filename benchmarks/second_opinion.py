@@ -32,13 +32,12 @@ from threadpoolctl import threadpool_limits
 from bayespatch import PatchworkClassifier
 from bayespatch.datasets import load_readmission
 from bayespatch.encode import Schema
-from bayespatch.pool import PRIOR, Pool
+from bayespatch.pool import Pool
 from bayespatch.second_opinion import AdditiveScore
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("comparison", "coverage", "whole", "speed")
+PARTS = ("comparison", "whole", "speed")
 N_FOLDS, SEEDS = 10, (0, 1)
-N_SIMULATED = 4  # tables of each kind
 N_READMISSION = 4000  # patients in the sample of the readmission file
 # All 3,600 as parents of one another would take an hour a fold; even so its precedents are of a short run.
 SHORTER = {"readmission": dict(parents="balanced", n_parents=100, chains=1, draws=60, warmup=60)}
@@ -76,7 +75,7 @@ def splits(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(y[:, None], y))
 
 
-def _precedents_of(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame, seed: int, **shorter: Any) -> Precedents:
+def precedents_of(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame, seed: int, **shorter: Any) -> Precedents:
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -98,7 +97,7 @@ def precedents(found: Table, seed: int, fold: int, work: Path) -> Precedents:
             return Precedents(**{name: kept[name] for name in Precedents._fields})
     train, test = splits(found.y, seed)[fold]
     shorter = SHORTER.get(found.name, {})
-    result = _precedents_of(found.X.iloc[train], found.y[train], found.X.iloc[test], seed, **shorter)
+    result = precedents_of(found.X.iloc[train], found.y[train], found.X.iloc[test], seed, **shorter)
     work.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new.npz")
     np.savez(beside, **result._asdict())
@@ -139,10 +138,10 @@ def log_linear(a: float, additive: np.ndarray, precedents: np.ndarray) -> np.nda
 
 
 def log_linear_weight(additive: np.ndarray, precedents: np.ndarray, y: np.ndarray) -> float:
-    """Learned as that of the linear pool is."""
+    """Learned as that of the linear pool is, from a uniform prior."""
     grid = (np.arange(100) + 0.5) / 100
     scores = np.array([len(y) * log_score(log_linear(a, additive, precedents), y) for a in grid])
-    mass = np.exp(scores - scores.max()) * (grid * (1.0 - grid)) ** (PRIOR - 1.0)
+    mass = np.exp(scores - scores.max())
     return float(mass @ grid / mass.sum())
 
 
@@ -215,60 +214,6 @@ def _targets(section: Section, scores: dict[tuple[str, str], dict[str, np.ndarra
     section.findings.append(Finding("mean calibration error", mean("pool", "calibration error"), 0.035, True))
 
 
-# Intervals
-
-
-def simulated(kind: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Six numbers and the probability of the second class: a sum, a sum with an interaction, or a few groups."""
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((n, 6))
-    if kind == "sum":
-        eta = x[:, 0] + 0.7 * x[:, 1] - 0.5 * x[:, 2] + 0.6 * (x[:, 3] ** 2 - 1.0)
-    elif kind == "interaction":
-        eta = 0.8 * x[:, 0] + 1.5 * np.sign(x[:, 1] * x[:, 2])
-    else:
-        centers = np.random.default_rng(1).normal(0, 1.2, (6, 6))
-        nearest = ((x[:, None, :] - centers) ** 2).sum(axis=2).argmin(axis=1)
-        eta = np.array([-2.0, -1.0, 0.0, 0.5, 1.5, 2.5])[nearest]
-    return x, 1.0 / (1.0 + np.exp(-(eta - 0.5)))
-
-
-def coverage(section: Section, work: Path) -> None:
-    """How often 90 % intervals hold the probability itself, on 300 new cases of tables with 300 rows."""
-    rows: list[Row] = []
-    for kind in ("sum", "interaction", "groups"):
-        held: list[list[float]] = []
-        for seed in range(N_SIMULATED):
-            x, p = simulated(kind, 600, seed)
-            y = (np.random.default_rng(seed + 1000).random(600) < p).astype(int)
-            frame = pd.DataFrame(x).add_prefix("x")
-            train, test = np.arange(300), np.arange(300, 600)
-            path = work / f"simulated-{kind}-{seed}.npz"
-            if path.exists():
-                with np.load(path) as kept:
-                    past = Precedents(**{name: kept[name] for name in Precedents._fields})
-            else:
-                past = _precedents_of(frame.iloc[train], y[train], frame.iloc[test], seed)
-                np.savez(path, **past._asdict())
-            schema, score = second(Table(kind, frame, y), train)
-            values = schema.encode(frame.iloc[test]).values
-            additive, ends = score.predict_proba(values), score.predict_interval(values)
-            pool = Pool.learn(score.loo[past.rows], past.loo, y[train][past.rows])
-            pooled = pool.interval(additive, ends, past.test, past.interval)
-            weighted = pool.weight * ends + (1.0 - pool.weight) * past.interval
-            truth = p[test]
-            intervals = [ends, past.interval, pooled, weighted]
-            cells = [float(np.mean((e[:, 1, 0] <= truth) & (truth <= e[:, 1, 1]))) for e in intervals]
-            widths = [float(np.mean(e[:, 1, 1] - e[:, 1, 0])) for e in intervals]
-            held.append([*cells, *widths, pool.weight])
-        names = ("additive", "precedents", "pool (mixture)", "pool (weighted ends)")
-        found = np.mean(held, axis=0)
-        rows.append({"table": kind, "weight": f"{found[-1]:.2f}",
-                     **{n: f"{found[k]:.3f} (width {found[k + 4]:.2f})" for k, n in enumerate(names)}})  # fmt: skip
-        section.findings.append(Finding(f"coverage of the pool's 90 % intervals, {kind}", float(found[2]), 0.85, False))
-    section.tables["coverage of 90 % intervals"] = rows
-
-
 # The whole readmission file
 
 
@@ -329,8 +274,6 @@ def main() -> None:
     with threadpool_limits(1):
         if "comparison" in options.parts:
             comparison(section, chosen, options.work)
-        if "coverage" in options.parts:
-            coverage(section, options.work)
         if "whole" in options.parts and options.readmission is not None:
             whole_readmission(section, options.readmission)
         if "speed" in options.parts:

@@ -152,3 +152,18 @@ def test_calibration_line_finds_what_was_planted():
     assert metrics.calibration_line(p, np.full(len(p), True)) is None
     assert metrics.calibration_line(np.array([0.2, 0.3, 0.7, 0.8]), np.array([False, False, True, True])) is None
     assert metrics.calibration_line(np.full(4, 0.5), np.array([False, False, True, True])) is None
+
+
+def test_the_ranked_probability_score_of_two_classes_is_the_brier_score():
+    rng = np.random.default_rng(0)
+    p, y = rng.dirichlet([1, 1], 50), rng.integers(0, 2, 50)
+    assert metrics.ranked_probability_score(p, y) == pytest.approx(metrics.brier(p, y))
+
+
+def test_the_ranked_probability_score_goes_by_the_order():
+    p, y = np.array([[0.1, 0.7, 0.2]]), np.array([2])
+    # By hand: cumulative .1, .8 against 0, 0; in the order 1, 0, 2: .7, .8.
+    assert metrics.ranked_probability_score(p, y) == pytest.approx((0.01 + 0.64) / 2)
+    assert metrics.ranked_probability_score(p, y, [1, 0, 2]) == pytest.approx((0.49 + 0.64) / 2)
+    with pytest.raises(ValueError, match="each of the classes 0 to 2 once"):
+        metrics.ranked_probability_score(p, y, [0, 1])

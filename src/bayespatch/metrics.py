@@ -7,7 +7,7 @@ Probabilities are arrays of shape (n, M), classes are codes 0..M-1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,35 @@ def brier(p: Probabilities, y: Codes) -> float:
     """
     # Class by class: of all at once, scikit-learn warns where rounded probabilities do not add up to 1.
     return 0.5 * sum(float(brier_score_loss(y == m, p[:, m], pos_label=True)) for m in range(p.shape[1]))
+
+
+def ranked_probability_score(p: Probabilities, y: Codes, order: Sequence[int] | None = None) -> float:
+    """Ranked probability score of ordered classes: a probability far from what happened costs more than a near one.
+
+    The squared gaps between the cumulative probabilities and what happened, in the mean over the M - 1 steps of the
+    scale and over the cases (Epstein 1969). Between 0 and 1; with two classes it is the Brier score.
+
+    Parameters
+    ----------
+    p : array of shape (n, M)
+        Probabilities.
+    y : int array of shape (n,)
+        Classes.
+    order : sequence of M ints, optional
+        The classes from the first to the last; without it 0 to M - 1.
+
+    Examples
+    --------
+    >>> near, far = np.array([[0.0, 1.0, 0.0]]), np.array([[0.0, 0.0, 1.0]])
+    >>> ranked_probability_score(near, np.array([0])), ranked_probability_score(far, np.array([0]))
+    (0.5, 1.0)
+    """
+    places = np.arange(p.shape[1]) if order is None else np.asarray(order)
+    if sorted(places.tolist()) != list(range(p.shape[1])):
+        raise ValueError(f"order={list(places)} does not have each of the classes 0 to {p.shape[1] - 1} once")
+    came = (y[:, None] == places).astype(np.float64)
+    gaps = (p[:, places].cumsum(axis=1) - came.cumsum(axis=1))[:, :-1]
+    return float(np.mean(gaps**2))
 
 
 def calibration_error(p: Probabilities, y: Codes, n_bins: int = 10) -> float:

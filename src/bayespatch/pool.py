@@ -1,27 +1,38 @@
-"""Two opinions, one probability: the linear pool of an additive score and of precedents.
+"""Two opinions, one probability: the pool of an additive score and of precedents.
 
     p = a * additive + (1 - a) * precedents
 
-The weight a is learned from what both would have said about the training cases without them: the posterior mean under
-the log score and a Beta(3, 3) prior around one half. See docs/second-opinion.md.
+The weight a is learned from what both would have said about the training cases without them: its posterior mean under
+the log score and a uniform prior. With more than two classes the pool is sharpened by a number t that is learned along
+with the weight, because the mean of two calibrated opinions is too cautious, the more so the more classes there are:
+
+    p proportional to base * (mean / base)^t
+
+See docs/second-opinion.md.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit, ndtr, ndtri
+from scipy.special import expit, log_softmax, logit, ndtr, ndtri, softmax
 
 from bayespatch.kernel_density import quantile_between
 
 Array = NDArray[np.float64]
 
-PRIOR = 3.0  # a ~ Beta(3, 3): mean 1/2, standard deviation .19
-_GRID = (np.arange(400) + 0.5) / 400.0  # weights over which the posterior is summed
+SHARPNESS_SD = 0.2  # log(t) ~ N(0, .2); a is uniform between 0 and 1
+DENSITY_PRIOR = 3.0  # of the weight where outcomes are numbers: a ~ Beta(3, 3)
+_GRID = (np.arange(400) + 0.5) / 400.0  # weights over which the posterior of densities is summed
+_CELLS, _ROUNDS = (16, 9), 3  # of the grid over weight and sharpness, which is narrowed down twice
+_WIDEST = 4.0  # prior standard deviations of log(t) within which it is looked for
 _LEAST = 1e-12  # of a probability
+_FIELDS = ("weight", "weight_sd", "log_loss", "sharpness", "base")
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,10 @@ class Pool:
         Posterior standard deviation of the weight.
     log_loss : tuple of 3 floats
         Mean leave-one-out log loss of the additive opinion, of the precedents, and of the pool.
+    sharpness : float
+        t. With 1, which it is with two classes, the pool is the weighted mean of the opinions.
+    base : tuple of M floats
+        Frequencies of the classes, from which the pool is sharpened; empty where it is not.
 
     Examples
     --------
@@ -46,37 +61,66 @@ class Pool:
     True
     >>> Pool(0.25).combine([[0.8, 0.2]], [[0.4, 0.6]])
     array([[0.5, 0.5]])
+    >>> Pool(0.25, sharpness=1.2, base=(0.2, 0.4, 0.4)).combine([[0.6, 0.2, 0.2]], [[0.4, 0.4, 0.2]]).round(3)
+    array([[0.507, 0.326, 0.167]])
     """
 
     weight: float
     weight_sd: float = 0.0
     log_loss: tuple[float, float, float] = (float("nan"), float("nan"), float("nan"))
+    sharpness: float = 1.0
+    base: tuple[float, ...] = ()
 
     @classmethod
     def learn(cls, additive: Array, precedents: Array, y: NDArray[np.int64], weights: ArrayLike = 1.0) -> Pool:
-        """The weight, from leave-one-out (or out-of-fold) probabilities of the same training cases.
+        """The weight, and with several classes the sharpness, from leave-one-out (or out-of-fold) probabilities.
 
         Parameters
         ----------
         additive, precedents : arrays of shape (n, M)
-            Probabilities.
+            Probabilities of the same training cases.
         y : int array of shape (n,)
             The classes that came.
         weights : array of shape (n,), optional
             How much each case counts.
         """
-        rows = np.arange(len(y))
-        return cls.learn_densities(additive[rows, y], precedents[rows, y], weights)
+        first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
+        rows, n_classes = np.arange(len(y)), first.shape[1]
+        counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(y))
+        base = np.bincount(y, counts, n_classes) / counts.sum()
+        if n_classes <= 2 or np.any(base <= 0):
+            return cls._of_scores(first[rows, y], second[rows, y], counts, 1.0)
+
+        def log_posterior(at: Array, log_t: Array) -> Array:
+            """At all pairs of weights and log sharpness, less a constant."""
+            found = np.empty((len(at), len(log_t)))
+            for i, a in enumerate(at):
+                moved = np.log(a * first + (1.0 - a) * second) - np.log(base)
+                for k, t in enumerate(np.exp(log_t)):
+                    found[i, k] = counts @ log_softmax(t * moved + np.log(base), axis=1)[rows, y]
+            return found - 0.5 * (log_t / SHARPNESS_SD) ** 2
+
+        weight, spread, log_sharpness = _posterior_means(log_posterior)
+        pool = cls(weight, spread, sharpness=math.exp(log_sharpness), base=tuple(base.tolist()))
+        each = (first, second, pool.combine(first, second))
+        losses = [float(-(counts @ np.log(p[rows, y])) / counts.sum()) for p in each]
+        return replace(pool, log_loss=(losses[0], losses[1], losses[2]))
 
     @classmethod
     def learn_densities(cls, additive: Array, precedents: Array, weights: ArrayLike = 1.0) -> Pool:
-        """The same from the probabilities, or densities, that both gave to the outcomes that came, (n,)."""
+        """The weight for outcomes that are numbers, from the densities that both gave to those that came, (n,).
+
+        The prior is Beta(3, 3): a density is sharper than a probability, and a few outcomes can outweigh the others.
+        """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), first.shape)
+        return cls._of_scores(first, second, counts, DENSITY_PRIOR)
+
+    @classmethod
+    def _of_scores(cls, first: Array, second: Array, counts: Array, prior: float) -> Pool:
+        """The posterior mean of the weight, a ~ Beta(prior, prior), from what both gave to the outcomes that came."""
         log_scores = np.array([(counts * np.log(a * first + (1.0 - a) * second)).sum() for a in _GRID])
-        log_posterior = log_scores + (PRIOR - 1.0) * np.log(_GRID * (1.0 - _GRID))
-        mass = np.exp(log_posterior - log_posterior.max())
-        mass /= mass.sum()
+        mass = softmax(log_scores + (prior - 1.0) * np.log(_GRID * (1.0 - _GRID)))
         weight = float(mass @ _GRID)
         spread = float(np.sqrt(mass @ (_GRID - weight) ** 2))
         each = (first, second, weight * first + (1.0 - weight) * second)
@@ -84,12 +128,17 @@ class Pool:
         return cls(weight, spread, (losses[0], losses[1], losses[2]))
 
     def combine(self, additive: ArrayLike, precedents: ArrayLike) -> Array:
-        """The pooled probabilities (or means), of arrays of one shape."""
-        return self.weight * np.asarray(additive, dtype=np.float64) + (1.0 - self.weight) * np.asarray(precedents)
+        """The pooled probabilities, classes last, of arrays of one shape; or means, where nothing is sharpened."""
+        mean = self.weight * np.asarray(additive, dtype=np.float64) + (1.0 - self.weight) * np.asarray(precedents)
+        if self.sharpness == 1.0:
+            return mean
+        log_base = np.log(self.base)
+        moved = np.log(np.maximum(mean, _LEAST)) - log_base
+        return np.asarray(softmax(log_base + self.sharpness * moved, axis=-1))
 
     def error(self, precedents: ArrayLike) -> Array:
         """Monte Carlo error of the pool, from that of the precedents: the additive opinion has none."""
-        return (1.0 - self.weight) * np.asarray(precedents, dtype=np.float64)
+        return self.sharpness * (1.0 - self.weight) * np.asarray(precedents, dtype=np.float64)
 
     def interval(
         self,
@@ -103,9 +152,10 @@ class Pool:
 
         Each opinion is a distribution of the probability: normal on the scale of log odds, its median the stated
         probability, its two halves as wide as its interval says. The pool is the mixture of the two distributions, with
-        weight a on the additive one, and its interval lies between the mixture's quantiles; it holds the pooled
-        probability itself. Where the opinions differ, the interval spans them both. A second opinion without
-        intervals (a classifier of the user's own) is taken to be as wide, in log odds, as the precedents.
+        weight a on the additive one, and its interval lies between the mixture's quantiles, sharpened as the
+        probability is; it holds the pooled probability itself. Where the opinions differ, the interval spans them
+        both. A second opinion without intervals (a classifier of the user's own) is taken to be as wide, in log odds,
+        as the precedents.
 
         Parameters
         ----------
@@ -137,25 +187,62 @@ class Pool:
         found = []
         for tail in ((1.0 - level) / 2.0, (1.0 + level) / 2.0):
             ends = first.quantile(tail), second.quantile(tail)
-            found.append(expit(quantile_between(np.minimum(*ends), np.maximum(*ends), tail, below)))
+            found.append(self._sharpened(quantile_between(np.minimum(*ends), np.maximum(*ends), tail, below)))
         p = self.combine(additive, precedents)
         return np.stack([np.minimum(found[0], p), np.maximum(found[1], p)], axis=-1).reshape(*shape, 2)
 
+    def _sharpened(self, log_odds: Array) -> Array:
+        """Probabilities, of log odds of each class against the others, (n, M)."""
+        if self.sharpness == 1.0:
+            return np.asarray(expit(log_odds))
+        base = logit(self.base)
+        return np.asarray(expit(base + self.sharpness * (log_odds - base)))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {"weight": self.weight, "weight_sd": self.weight_sd, "log_loss": list(self.log_loss)}
+        found = {name: getattr(self, name) for name in _FIELDS}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
     @classmethod
     def from_dict(cls, data: Any) -> Pool:
         """The pool that `to_dict` wrote; anything else is refused."""
-        if not isinstance(data, dict) or set(data) != {"weight", "weight_sd", "log_loss"}:
+        if not isinstance(data, dict) or set(data) | {"sharpness", "base"} != set(_FIELDS):
             raise ValueError("this is not a stored pool; save the model again")
-        numbers = [data["weight"], data["weight_sd"], *data["log_loss"]]
-        if len(numbers) != 5 or not all(type(number) in (int, float) for number in numbers) or not 0 <= numbers[0] <= 1:
+        # Files of version 0.2 know no sharpness.
+        sharpness, base = data.get("sharpness", 1.0), data.get("base", [])
+        numbers = [data["weight"], data["weight_sd"], *data["log_loss"], sharpness, *base]
+        if len(data["log_loss"]) != 3 or not all(type(number) in (int, float) for number in numbers):
+            raise ValueError("the stored pool has something else than numbers; save the model again")
+        if not 0 <= numbers[0] <= 1:
             raise ValueError(
                 f"the stored pool has weight {data['weight']!r}, which is not between 0 and 1; save the model again"
             )
-        return cls(float(numbers[0]), float(numbers[1]), (numbers[2], numbers[3], numbers[4]))
+        limits = math.exp(-_WIDEST * SHARPNESS_SD), math.exp(_WIDEST * SHARPNESS_SD)
+        if not limits[0] <= sharpness <= limits[1] or not all(0 < share < 1 for share in base):
+            raise ValueError(
+                f"the stored pool has sharpness {sharpness!r} and base rates {base!r}, which cannot be; "
+                f"save the model again"
+            )
+        if sharpness != 1.0 and not base:
+            raise ValueError("the stored pool is sharpened and has no base rates; save the model again")
+        losses = float(numbers[2]), float(numbers[3]), float(numbers[4])
+        return cls(float(numbers[0]), float(numbers[1]), losses, float(sharpness), tuple(map(float, base)))
+
+
+def _posterior_means(log_posterior: Callable[[Array, Array], Array]) -> tuple[float, float, float]:
+    """Mean and standard deviation of the weight, and mean log sharpness: over a grid, narrowed down where mass is."""
+    low, high = np.array([0.0, -_WIDEST * SHARPNESS_SD]), np.array([1.0, _WIDEST * SHARPNESS_SD])
+    ends = low, high
+    for _ in range(_ROUNDS):
+        cell = (ends[1] - ends[0]) / _CELLS
+        at = [ends[0][k] + cell[k] * (np.arange(_CELLS[k]) + 0.5) for k in (0, 1)]
+        mass = softmax(log_posterior(at[0], at[1]))
+        each = mass.sum(axis=1), mass.sum(axis=0)
+        mean = np.array([each[k] @ at[k] for k in (0, 1)])
+        spread = np.sqrt([each[k] @ (at[k] - mean[k]) ** 2 for k in (0, 1)])
+        reach = 4.0 * np.hypot(spread, cell / 2.0)
+        ends = np.maximum(mean - reach, low), np.minimum(mean + reach, high)
+    return float(mean[0]), float(spread[0]), float(mean[1])
 
 
 def disagreement(additive: ArrayLike, precedents: ArrayLike) -> Array:

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
+from bayespatch import metrics
 from bayespatch.second_opinion import AdditiveScore, logistic
 from bayespatch.second_opinion import additive as module
 from tests.second_opinion.tables import clinic, coded
@@ -174,6 +176,60 @@ def test_no_rows(two):
     assert score.predict_interval(nobody).shape == (0, 2, 2)
 
 
+def test_classes_that_are_nearly_separable_get_sharp_probabilities():
+    """Five classes, each with findings of its own: the log loss is near that of a tuned regression, not far above."""
+    rng = np.random.default_rng(0)
+    rates = np.where(rng.random((5, 25)) < 0.25, 0.9, 0.05)
+    y = rng.integers(0, 5, 1200)
+    rows = np.where(rng.random((1200, 25)) < rates[y], "yes", "no").tolist()
+    schema, values = coded(rows[:200])
+    score = AdditiveScore.learn(schema, values, y[:200], 5)
+    held_out, truth = schema.encode(rows[200:]).values, y[200:]
+    p = score.predict_proba(held_out)[np.arange(1000), truth]
+    x = score.design.matrix(values).x
+    grid = {"C": np.logspace(-2, 3, 6).tolist()}
+    tuned = GridSearchCV(LogisticRegression(max_iter=5000), grid, scoring="neg_log_loss").fit(x, y[:200])
+    rival = tuned.predict_proba(score.design.matrix(held_out).x)[np.arange(1000), truth]
+    assert -np.log(p).mean() < -np.log(rival).mean() + 0.01
+    assert score.moderation < 0.2
+
+
+def test_where_leave_one_out_says_nothing_clear_the_evidence_decides(two):
+    assert two[0].moderation == pytest.approx(1.0, abs=0.02)
+
+
+def graded(n, seed, order):
+    """Four stages of a disease, which six findings move along; class k is at place order[k]."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 6))
+    latent = x @ np.array([1.0, -0.8, 0.6, 0.4, 0.0, 0.0]) + rng.logistic(size=n)
+    return x.tolist(), np.asarray(order)[np.digitize(latent, [-1.2, 0.0, 1.5])]
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
+def test_ordered_classes_are_predicted_better_if_the_order_is_known(order):
+    rows, y = graded(1200, 0, order)
+    schema, values = coded(rows[:200])
+    held_out, truth = schema.encode(rows[200:]).values, y[200:]
+    free = AdditiveScore.learn(schema, values, y[:200], 4)
+    ordered = AdditiveScore.learn(schema, values, y[:200], 4, order=np.array(order))
+    p, q = free.predict_proba(held_out), ordered.predict_proba(held_out)
+    assert metrics.log_loss(q, truth) < metrics.log_loss(p, truth) - 0.02
+    assert metrics.ranked_probability_score(q, truth, order) < metrics.ranked_probability_score(p, truth, order)
+    np.testing.assert_allclose(100 * ordered.base + ordered.points(values).sum(axis=1),
+                               100 * ordered.predict_proba(values), atol=1e-9)  # fmt: skip
+
+
+def test_an_order_that_is_none_changes_little():
+    """Classes that differ each in features of its own: leave-one-out does without the order."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((300, 6))
+    y = (x[:, :4] * 1.5 + rng.gumbel(size=(300, 4))).argmax(axis=1)
+    schema, values = coded(x.tolist())
+    free, ordered = (AdditiveScore.learn(schema, values, y, 4, order=order) for order in (None, np.arange(4)))
+    np.testing.assert_allclose(ordered.predict_proba(values), free.predict_proba(values), atol=0.01)
+
+
 def test_classes_that_a_line_separates():
     rows = [[float(k)] for k in range(40)]
     y = np.repeat([0, 1], 20)
@@ -192,12 +248,18 @@ def test_stored_and_restored(n_classes):
     np.testing.assert_array_equal(restored.predict_proba(values), score.predict_proba(values))
     np.testing.assert_array_equal(restored.predict_interval(values), score.predict_interval(values))
     np.testing.assert_array_equal(restored.loo, score.loo)
+    assert restored.moderation == score.moderation
 
 
 def test_what_is_no_score_is_refused(two):
     arrays, plain = two[0].to_arrays()
     with pytest.raises(ValueError, match="not a stored additive score"):
         AdditiveScore.from_arrays({}, plain)
+    for moderation in (1.5, -0.1, "1", None, True, float("nan")):
+        with pytest.raises(ValueError, match="moderation"):
+            AdditiveScore.from_arrays(arrays, {**plain, "moderation": moderation})
+    earlier = {"design": plain["design"]}  # a file of version 0.2, which moderated fully
+    assert AdditiveScore.from_arrays(arrays, earlier).moderation == 1.0
     with pytest.raises(ValueError, match="coef of the stored"):
         AdditiveScore.from_arrays({**arrays, "coef": arrays["coef"][1:]}, plain)
     with pytest.raises(ValueError, match="covariance of the stored"):

@@ -2,20 +2,24 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from bayespatch.second_opinion.logistic import (
     CURVATURES,
     STRENGTHS,
+    WEAKER,
+    average,
     covariance_given_prior,
-    covariance_of,
     fit_logistic,
+    given_prior,
     kept_priors,
     leverages,
-    log_evidence,
+    log_probability,
     logits,
     moves_without,
+    try_priors,
     with_intercept,
 )
 
@@ -76,7 +80,7 @@ def test_evidence_is_the_marginal_likelihood():
     """Intercept and one coefficient, integrated over a grid. Laplace's error is of order 1/n."""
     x, y, weights, _ = problem(60, 1)
     no_curve = np.zeros(1, dtype=bool)
-    found, _ = log_evidence(x, y, weights, no_curve)
+    found = try_priors(x, y, weights, no_curve).evidence
     assert np.isnan(found[1:]).all()
     at = np.linspace(-5, 5, 251)
     step = at[1] - at[0]
@@ -98,14 +102,40 @@ def test_priors_share_the_average_by_their_evidence():
     assert found == [(pytest.approx(2 / 3), STRENGTHS[3], CURVATURES[0]), (pytest.approx(1 / 3), STRENGTHS[4], 0.3)]
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_priors_are_scored_by_fits_without_each_row(n_classes):
+    x, y, weights, _ = problem(60, 2, n_classes)
+    no_curve = np.zeros(2, dtype=bool)
+    tried = try_priors(x, y, weights, no_curve)
+    assert tried.loo.shape == (len(CURVATURES), len(STRENGTHS + WEAKER))
+    for at in np.flatnonzero(~np.isnan(tried.loo[0]))[::3]:
+        exact = 0.0
+        for i in range(60):
+            rest = np.arange(60) != i
+            fit = fit_logistic(x[rest], y[rest], weights[rest], no_curve, (STRENGTHS + WEAKER)[at], 0.0)
+            exact += log_probability(logits(x[i : i + 1], fit.intercept, fit.coef), y[i : i + 1])[0]
+        assert tried.loo[0, at] == pytest.approx(exact, abs=0.3)
+
+
+def test_weaker_priors_are_tried_while_leave_one_out_improves():
+    x = np.concatenate([np.linspace(-2, -0.1, 30), np.linspace(0.1, 2, 30)])[:, None]
+    y = (x[:, 0] > 0).astype(int)
+    separable = try_priors(x, y, np.ones(60), np.zeros(1, dtype=bool))
+    assert np.nanargmax(separable.loo[0]) >= len(STRENGTHS)
+    x, y, weights, _ = problem(60, 1)
+    assert np.isnan(try_priors(x, y, weights, np.zeros(1, dtype=bool)).loo[0, -1])
+
+
 def test_the_covariance_holds_what_is_open_between_priors():
     x, y, weights, is_curve = problem()
-    fits = [(0.5, fit_logistic(x, y, weights, is_curve, strength, 1.0)) for strength in (0.01, 1.0)]
-    both = covariance_of(x, fits, weights)
-    each = [covariance_of(x, [(1.0, fit)], weights) for _, fit in fits]
-    gap = np.concatenate([fits[0][1].intercept, fits[0][1].coef[:, 0]])
-    gap -= np.concatenate([fits[1][1].intercept, fits[1][1].coef[:, 0]])
-    np.testing.assert_allclose(both, (each[0] + each[1]) / 2 + np.outer(gap, gap) / 4, atol=1e-12)
+    each = [
+        given_prior(x, y, weights, fit_logistic(x, y, weights, is_curve, strength, 1.0)) for strength in (0.01, 1.0)
+    ]
+    both = average([(0.5, part) for part in each])
+    gap = np.concatenate([each[0].intercept - each[1].intercept, each[0].coef[:, 0] - each[1].coef[:, 0]])
+    expected = (each[0].covariance + each[1].covariance) / 2 + np.outer(gap, gap) / 4
+    np.testing.assert_allclose(both.covariance, expected, atol=1e-12)
+    np.testing.assert_allclose(both.moved, (each[0].moved + each[1].moved) / 2, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -126,3 +156,42 @@ def test_where_classes_are_separated_the_secant_is_narrower():
     fit = fit_logistic(x, y, np.ones(40), np.zeros(1, dtype=bool), 10.0, 0.0)
     tangent, secant = (covariance_given_prior(x, fit, np.ones(40), secant)[0] for secant in (False, True))
     assert secant[1, 1] < 0.5 * tangent[1, 1]
+
+
+def test_the_fit_of_ordered_classes_is_the_most_probable_one():
+    x, y, weights, is_curve = problem(n_classes=4)
+    places = np.array([-1.5, -0.5, 0.5, 1.5]) / np.sqrt(5)
+    fit = fit_logistic(x, y, weights, is_curve, 0.5, 0.3, places=places)
+    beta = fit.coef @ places
+    np.testing.assert_allclose(fit.coef, np.outer(beta, places))
+
+    def loss(point):
+        eta = point[:4] + np.outer(x @ point[4:], places)
+        prior = (point[4:] ** 2 * fit.precision[1:]).sum() + fit.precision[0] * (point[:4] ** 2).sum()
+        return 0.5 * prior - log_probability(eta, y).sum()
+
+    best = np.concatenate([fit.intercept, beta])
+    gradient = approx_fprime(best, loss, 1e-6)
+    assert np.abs(gradient).max() < 1e-3
+    steps, h = np.eye(len(best)), 1e-3
+    hessian = np.array([
+        [(loss(best + h * (a + b)) - loss(best + h * (a - b)) - loss(best - h * (a - b)) + loss(best - h * (a + b)))
+         / (4 * h**2) for b in steps] for a in steps
+    ])  # fmt: skip
+    covariance, log_det = covariance_given_prior(x, fit, weights)
+    assert log_det == pytest.approx(-np.linalg.slogdet(hessian)[1], abs=0.02)
+    spread = np.kron(places, np.eye(5)[1])  # of the sums along the order, to the first term
+    assert spread @ covariance @ spread == pytest.approx(np.linalg.inv(hessian)[4, 4], rel=0.01)
+
+
+def test_rows_left_out_of_ordered_classes_move_as_in_a_fit_without_them():
+    x, y, weights, is_curve = problem(n_classes=3)
+    places = np.array([-1.0, 0.0, 1.0]) / np.sqrt(2)
+    fit = fit_logistic(x, y, weights, is_curve, 1.0, 1.0, places=places)
+    moves = moves_without(x, y, weights, fit)
+    for i in range(0, len(y), 10):
+        rest, own = np.arange(len(y)) != i, x[i : i + 1]
+        without = fit_logistic(x[rest], y[rest], weights[rest], is_curve, 1.0, 1.0, places=places)
+        exact = (logits(own, without.intercept, without.coef) - logits(own, fit.intercept, fit.coef))[0]
+        gap = differences(exact) - differences(moves[i])
+        assert np.abs(gap).max() < 0.02 + 0.3 * np.abs(exact).max() ** 2

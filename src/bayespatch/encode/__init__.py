@@ -2,10 +2,12 @@
 
 ``table`` reads any table into plain columns, ``bins`` cuts numbers, ``ranks`` ranks them, ``column`` codes one
 column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of past ones. ``summary`` says what has to
-be known of all rows of a table, ``partitions`` reads one that lies in parts.
+be known of all rows of a table, ``partitions`` reads one that lies in parts; ``order`` says in which order classes
+are.
 """
 
 from bayespatch.encode.column import MISSING_NUMBER, Column
+from bayespatch.encode.order import class_order
 from bayespatch.encode.partitions import Partitions, Sample, is_partitioned
 from bayespatch.encode.row import changed_row, changed_rows, read_row
 from bayespatch.encode.schema import EncodedTable, Schema
@@ -20,6 +22,7 @@ __all__ = [
     "Schema",
     "changed_row",
     "changed_rows",
+    "class_order",
     "codes_of",
     "describe_values",
     "is_partitioned",

@@ -120,6 +120,7 @@ class Learning(NamedTuple):
     base: NDArray[np.float64]  # (M,) base rates
     parents: NDArray[np.int64]  # (S,)
     groups: NDArray[np.int64] | None  # (n,)
+    order: NDArray[np.int64] | None = None  # (M,) classes from the first to the last, where they are ordered
 
     def past(self) -> Data:
         """All rows beside the parents."""
@@ -335,6 +336,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         whole: TableSummary | None = None,
         counts: NDArray[np.int64] | None = None,
         groups: NDArray[np.int64] | None = None,
+        order: NDArray[np.int64] | None = None,
     ) -> dict[str, Any]:
         """Everything that a fit finds out, by the name of its attribute; classes are codes here.
 
@@ -354,7 +356,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         table, tuning, posterior = learn(tables, fit)
         schema, encoded, parents, cases = table[:4]
         model, n_threads = posterior.model, fit.n_threads
-        learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents, fit.groups)
+        learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents, fit.groups, order)
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
             opinion = self._opinion(learning)

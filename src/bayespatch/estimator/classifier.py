@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
+from bayespatch.encode import class_order
 from bayespatch.estimator.base import Learning, Patchwork
 from bayespatch.estimator.explaining import check_abstain
 from bayespatch.estimator.partitioned import by_partition
@@ -275,7 +276,8 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             where its partitions lie; of more than 100,000 rows a sample of that size is learned from, and a
             `ManyCasesWarning` says so.
         y : sequence of length n
-            Classes. Beside a Dask data frame a Dask Series, or the name of a column.
+            Classes. Beside a Dask data frame a Dask Series, or the name of a column. Ordered categories (pandas) and
+            an Enum (polars) are classes in order, which the second opinion makes use of.
         groups : sequence of length n, optional
             Which rows belong together: the patient of each visit. Rows of one group never vote on each other, and are
             held out together in importances, calibration, pool and `loo_`. Without it, rows that repeat others beyond
@@ -311,7 +313,15 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         counts = np.bincount(codes) if sample is None else np.array([sample.counts[one] for one in classes.tolist()])
         weights = _class_weights(self.class_weight, classes, counts)
         learned = self._learn(
-            X, codes, len(classes), seed, class_weight=weights, whole=whole, counts=counts, groups=members
+            X,
+            codes,
+            len(classes),
+            seed,
+            class_weight=weights,
+            whole=whole,
+            counts=counts,
+            groups=members,
+            order=class_order(y, classes),
         )
         if not self.calibrate:
             learned["calibration_"] = Calibration.none(len(classes))
@@ -501,7 +511,7 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
                 y, n_classes, weight = found.y[rows], found.n_classes, found.class_weight
                 if len(np.unique(y)) < n_classes:
                     raise ValueError("some classes do not occur")
-                return AdditiveScore.learn(found.schema, values[rows], y, n_classes, weight)
+                return AdditiveScore.learn(found.schema, values[rows], y, n_classes, weight, found.order)
 
             score = learn(slice(None))
             if found.groups is not None:

@@ -136,7 +136,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "n_features_in_": sizes["P"],
         "hyper_": hyper,
         "calibration_": _calibration(manifest["calibration"], sizes["M"]),
-        "pool_": _pool(manifest["pool"]),
+        "pool_": _pool(manifest["pool"], sizes["M"]),
         "tuning_": _tuning(manifest["tuning"], hyper),
         "posterior_.model": check_model(described["kind"], described["likelihood"], hyper, sizes["M"], sizes["P"]),
         "posterior_.settings": _checked_settings(SamplingSettings(**run), sizes, transductive),
@@ -283,13 +283,15 @@ def _calibration(stored: Any, n_classes: int) -> Calibration:
     return Calibration(stored["slope"], base, anchor, stored["slope_error"], stored["inflation"])
 
 
-def _pool(stored: Any) -> Pool | None:
+def _pool(stored: Any, n_classes: int) -> Pool | None:
     """The weight of the second opinion."""
     if stored is None:
         return None
     pool = Pool.from_dict(stored)
     if not all(type(number) is float and math.isfinite(number) for number in (pool.weight_sd, *pool.log_loss)):
         raise ValueError("the pool of the opinions is not made of finite numbers")
+    if pool.base and len(pool.base) != n_classes:
+        raise ValueError(f"the pool of the opinions has {len(pool.base)} base rates for {n_classes} classes")
     return pool
 
 

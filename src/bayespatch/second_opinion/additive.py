@@ -1,9 +1,10 @@
 """An additive score: what the risk factors say, each for itself.
 
 A logistic regression of scikit-learn's on the terms of `Design`, with normal priors on its coefficients. How strong
-these are, and how much curvature they allow, is averaged over, by the marginal likelihood of the training table. What
-the table leaves open about the coefficients moderates the probabilities: the less is known about the log odds of a
-case, the nearer to the base rate. See docs/second-opinion.md.
+these are, and how much curvature they allow, is averaged over, by the marginal likelihood of the training table, or by
+the leave-one-out log score where that is clearly better. What the table leaves open about the coefficients moderates
+the probabilities: the less is known about the log odds of a case, the nearer to the base rate. See
+docs/second-opinion.md.
 """
 
 from __future__ import annotations
@@ -22,20 +23,28 @@ from bayespatch.second_opinion.design import Array, Design, Terms
 from bayespatch.second_opinion.logistic import (
     CURVATURES,
     STRENGTHS,
-    covariance_of,
+    Average,
+    Tried,
+    average,
     curvatures,
     fit_logistic,
+    given_prior,
     kept_priors,
     leverages,
     leverages_without,
-    log_evidence,
     logits,
-    moves_without,
     row_batches,
+    try_priors,
     with_intercept,
 )
 
 MOST_CHOOSING = 20_000  # rows that decide on the priors; the coefficients are learned from all
+MODERATIONS = (0.0, 0.03, 0.1, 0.3, 1.0)  # which leave-one-out chooses from
+# By how much the leave-one-out log score of its own choice has to exceed that of the evidence's choice. Strength,
+# curvature and moderation are chosen, which flatters the score by about 1 each (Akaike). The other 2 were settled on
+# the tables of docs/second-opinion.md: in small tables a few far-out rows can decide a leave-one-out score.
+PRICE = 5.0
+LEAST_SHARE = 0.01  # of either choice of priors in the average of the two
 _LEAST = 1e-12  # of a probability
 _BATCH = 20_000  # rows at a time, at most, where several arrays of their size are needed
 _NODES = np.polynomial.legendre.leggauss(64)
@@ -66,6 +75,8 @@ class AdditiveScore:
         Leave-one-out probabilities of the training rows.
     evidence : array of shape (len(CURVATURES), len(STRENGTHS))
         Log marginal likelihood of the priors that were tried; NaN for those that were not.
+    moderation : float
+        How much of the variance of the log odds counts when they are moderated, 0 to 1.
 
     Examples
     --------
@@ -90,6 +101,7 @@ class AdditiveScore:
     covariance: Array
     loo: Array
     evidence: Array
+    moderation: float = 1.0
 
     @classmethod
     def learn(
@@ -99,6 +111,7 @@ class AdditiveScore:
         y: NDArray[np.int64],
         n_classes: int,
         class_weight: Array | None = None,
+        order: NDArray[np.int64] | None = None,
     ) -> AdditiveScore:
         """Learn from a training table.
 
@@ -114,6 +127,9 @@ class AdditiveScore:
             M.
         class_weight : array of shape (M,), optional
             How much a row of each class counts.
+        order : int array of shape (M,), optional
+            The classes from the first to the last, where they are ordered: the score is then averaged with one in
+            which every feature moves a case along the order, as far as that predicts better (leave-one-out).
         """
         weights = np.ones(len(y)) if class_weight is None else np.asarray(class_weight, dtype=np.float64)[y]
         base = np.bincount(y, weights=weights, minlength=n_classes) / weights.sum()
@@ -121,31 +137,72 @@ class AdditiveScore:
         terms = design.matrix(values)
         if n_classes == 1 or np.count_nonzero(base) < 2 or not terms.x.shape[1]:
             return cls._of_base_rates(design, base, len(y))
-        choosing = _rows_by_content(values, y, MOST_CHOOSING)
-        evidence, tried = log_evidence(terms.x[choosing], y[choosing], weights[choosing], design.is_curve)
-        if len(choosing) < len(y):
-            tried = {}  # from some of the rows
-        fits = [
-            (
-                share,
-                tried.get((strength, curvature))
-                or fit_logistic(terms.x, y, weights, design.is_curve, strength, curvature),
-            )
-            for share, strength, curvature in kept_priors(evidence)
-        ]
-        intercept = np.sum([share * fit.intercept for share, fit in fits], axis=0)
-        coef = np.sum([share * fit.coef for share, fit in fits], axis=0)
-        covariance = covariance_of(terms.x, fits, weights)
-        shares = _shares(terms.x, coef, design)
-        learned = cls(design, base, intercept, coef, shares, covariance, np.empty(0), evidence)
-        moved = np.sum([share * moves_without(terms.x, y, weights, fit) for share, fit in fits], axis=0)
-        p = learned._probabilities(logits(terms.x, intercept, coef))[:, -len(intercept) :]
-        loo = np.empty((len(y), n_classes))
-        for rows in row_batches(len(y), len(intercept)):
+        table = _Table(design, terms, y, weights, base, _rows_by_content(values, y, MOST_CHOOSING))
+        free = cls._of_table(table, None)
+        if order is None or n_classes < 3 or free.found.covariance.ndim == 3:
+            return free.score
+        places = np.argsort(order).astype(np.float64)
+        places -= places.mean()
+        ordered = cls._of_table(table, places / np.sqrt(places @ places))
+        gain = ordered.log_score(y, weights) - free.log_score(y, weights)
+        return cls._blended(table, free, ordered, float(expit(gain))).score
+
+    @classmethod
+    def _of_table(cls, table: _Table, places: Array | None) -> _Candidate:
+        """The score by the evidence, by leave-one-out, or between: as far as the latter is clearly better."""
+        x, y, weights, choosing = table.terms.x, table.y, table.weights, table.choosing
+        is_curve = table.design.is_curve
+        tried = try_priors(x[choosing], y[choosing], weights[choosing], is_curve, places)
+        fits = tried.fits if len(choosing) == len(y) else {}
+        each: dict[tuple[float, float], Average] = {}
+
+        def averaged(scores: Array) -> Average:
+            """Over the priors, by these scores."""
+            parts = kept_priors(scores)
+            for prior in {(strength, curvature) for _, strength, curvature in parts} - set(each):
+                fit = fits.get(prior) or fit_logistic(x, y, weights, is_curve, *prior, places=places)
+                each[prior] = given_prior(x, y, weights, fit)
+            return average([(share, each[strength, curvature]) for share, strength, curvature in parts])
+
+        sure = cls._of_average(table, averaged(tried.evidence), 1.0, tried.evidence)
+        if not fits and _possible_gain(tried) < PRICE:
+            return sure  # with this many rows fits are slow, and moderation hardly matters
+        bold = cls._of_average(table, averaged(tried.loo), 1.0, tried.evidence)
+        bold = bold.with_moderation(_chosen_moderation(bold, y, weights))
+        gain = bold.log_score(y, weights) - sure.log_score(y, weights)
+        return cls._blended(table, sure, bold, float(expit(gain - PRICE)))
+
+    @classmethod
+    def _blended(cls, table: _Table, first: _Candidate, second: _Candidate, share: float) -> _Candidate:
+        """The average of two scores, of which the second has this share."""
+        if share < LEAST_SHARE:
+            return first
+        if share > 1.0 - LEAST_SHARE:
+            return second
+        both = average([(1.0 - share, first.found), (share, second.found)])
+        moderation = (1.0 - share) * first.score.moderation + share * second.score.moderation
+        return cls._of_average(table, both, moderation, first.score.evidence)
+
+    @classmethod
+    def _of_average(cls, table: _Table, found: Average, moderation: float, evidence: Array) -> _Candidate:
+        shares = _shares(table.terms.x, found.coef, table.design)
+        score = cls(
+            *(table.design, table.base, found.intercept, found.coef, shares, found.covariance, np.empty(0), evidence),
+            moderation=moderation,
+        )
+        eta, variance = score._left_out(table.terms, table.y, table.weights, found.moved)
+        return _Candidate(score, found, eta, variance).with_moderation(moderation)
+
+    def _left_out(self, terms: Terms, y: NDArray[np.int64], weights: Array, moved: Array) -> tuple[Array, Array]:
+        """The training rows, each without itself: sums before moderation, (n, K), and variances of log odds, (n,)."""
+        p = self._probabilities(logits(terms.x, self.intercept, self.coef))[:, -len(self.intercept) :]
+        eta, variance = np.empty_like(moved), np.empty(len(y))
+        for rows in row_batches(len(y), len(self.intercept)):
             part = Terms(terms.x[rows], terms.presence[rows])
-            leverage = leverages_without(learned._leverage_of(part), curvatures(p[rows], weights[rows], True))
-            loo[rows] = learned._probabilities(learned._moderated(learned._logits_of(part) + moved[rows], leverage))
-        return replace(learned, loo=loo)
+            leverage = leverages_without(self._leverage_of(part), curvatures(p[rows], weights[rows], True))
+            eta[rows] = self._logits_of(part) + moved[rows]
+            variance[rows] = self._mean_variance(eta[rows], leverage)
+        return eta, variance
 
     @classmethod
     def _of_base_rates(cls, design: Design, base: Array, n: int) -> AdditiveScore:
@@ -225,16 +282,23 @@ class AdditiveScore:
         """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal score."""
         parts = _parts(self)
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
-        return arrays, {"design": self.design.to_dict()}
+        return arrays, {"design": self.design.to_dict(), "moderation": self.moderation}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> AdditiveScore:
         """The score that `to_arrays` wrote; anything else is a ValueError."""
         names = {"base", "intercept", "coef", "shares", "covariance", "loo", "evidence"}
-        if set(arrays) != names or set(plain) != {"design"}:
+        if set(arrays) != names or set(plain) - {"moderation"} != {"design"}:
             raise ValueError("this is not a stored additive score; save the model again")
+        moderation = plain.get("moderation", 1.0)
+        if type(moderation) not in (int, float) or not 0 <= moderation <= 1:
+            raise ValueError(
+                f"the stored additive score has moderation {moderation!r}, which is not between 0 and 1; "
+                f"save the model again"
+            )
         found = cls(
             design=Design.from_dict(plain["design"]),
+            moderation=float(moderation),
             **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()},
         )
         n_terms, n_sums, n_classes = len(found.design.feature), *found.intercept.shape, *found.base.shape
@@ -291,14 +355,13 @@ class AdditiveScore:
         return self._moderated(self._logits_of(terms), leverage), leverage
 
     def _moderation(self, eta: Array, leverage: Array) -> Array:
-        """Which share of the way from the base rate to the sums is gone, (n,): ``(1 + pi v / 8)^(-1/2)``.
+        """Which share of the way from the base rate to the sums is gone, (n,)."""
+        return _shrinkage(self._mean_variance(eta, leverage), self.moderation)
 
-        The mean probability under log odds that are normal with variance v (MacKay 1992), but that the way leads from
-        the base rate and not from one half. Beyond two classes v is the mean over the classes as probable as they are.
-        """
+    def _mean_variance(self, eta: Array, leverage: Array) -> Array:
+        """The variance of the log odds, (n,); beyond two classes the mean over the classes as probable as they are."""
         p = self._probabilities(eta)
-        variance = np.maximum((p * self._variance(p, leverage)).sum(axis=1), 0.0)
-        return np.asarray(1.0 / np.sqrt(1.0 + math.pi / 8.0 * variance))
+        return np.maximum((p * self._variance(p, leverage)).sum(axis=1), 0.0)
 
     def _moderated(self, eta: Array, leverage: Array) -> Array:
         base = self._base_logits()
@@ -350,6 +413,60 @@ class AdditiveScore:
         rest = softmax(start + total, axis=1) - self.base - found.sum(axis=1)
         size = np.abs(found)
         return 100.0 * (found + rest[:, None, :] * size / np.maximum(size.sum(axis=1, keepdims=True), 1e-300))
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A training table: its terms, classes, weights of rows, base rates, and the rows that decide on the priors."""
+
+    design: Design
+    terms: Terms
+    y: NDArray[np.int64]
+    weights: Array
+    base: Array
+    choosing: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A score, the average it was made from, and the training rows without themselves: sums and variances."""
+
+    score: AdditiveScore
+    found: Average
+    eta: Array
+    variance: Array
+
+    def with_moderation(self, moderation: float) -> _Candidate:
+        """The same, moderated in another way; the leave-one-out probabilities of the score go with it."""
+        base = self.score._base_logits()
+        loo = self.score._probabilities(base + (self.eta - base) * _shrinkage(self.variance, moderation)[:, None])
+        return replace(self, score=replace(self.score, loo=loo, moderation=moderation))
+
+    def log_score(self, y: NDArray[np.int64], weights: Array) -> float:
+        """The leave-one-out log score, summed over the rows."""
+        p = self.score.loo[np.arange(len(y)), y]
+        return float((weights * np.log(np.maximum(p, _LEAST))).sum())
+
+
+def _shrinkage(variance: Array, moderation: float) -> Array:
+    """``(1 + moderation pi v / 8)^(-1/2)``.
+
+    With moderation 1 that is the mean probability under log odds that are normal with variance v (MacKay 1992), but
+    that the way leads from the base rate and not from one half.
+    """
+    return np.asarray(1.0 / np.sqrt(1.0 + moderation * math.pi / 8.0 * variance))
+
+
+def _possible_gain(tried: Tried) -> float:
+    """By how much the best prior by leave-one-out exceeds the best one by evidence, in leave-one-out log score."""
+    a, b = np.unravel_index(np.nanargmax(tried.evidence), tried.evidence.shape)
+    return float(np.nanmax(tried.loo) - tried.loo[a, b])
+
+
+def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) -> float:
+    """The mean of those that are tried, as probable as the leave-one-out log score says."""
+    scores = np.array([found.with_moderation(one).log_score(y, weights) for one in MODERATIONS])
+    return float(softmax(scores) @ np.array(MODERATIONS))
 
 
 def _parts(score: AdditiveScore) -> dict[str, Any]:

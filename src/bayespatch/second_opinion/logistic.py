@@ -21,8 +21,10 @@ from sklearn.linear_model import LogisticRegression
 from bayespatch.second_opinion.design import Array
 
 # Prior variances of a coefficient that are tried, and by which factor the prior standard deviation of curvature may be
-# smaller; 0: straight lines.
+# smaller; 0: straight lines. Weaker priors are judged by leave-one-out alone: where classes are nearly separable,
+# Laplace's approximation of the evidence fails.
 STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-6, 4))
+WEAKER = tuple(10.0 ** (k / 2) for k in range(4, 7))
 CURVATURES = (0.0, 0.3, 1.0)
 LEAST_SHARE = 0.01  # of a prior in the average
 MOST_JOINT = 1_500  # coefficients whose covariance is computed jointly; with more, class by class
@@ -33,41 +35,78 @@ AT_ONCE = 2**23  # numbers of an array that has K x K of them for a row
 
 
 class Fit(NamedTuple):
-    """Coefficients at one strength and curvature: (K,), (D, K), and the precision of their priors, (D + 1,)."""
+    """Coefficients at one strength and curvature: (K,), (D, K), and the precision of their priors, (D + 1,).
+
+    Where classes are ordered and every term moves a case along their order, `scale` (K,) has the places of the classes
+    (mean 0, length 1), and coefficients are ``beta_f scale_k``.
+    """
 
     intercept: Array
     coef: Array
     precision: Array
+    scale: Array | None = None
 
 
-def log_evidence(
-    x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray[np.bool_]
-) -> tuple[Array, dict[tuple[float, float], Fit]]:
-    """Log marginal likelihoods, (curvatures, strengths): Laplace's approximation; and the fits, by both."""
-    found, fits = np.full((len(CURVATURES), len(STRENGTHS)), np.nan), {}
+class Tried(NamedTuple):
+    """What the training table says about the priors that were tried; NaN where one was not.
+
+    Attributes
+    ----------
+    evidence : array of shape (curvatures, strengths)
+        Log marginal likelihood, Laplace's approximation.
+    loo : array of shape (curvatures, strengths and weaker)
+        Leave-one-out log score, summed over the rows.
+    fits : dict
+        Fits by strength and curvature.
+    """
+
+    evidence: Array
+    loo: Array
+    fits: dict[tuple[float, float], Fit]
+
+
+def try_priors(
+    x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray[np.bool_], scale: Array | None = None
+) -> Tried:
+    """Fit under each prior; weaker ones are not tried once two in a row were worse by every criterion."""
+    every = STRENGTHS + WEAKER
+    evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
+    loo, fits = np.full((len(CURVATURES), len(every)), np.nan), {}
     for a, curvature in enumerate(CURVATURES if is_curve.any() else CURVATURES[:1]):
         fit = None
-        for b, strength in enumerate(STRENGTHS):
-            fit = fits[strength, curvature] = fit_logistic(x, y, weights, is_curve, strength, curvature, fit)
-            _, log_det = covariance_given_prior(x, fit, weights)
-            used = np.isfinite(fit.precision[1:])
-            coef, precision = fit.coef[used], fit.precision[1:][used, None]
-            log_prior = 0.5 * (np.log(precision) - precision * coef**2).sum()
-            found[a, b] = (
-                (weights * log_probability(logits(x, fit.intercept, fit.coef), y)).sum() + log_prior + 0.5 * log_det
-            )
-            if b > 1 and max(found[a, b - 1 : b + 1]) < np.max(found[a, : b - 1]):
-                break  # still weaker priors are not tried where two in a row were worse
-    return found, fits
+        for b, strength in enumerate(every):
+            fit = fits[strength, curvature] = fit_logistic(x, y, weights, is_curve, strength, curvature, fit, scale)
+            covariance, log_det = covariance_given_prior(x, fit, weights)
+            eta = logits(x, fit.intercept, fit.coef)
+            without = eta + moves_without(x, y, weights, fit, covariance)
+            loo[a, b] = (weights * log_probability(without, y)).sum()
+            if b < len(STRENGTHS):
+                used = np.isfinite(fit.precision[1:])
+                coef, precision = fit.coef[used], fit.precision[1:][used, None]
+                n_free = coef.shape[1] if scale is None else 1
+                log_prior = 0.5 * (n_free * np.log(precision).sum() - (precision * coef**2).sum())
+                evidence[a, b] = (weights * log_probability(eta, y)).sum() + log_prior + 0.5 * log_det
+            if _declines(loo[a], b) and (b >= len(STRENGTHS) or _declines(evidence[a], b)):
+                break
+    return Tried(evidence, loo, fits)
 
 
-def kept_priors(evidence: Array) -> list[tuple[float, float, float]]:
-    """Priors that have a share in the average: share, strength, curvature. All priors tried were equally probable."""
-    shares = np.where(np.isnan(evidence), 0.0, np.exp(evidence - np.nanmax(evidence)))
+def _declines(scores: Array, last: int) -> bool:
+    """Whether the last two scores were worse than the best before them."""
+    return last > 1 and bool(max(scores[last - 1 : last + 1]) < np.max(scores[: last - 1]))
+
+
+def kept_priors(scores: Array) -> list[tuple[float, float, float]]:
+    """Priors that have a share in the average: share, strength, curvature.
+
+    `scores` has the evidence, or the leave-one-out log score, of each prior; all priors tried were equally probable.
+    """
+    shares = np.where(np.isnan(scores), 0.0, np.exp(scores - np.nanmax(scores)))
     shares /= shares.sum()
     shares[shares < LEAST_SHARE] = 0.0
     shares /= shares.sum()
-    return [(float(shares[a, b]), STRENGTHS[b], CURVATURES[a]) for a, b in np.argwhere(shares > 0)]
+    every = STRENGTHS + WEAKER
+    return [(float(shares[a, b]), every[b], CURVATURES[a]) for a, b in np.argwhere(shares > 0)]
 
 
 def fit_logistic(
@@ -78,10 +117,18 @@ def fit_logistic(
     strength: float,
     curvature: float,
     begin: Fit | None = None,
+    places: Array | None = None,
 ) -> Fit:
-    """The most probable coefficients; those of curvature are scaled so that one prior serves all."""
+    """The most probable coefficients; those of curvature are scaled so that one prior serves all.
+
+    With `places`, the `Fit.scale` of ordered classes, every term moves a case along their order.
+    """
     scale = np.where(is_curve, curvature, 1.0)
     used = scale > 0
+    if places is not None:
+        with np.errstate(divide="ignore"):
+            precision = np.concatenate([[_FREE], 1.0 / (strength * scale**2)])
+        return _fit_ordered(x, y, weights, precision, places, begin)
     n_classes = len(np.unique(y))
     n_sums = 1 if n_classes == 2 else n_classes
     solver = "newton-cholesky" if n_sums * (used.sum() + 1) <= MOST_JOINT else "lbfgs"
@@ -97,6 +144,76 @@ def fit_logistic(
     with np.errstate(divide="ignore"):
         precision = 1.0 / (strength * scale**2)  # infinite where there is no curvature
     return Fit(model.intercept_.copy(), coef, np.concatenate([[0.0 if n_sums == 1 else _FREE], precision]))
+
+
+def _fit_ordered(
+    x: Array, y: NDArray[np.int64], weights: Array, precision: Array, places: Array, begin: Fit | None
+) -> Fit:
+    """Newton's method on intercepts (K,) and ``beta`` (D,): ``eta_k = b_k + places_k x beta``.
+
+    The log odds of neighboring classes are an intercept of their own and the same sum (adjacent-category logits).
+    """
+    used = np.flatnonzero(np.isfinite(precision[1:]))
+    n_sums = len(places)
+    prior = np.concatenate([np.full(n_sums, precision[0]), precision[1:][used]])
+    came = (y[:, None] == np.arange(n_sums)).astype(np.float64)
+    if begin is None:
+        at = np.concatenate([np.log(np.maximum(weights @ came, _LEAST) / weights.sum()), np.zeros(len(used))])
+    else:
+        at = np.concatenate([begin.intercept, begin.coef[used] @ places])
+
+    def made(point: Array) -> Fit:
+        coef = np.zeros((x.shape[1], n_sums))
+        coef[used] = np.outer(point[n_sums:], places)
+        return Fit(point[:n_sums], coef, precision, places)
+
+    def loss(point: Array) -> float:
+        fit = made(point)
+        likelihood = weights @ log_probability(logits(x, fit.intercept, fit.coef), y)
+        return float(0.5 * (prior * point**2).sum() - likelihood)
+
+    for _ in range(100):
+        fit = made(at)
+        left = weights[:, None] * (_probabilities(x, fit) - came)
+        gradient = prior * at + np.concatenate([left.sum(axis=0), x[:, used].T @ (left @ places)])
+        if np.abs(gradient).max() <= _TOLERANCE * len(y):
+            break
+        step = cho_solve(cho_factor(_ordered_hessian(x, fit, weights, used, False), lower=True), gradient)
+        before, size = loss(at), 1.0
+        while size > 1e-6 and loss(at - size * step) > before:
+            size /= 2.0
+        if size <= 1e-6:
+            break
+        at = at - size * step
+    return made(at)
+
+
+def _ordered_hessian(x: Array, fit: Fit, weights: Array, used: NDArray[np.int64], secant: bool) -> Array:
+    """The curvature of the negative log posterior in intercepts and ``beta``, (K + D', K + D')."""
+    assert fit.scale is not None
+    n_sums, p = len(fit.scale), _probabilities(x, fit)
+    found = np.diag(np.concatenate([np.full(n_sums, fit.precision[0]), fit.precision[1:][used]]))
+    for rows in row_batches(len(x), n_sums):
+        bends, own = curvatures(p[rows], weights[rows], secant), x[rows][:, used]
+        along = bends @ fit.scale  # (n, K)
+        found[:n_sums, :n_sums] += bends.sum(axis=0)
+        found[:n_sums, n_sums:] += along.T @ own
+        found[n_sums:, n_sums:] += (own * (along @ fit.scale)[:, None]).T @ own
+    found[n_sums:, :n_sums] = found[:n_sums, n_sums:].T
+    return found
+
+
+def _ordered_covariance(x: Array, fit: Fit, weights: Array, secant: bool) -> tuple[Array, float]:
+    """As `covariance_given_prior`: of intercepts and coefficients of all classes, from that of ``beta``."""
+    assert fit.scale is not None
+    used = np.flatnonzero(np.isfinite(fit.precision[1:]))
+    inverse, log_det = _inverse(_ordered_hessian(x, fit, weights, used, secant))
+    n_sums, size = len(fit.scale), len(fit.precision)
+    spread = np.zeros((n_sums, size, n_sums + len(used)))
+    spread[np.arange(n_sums), 0, np.arange(n_sums)] = 1.0
+    spread[:, 1 + used, n_sums + np.arange(len(used))] = fit.scale[:, None]
+    flat = spread.reshape(n_sums * size, -1)
+    return flat @ inverse @ flat.T, log_det
 
 
 def logits(x: Array, intercept: Array, coef: Array) -> Array:
@@ -151,6 +268,8 @@ def curvatures(p: Array, weights: Array, secant: bool) -> Array:
 
 def covariance_given_prior(x: Array, fit: Fit, weights: Array, secant: bool = False) -> tuple[Array, float]:
     """The inverse of the curvature of the negative log posterior, and the log of its determinant among terms used."""
+    if fit.scale is not None:
+        return _ordered_covariance(x, fit, weights, secant)
     p = _probabilities(x, fit)
     used = np.flatnonzero(np.isfinite(fit.precision))
     x1 = with_intercept(x)[:, used]
@@ -210,16 +329,18 @@ def leverages_without(leverage: Array, bends: Array) -> Array:
     return leverage @ np.linalg.inv(np.eye(leverage.shape[1]) - bends @ leverage)
 
 
-def moves_without(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit) -> Array:
+def moves_without(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit, covariance: Array | None = None) -> Array:
     """By how much each row's own sums move if it is left out, (n, K): one Newton step (Rad and Maleki 2020).
 
     With p the probabilities, W the row's curvature and A the covariance of its sums:
-    ``A (I - W A)^-1 weight (p - [y])``.
+    ``A (I - W A)^-1 weight (p - [y])``. The covariance is that of `covariance_given_prior`, where it is at hand.
     """
     p = _probabilities(x, fit)
     came = (y[:, None] == (np.arange(p.shape[1]) if p.shape[1] > 1 else np.array([1]))).astype(np.float64)
     gradient = weights[:, None] * (p - came)
-    covariance, moves = covariance_given_prior(x, fit, weights)[0], np.empty_like(p)
+    if covariance is None:
+        covariance = covariance_given_prior(x, fit, weights)[0]
+    moves = np.empty_like(p)
     for rows in row_batches(len(x), p.shape[1]):
         leverage = leverages(with_intercept(x[rows]), covariance)
         without = leverages_without(leverage, curvatures(p[rows], weights[rows], False))
@@ -227,13 +348,43 @@ def moves_without(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit) -> A
     return moves
 
 
-def covariance_of(x: Array, fits: list[tuple[float, Fit]], weights: Array) -> Array:
-    """Of the coefficients: the mean over the priors of those given each, and the spread between them."""
-    within = sum(share * covariance_given_prior(x, fit, weights, secant=True)[0] for share, fit in fits)
-    each = np.stack([np.vstack([fit.intercept, fit.coef]).T for _, fit in fits])  # (priors, K, D + 1)
-    shares = np.array([share for share, _ in fits])
-    gaps = (each - np.tensordot(shares, each, 1)) * np.sqrt(shares)[:, None, None]
-    if np.ndim(within) == 3:
-        return np.asarray(within + np.einsum("pki,pkj->kij", gaps, gaps))
-    flat = gaps.reshape(len(fits), -1)
-    return np.asarray(within + flat.T @ flat)
+class Average(NamedTuple):
+    """Coefficients averaged over priors.
+
+    Attributes
+    ----------
+    intercept, coef : arrays of shape (K,) and (D, K)
+    covariance : array of shape (K (D + 1), K (D + 1)) or (K, D + 1, D + 1)
+        The mean of the covariances given each prior (secant), and the spread between the priors.
+    moved : array of shape (n, K)
+        By how much each training row's own sums move if it is left out.
+    """
+
+    intercept: Array
+    coef: Array
+    covariance: Array
+    moved: Array
+
+
+def average(parts: list[tuple[float, Average]]) -> Average:
+    """The average of averages, by their shares, which add up to 1."""
+    if len(parts) == 1:
+        return parts[0][1]
+    shares = np.array([share for share, _ in parts])
+    each = np.stack([np.vstack([part.intercept, part.coef]).T for _, part in parts])  # (parts, K, D + 1)
+    mean = np.tensordot(shares, each, 1)
+    gaps = (each - mean) * np.sqrt(shares)[:, None, None]
+    covariance = sum(share * part.covariance for share, part in parts)
+    if np.ndim(covariance) == 3:
+        covariance = covariance + np.einsum("pki,pkj->kij", gaps, gaps)
+    else:
+        flat = gaps.reshape(len(parts), -1)
+        covariance = covariance + flat.T @ flat
+    moved = sum(share * part.moved for share, part in parts)
+    return Average(mean[:, 0].copy(), mean[:, 1:].T.copy(), np.asarray(covariance), np.asarray(moved))
+
+
+def given_prior(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit) -> Average:
+    """What one prior says."""
+    covariance = covariance_given_prior(x, fit, weights, secant=True)[0]
+    return Average(fit.intercept, fit.coef, covariance, moves_without(x, y, weights, fit))
