@@ -356,7 +356,7 @@ class _CaseExplainer:
     @cached_property
     def beyond(self) -> NDArray[np.float64]:
         """By how much its numbers lie outside the past cases', (P,)."""
-        return guards.outside(self.words.values[[self.row]], self.past.ranges)[0]
+        return guards.outside(self.words.values[[self.row]], self.everyone.ranges)[0]
 
     def explanation(
         self, without: dict[int | str, NDArray[np.float64]], precedent: Precedent, same: int
@@ -455,18 +455,18 @@ class _CaseExplainer:
         return {name: (float(a), float(b)) for name, a, b in zip(self.past.classes, *ends.T, strict=True)}
 
     def guards(self, features: Sequence[Feature], precedent: Precedent, same: int) -> Iterator[Guard]:
-        past, numbers = self.past, self.words.values[self.row]
+        past, numbers = self.everyone, self.words.values[self.row]
         far = [column.name for column, by in zip(past.schema.columns, self.beyond.tolist(), strict=True) if by]
         yield from guards.guard_numbers(past.schema, numbers, past.ranges)
         yield from guards.guard_usual(past.schema, numbers, far)
         yield from guards.guard_unseen(features, far)
-        if same >= 0 and self.everyone.may_be_shown(same):
+        if same >= 0 and past.may_be_shown(same):
             yield guards.guard_itself(past.named(same), self.words.named(self.row))
         yield from guards.guard_combination(precedent, features)
         mine = list(past.subgroups.of_case(self.cases.x[self.i], numbers))
         yield from guards.guard_subgroups(mine, past.accuracy)
         if past.read_number is None:
-            voting = np.bincount(past.y[self.everyone.parents], minlength=len(past.classes))
+            voting = np.bincount(past.y[past.parents], minlength=len(past.classes))
             counts = np.bincount(past.y, minlength=len(past.classes))
             yield from guards.guard_rare(
                 dict(zip(past.classes, counts.tolist(), strict=True)),
@@ -488,7 +488,7 @@ class _CaseExplainer:
     def patches(self, b: int, matters: NDArray[np.float64]) -> dict[str, Patch]:
         """The values of a parent beside the case's."""
         past = self.past
-        texts = past.texts_of(int(past.parents[b]))
+        texts = self.everyone.texts_of(int(past.parents[b]))  # which keeps them
         marked = mark(self.weights[b], self.worth, self.agrees[b])
         own = self.words.texts[self.row]
         return {
