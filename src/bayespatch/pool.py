@@ -72,7 +72,14 @@ class Pool:
     base: tuple[float, ...] = ()
 
     @classmethod
-    def learn(cls, additive: Array, precedents: Array, y: NDArray[np.int64], weights: ArrayLike = 1.0) -> Pool:
+    def learn(
+        cls,
+        additive: Array,
+        precedents: Array,
+        y: NDArray[np.int64],
+        weights: ArrayLike = 1.0,
+        optimism: float = 0.0,
+    ) -> Pool:
         """The weight, and with several classes the sharpness, from leave-one-out (or out-of-fold) probabilities.
 
         Parameters
@@ -83,13 +90,16 @@ class Pool:
             The classes that came.
         weights : array of shape (n,), optional
             How much each case counts.
+        optimism : float
+            By how much the log score of the precedents, summed over the cases, is too good, as their importances were
+            learned from the same cases: about the number of importances that these could determine (Akaike, 1974).
         """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
         rows, n_classes = np.arange(len(y)), first.shape[1]
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(y))
         base = np.bincount(y, counts, n_classes) / counts.sum()
         if n_classes <= 2 or np.any(base <= 0):
-            return cls._of_scores(first[rows, y], second[rows, y], counts, 1.0)
+            return cls._of_scores(first[rows, y], second[rows, y], counts, 1.0, optimism)
 
         def log_posterior(at: Array, log_t: Array) -> Array:
             """At all pairs of weights and log sharpness, less a constant."""
@@ -98,7 +108,7 @@ class Pool:
                 moved = np.log(a * first + (1.0 - a) * second) - np.log(base)
                 for k, t in enumerate(np.exp(log_t)):
                     found[i, k] = counts @ log_softmax(t * moved + np.log(base), axis=1)[rows, y]
-            return found - 0.5 * (log_t / SHARPNESS_SD) ** 2
+            return found - 0.5 * (log_t / SHARPNESS_SD) ** 2 - optimism * (1.0 - at)[:, None]
 
         weight, spread, log_sharpness = _posterior_means(log_posterior)
         pool = cls(weight, spread, sharpness=math.exp(log_sharpness), base=tuple(base.tolist()))
@@ -117,9 +127,10 @@ class Pool:
         return cls._of_scores(first, second, counts, DENSITY_PRIOR)
 
     @classmethod
-    def _of_scores(cls, first: Array, second: Array, counts: Array, prior: float) -> Pool:
+    def _of_scores(cls, first: Array, second: Array, counts: Array, prior: float, optimism: float = 0.0) -> Pool:
         """The posterior mean of the weight, a ~ Beta(prior, prior), from what both gave to the outcomes that came."""
         log_scores = np.array([(counts * np.log(a * first + (1.0 - a) * second)).sum() for a in _GRID])
+        log_scores = log_scores - optimism * (1.0 - _GRID)
         mass = softmax(log_scores + (prior - 1.0) * np.log(_GRID * (1.0 - _GRID)))
         weight = float(mass @ _GRID)
         spread = float(np.sqrt(mass @ (_GRID - weight) ** 2))

@@ -119,11 +119,11 @@ def test_ctrl_c_in_a_fit_leaves_nothing_behind(tmp_path):
     table = write_csv(tmp_path / "patients.csv")
     words = ["fit", str(table), "--target", "outcome", "--drop", "admitted on", "--id", "patient no."]
     words += ["--out", str(tmp_path / "m.bpatch")]
-    words += ["--hyper", "default", "--chains", "1", "--warmup", "0", "--draws", "100000"]
+    words += ["--votes", "sampled", "--hyper", "default", "--chains", "1", "--warmup", "0", "--draws", "100000"]
     with subprocess.Popen([*MAIN, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert "Reading" in running.stderr.readline()
         try:
-            running.wait(timeout=5)  # now it learns
+            running.wait(timeout=4)  # now it learns
         except subprocess.TimeoutExpired:
             running.send_signal(signal.SIGINT)
         stdout, stderr = running.communicate(timeout=120)

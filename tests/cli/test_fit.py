@@ -74,7 +74,7 @@ def test_nothing_is_overwritten_without_force(clinic):
 
 def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, monkeypatch):
     out, run = tmp_path / "m.bpatch", tmp_path / "run"
-    words = ["fit", clinic / "patients.csv", *FIT, "--out", out, "--checkpoint", run]
+    words = ["fit", clinic / "patients.csv", *FIT, "--votes", "sampled", "--out", out, "--checkpoint", run]
 
     def ctrl_c(self, _):
         raise KeyboardInterrupt
@@ -89,7 +89,9 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, 
     ]
     assert (run / "state.bpatch").exists()
     assert call(*words).exit_code == 0
-    wanted = bayespatch.load(clinic / "model.bpatch").posterior_
+    plain = tmp_path / "plain.bpatch"
+    assert call("fit", clinic / "patients.csv", *FIT, "--votes", "sampled", "--out", plain).exit_code == 0
+    wanted = bayespatch.load(plain).posterior_
     assert (bayespatch.load(out).posterior_.q == wanted.q).all()
     assert "another run: seed was" in complaint(*words, "--seed", "1", "--force")
 
@@ -125,7 +127,7 @@ def test_what_looks_like_an_identifier_is_asked_about(clinic, tmp_path):
     said = complaint(*words, "--out", tmp_path / "m.bpatch")
     assert "column 'patient no.' looks like an identifier" in said
     assert "--id 'patient no.' to call cases by it, --drop 'patient no.'" in said
-    result = call(*words, "--keep", "patient no.", "--out", tmp_path / "m.bpatch")
+    result = call(*words, "--votes", "sampled", "--keep", "patient no.", "--out", tmp_path / "m.bpatch")
     assert result.exit_code == 0
     assert "before you rely on the importances" in result.stderr  # ten draws: too few, or not mixed
 

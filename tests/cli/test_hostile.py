@@ -286,7 +286,7 @@ def test_sigterm_writes_a_last_checkpoint(tmp_path):
         "Run._keep = lambda self, chain: (time.sleep(0.05), keep(self, chain))\n"
         "from bayespatch.cli import main; main()"
     )
-    words = ["fit", tmp_path / "t.csv", *FIT, "--draws", "600", "--out", tmp_path / "m"]
+    words = ["fit", tmp_path / "t.csv", *FIT, "--votes", "sampled", "--draws", "600", "--out", tmp_path / "m"]
     words += ["--checkpoint", tmp_path / "run"]
     fit = subprocess.Popen([sys.executable, "-c", slowly, *map(str, words)], stderr=subprocess.PIPE, text=True)
     try:

@@ -23,6 +23,8 @@ from bayespatch.cli.options import (
     ParentsWay,
     Scheduler,
     Seed,
+    VotesRule,
+    VotingWay,
     Warmup,
 )
 from bayespatch.cli.terminal import say
@@ -35,6 +37,7 @@ def estimator_settings(
     parents: ParentsRule = ParentsWay.auto,
     n_parents: NParents = None,
     hyper: HyperRule = Hyper.auto,
+    votes: VotesRule = VotingWay.auto,
     engine: Engine = "auto",
     scheduler: Scheduler = None,
     chains: Chains = 4,
@@ -51,6 +54,7 @@ def estimator_settings(
         "parents": parents.value,
         "n_parents": int(n_parents) if n_parents is not None and n_parents >= 1 else n_parents,
         "hyper": hyper,
+        "votes": votes.value,
         "engine": engine,
         "scheduler": scheduler,
         "chains": chains,

@@ -38,6 +38,14 @@ class Hyper(StrEnum):
     paper = "paper"
 
 
+class VotingWay(StrEnum):
+    """How past cases vote."""
+
+    auto = "auto"
+    closed = "closed"
+    sampled = "sampled"
+
+
 class Missing(StrEnum):
     """What becomes of missing values."""
 
@@ -212,6 +220,14 @@ HyperRule = Annotated[
     typer.Option(
         "--hyper",
         help="The model's constants: learned from the table (auto), the usual ones (default), or the paper's.",
+        rich_help_panel=_MODEL,
+    ),
+]
+VotesRule = Annotated[
+    VotingWay,
+    typer.Option(
+        "--votes",
+        help="Every past case votes (closed), or several sampled neighbors of a case do, as in the paper (sampled).",
         rich_help_panel=_MODEL,
     ),
 ]

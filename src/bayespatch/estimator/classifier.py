@@ -308,10 +308,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         if sample is not None:
             X, y = sample.X, sample.y
         self._check_table(X, y)
-        members = self._groups_of(groups, sample, len(X))
         classes, codes = _read_classes(y)
         counts = np.bincount(codes) if sample is None else np.array([sample.counts[one] for one in classes.tolist()])
         weights = _class_weights(self.class_weight, classes, counts)
+        members = self._groups_of(groups, sample, len(codes))
         learned = self._learn(
             X,
             codes,
@@ -325,12 +325,13 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         )
         if not self.calibrate:
             learned["calibration_"] = Calibration.none(len(classes))
-        learned["pool_"] = None
+        learned["pool_"], optimism = None, learned.pop("optimism")
         if learned["opinion_"] is not None:
             loo = learned["loo_"]
             known = codes[loo.rows]
             precedents = learned["calibration_"].apply(loo.votes)
-            learned["pool_"] = Pool.learn(learned["opinion_"].loo[loo.rows], precedents, known, weights[known])
+            additive, share = learned["opinion_"].loo[loo.rows], len(loo.rows) / len(codes)
+            learned["pool_"] = Pool.learn(additive, precedents, known, weights[known], optimism * share)
         self.classes_ = classes
         self.class_names_, self.target_ = _read_names(y, classes)
         for name, value in learned.items():

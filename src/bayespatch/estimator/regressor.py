@@ -254,13 +254,14 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         if sample is not None:
             X, y = sample.X, sample.y
         self._check_table(X, y)
-        members = self._groups_of(groups, sample, len(X))
         outcomes = _read_outcomes(y)
+        members = self._groups_of(groups, sample, len(outcomes))
         edges = np.asarray(learn_edges(outcomes, Cut("quantile", n_bins)))
         classes, n_classes = _classes_of(outcomes, edges), len(edges) + 1
         learned = self._learn(X, classes, n_classes, seed, outcomes=outcomes, whole=whole, groups=members)
         density, opinion = learned.pop("density"), learned["opinion_"]
         learned["pool_"] = None
+        learned.pop("optimism")
         if opinion is not None:
             rows = learned["loo_"].rows
             learned["pool_"] = Pool.learn_densities(opinion.density(opinion.loo[rows], outcomes[rows]), density)

@@ -73,7 +73,7 @@ class Explanation(Findings):
     >>> why.predicted, why.exemplars[0].outcome
     ('sick', 'sick')
     >>> list(why.to_dict())[:5]
-    ['case', 'prediction', 'opinions', 'precedent', 'exemplars']
+    ['case', 'prediction', 'opinions', 'precedent', 'groups']
     """
 
     @property

@@ -135,7 +135,17 @@ class Posterior:
         settings: SamplingSettings,
         timing: Timing,
     ) -> Posterior:
-        """The posterior of a model whose past cases vote in closed form: importances, and no sampled neighbors."""
+        """The posterior of a model whose past cases vote in closed form: importances, and no sampled neighbors.
+
+        Examples
+        --------
+        >>> q, steps = np.full((4, 50, 1), 0.5), np.zeros((4, 50, 3))
+        >>> closed = Posterior.closed(
+        ...     q, q, np.array([False]), steps, 2, posterior.model, posterior.settings, posterior.timing
+        ... )
+        >>> closed.z_mean.shape
+        (0, 0)
+        """
         n_chains, n_draws, n_features = q.shape
         return cls(
             q=q,
