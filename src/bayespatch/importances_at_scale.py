@@ -52,7 +52,6 @@ class LargeTable(NamedTuple):
     mode: Array  # (P + E + 1,)
     factor: Array  # (P + E + 1, P + E + 1), factor @ factor.T is the covariance
     log_density: float  # at the mode, an estimate
-    n_effective: float  # numbers that the cases determine, and not the prior
 
     def log_evidence(self, n_splits: int) -> float:
         """Integral of prior times likelihood, by Laplace's approximation; up to a constant for one table.
@@ -245,9 +244,7 @@ class LeaveOneOutBatches:
         prior[np.ix_(features, features)] = self.effects.effects.prior_precision()
         curvature, directions = np.linalg.eigh(0.5 * (hessian + hessian.T) * (n / n_used) + prior)
         log_density = log_p * n / n_used + self._prior(mode)[0]
-        factor = directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE))
-        n_effective = len(mode) - float(np.sum((prior @ factor) * factor))
-        return LargeTable(mode, factor, log_density, max(0.0, n_effective))
+        return LargeTable(mode, directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)), log_density)
 
     def draw(self, found: LargeTable, chains: int, draws: int, seed: int) -> tuple[Array, Array, Array]:
         """Draws of q, (C, D, P), of log weights, (C, D, K), and what diagnostics look at, (C, k D, P + 2)."""

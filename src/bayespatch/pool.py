@@ -3,8 +3,9 @@
     p = a * additive + (1 - a) * precedents
 
 The weight a is learned from what both would have said about the training cases without them: its posterior mean under
-the log score and a uniform prior. With more than two classes the pool is sharpened by a number t that is learned along
-with the weight, because the mean of two calibrated opinions is too cautious, the more so the more classes there are:
+the log score and a Beta(3, 3) prior, as the precedents' leave-one-out scores are somewhat too good. With more than two
+classes the prior is uniform, and the pool is sharpened by a number t that is learned along with the weight, because the
+mean of two calibrated opinions is too cautious, the more so the more classes there are:
 
     p proportional to base * (mean / base)^t
 
@@ -26,8 +27,8 @@ from bayespatch.kernel_density import quantile_between
 
 Array = NDArray[np.float64]
 
-SHARPNESS_SD = 0.2  # log(t) ~ N(0, .2); a is uniform between 0 and 1
-DENSITY_PRIOR = 3.0  # of the weight where outcomes are numbers: a ~ Beta(3, 3)
+SHARPNESS_SD = 0.2  # log(t) ~ N(0, .2)
+PRIOR = 3.0  # of the weight: a ~ Beta(3, 3); with more than two classes it is uniform
 _GRID = (np.arange(400) + 0.5) / 400.0  # weights over which the posterior of densities is summed
 _CELLS, _ROUNDS = (16, 9), 3  # of the grid over weight and sharpness, which is narrowed down twice
 _WIDEST = 4.0  # prior standard deviations of log(t) within which it is looked for
@@ -72,14 +73,7 @@ class Pool:
     base: tuple[float, ...] = ()
 
     @classmethod
-    def learn(
-        cls,
-        additive: Array,
-        precedents: Array,
-        y: NDArray[np.int64],
-        weights: ArrayLike = 1.0,
-        optimism: float = 0.0,
-    ) -> Pool:
+    def learn(cls, additive: Array, precedents: Array, y: NDArray[np.int64], weights: ArrayLike = 1.0) -> Pool:
         """The weight, and with several classes the sharpness, from leave-one-out (or out-of-fold) probabilities.
 
         Parameters
@@ -90,16 +84,13 @@ class Pool:
             The classes that came.
         weights : array of shape (n,), optional
             How much each case counts.
-        optimism : float
-            By how much the log score of the precedents, summed over the cases, is too good, as their importances were
-            learned from the same cases: about the number of importances that these could determine (Akaike, 1974).
         """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
         rows, n_classes = np.arange(len(y)), first.shape[1]
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(y))
         base = np.bincount(y, counts, n_classes) / counts.sum()
         if n_classes <= 2 or np.any(base <= 0):
-            return cls._of_scores(first[rows, y], second[rows, y], counts, 1.0, optimism)
+            return cls._of_scores(first[rows, y], second[rows, y], counts)
 
         def log_posterior(at: Array, log_t: Array) -> Array:
             """At all pairs of weights and log sharpness, less a constant."""
@@ -108,7 +99,7 @@ class Pool:
                 moved = np.log(a * first + (1.0 - a) * second) - np.log(base)
                 for k, t in enumerate(np.exp(log_t)):
                     found[i, k] = counts @ log_softmax(t * moved + np.log(base), axis=1)[rows, y]
-            return found - 0.5 * (log_t / SHARPNESS_SD) ** 2 - optimism * (1.0 - at)[:, None]
+            return found - 0.5 * (log_t / SHARPNESS_SD) ** 2
 
         weight, spread, log_sharpness = _posterior_means(log_posterior)
         pool = cls(weight, spread, sharpness=math.exp(log_sharpness), base=tuple(base.tolist()))
@@ -124,14 +115,13 @@ class Pool:
         """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), first.shape)
-        return cls._of_scores(first, second, counts, DENSITY_PRIOR)
+        return cls._of_scores(first, second, counts)
 
     @classmethod
-    def _of_scores(cls, first: Array, second: Array, counts: Array, prior: float, optimism: float = 0.0) -> Pool:
-        """The posterior mean of the weight, a ~ Beta(prior, prior), from what both gave to the outcomes that came."""
+    def _of_scores(cls, first: Array, second: Array, counts: Array) -> Pool:
+        """The posterior mean of the weight, a ~ Beta(3, 3), from what both gave to the outcomes that came."""
         log_scores = np.array([(counts * np.log(a * first + (1.0 - a) * second)).sum() for a in _GRID])
-        log_scores = log_scores - optimism * (1.0 - _GRID)
-        mass = softmax(log_scores + (prior - 1.0) * np.log(_GRID * (1.0 - _GRID)))
+        mass = softmax(log_scores + (PRIOR - 1.0) * np.log(_GRID * (1.0 - _GRID)))
         weight = float(mass @ _GRID)
         spread = float(np.sqrt(mass @ (_GRID - weight) ** 2))
         each = (first, second, weight * first + (1.0 - weight) * second)

@@ -353,7 +353,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         tables = self._coded(X, fit, outcomes, whole)
         if groups is None:
             fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values()))))
-        table, tuning, posterior, optimism = learn(tables, fit)
+        table, tuning, posterior = learn(tables, fit)
         schema, encoded, parents, cases = table[:4]
         model, n_threads = posterior.model, fit.n_threads
         learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents, fit.groups, order)
@@ -373,7 +373,6 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             "y_": y,
             "values_": encoded.values,
             "groups_": fit.groups,
-            "optimism": optimism,
             "ids_": None if encoded.ids == tuple(map(str, range(len(encoded.x)))) else encoded.ids,
             # All rows, the parents as well: what was chosen to be a parent need not be like the rest.
             **self._leave_one_out(posterior, learning, n_threads),
@@ -389,9 +388,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             and not self.transductive
         )
 
-    def _learn_closed(
-        self, tables: dict[str, _TrainingTable], fit: _Fit
-    ) -> tuple[_TrainingTable, Tuning, Posterior, float]:
+    def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
         """A coding that suits the table, and the posterior of the importances: every past case votes."""
         began = time.perf_counter()
         y = fit.y
@@ -431,16 +428,14 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         posterior = Posterior.closed(
             q, log_weights, density.index.compares_missing, steps, fit.n_classes, model, settings, timing
         )
-        return table, Tuning(best, hyper, tuple(trials)), posterior, found.n_effective
+        return table, Tuning(best, hyper, tuple(trials)), posterior
 
     def _large_density(self, past: Data, fit: _Fit) -> LeaveOneOutBatches:
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = replace(fit.model, hyper=hyper)
         return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads)
 
-    def _learn_sampled(
-        self, tables: dict[str, _TrainingTable], fit: _Fit
-    ) -> tuple[_TrainingTable, Tuning, Posterior, float]:
+    def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
         """A coding that suits the table, and the posterior with sampled neighbors."""
         with progress_meter(self.progress, "codings")(len(tables)) as report:
             pasts = {name: table.past(fit) for name, table in tables.items()}
@@ -490,7 +485,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
             scheduler=self.scheduler,
             feature_names=table.schema.names,
         )
-        return table, tuning, posterior, 0.0
+        return table, tuning, posterior
 
     def _tuned(
         self, pasts: dict[str, Data], fit: _Fit, report: Report

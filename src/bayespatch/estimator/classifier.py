@@ -325,13 +325,12 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         )
         if not self.calibrate:
             learned["calibration_"] = Calibration.none(len(classes))
-        learned["pool_"], optimism = None, learned.pop("optimism")
+        learned["pool_"] = None
         if learned["opinion_"] is not None:
             loo = learned["loo_"]
             known = codes[loo.rows]
             precedents = learned["calibration_"].apply(loo.votes)
-            additive, share = learned["opinion_"].loo[loo.rows], len(loo.rows) / len(codes)
-            learned["pool_"] = Pool.learn(additive, precedents, known, weights[known], optimism * share)
+            learned["pool_"] = Pool.learn(learned["opinion_"].loo[loo.rows], precedents, known, weights[known])
         self.classes_ = classes
         self.class_names_, self.target_ = _read_names(y, classes)
         for name, value in learned.items():

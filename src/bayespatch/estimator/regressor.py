@@ -261,7 +261,6 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         learned = self._learn(X, classes, n_classes, seed, outcomes=outcomes, whole=whole, groups=members)
         density, opinion = learned.pop("density"), learned["opinion_"]
         learned["pool_"] = None
-        learned.pop("optimism")
         if opinion is not None:
             rows = learned["loo_"].rows
             learned["pool_"] = Pool.learn_densities(opinion.density(opinion.loo[rows], outcomes[rows]), density)
