@@ -5,17 +5,17 @@ from tests.cli.program import call, complaint, document
 
 
 def test_new_cases_and_a_page(clinic, tmp_path):
-    write_csv(tmp_path / "later.csv", 60, seed=5)
+    write_csv(tmp_path / "later.csv", 120, seed=5)
     words = ["validate", clinic / "model.bpatch", tmp_path / "later.csv"]
     found = document(*words, "--out", tmp_path / "page.html", "--json")
-    assert found["n"] == 60
+    assert found["n"] == 120
     assert 0.7 < found["scores"]["AUC"] <= 1.0
     assert found["classes"]["malade"]["balance"]["observed"] == found["counts"]["malade"]
     assert found["periods"] == []
     assert "Validation: outcome" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "already exists; pass --force" in complaint(*words, "--out", tmp_path / "page.html")
     text = call(*words, "--date", "admitted on", "--every", "month").stdout
-    assert "60 new cases; the model has learned from 40 past cases" in text
+    assert "120 new cases; the model has learned from 40 past cases" in text
     assert "2024-05" in text
     assert "calibration slope" in text
 
