@@ -170,7 +170,8 @@ def test_a_patient_s_life(browser, served, width, scheme):
     page.goto("/audit")
     page.click("text=Verify the chain")
     assert "Intact" in page.inner_text("main")
-    assert page.errors == []
+    # The browser notes that the password was asked for before the patient was forgotten.
+    assert [text for text in page.errors if "422" not in text] == []
     page.context.close()
 
 
