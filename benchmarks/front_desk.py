@@ -1,13 +1,11 @@
-"""Large tables at default settings: how long a fit takes, how much memory, and what was said before it began.
+"""Tables of growing size at default settings: time, memory and log loss of a fit.
 
-Tables are simulated: numbers, codes and gaps, an outcome that depends on a few columns, one of them not in line and two
-together. Each fit runs in a fresh process. The machine may be busy with other things, so processor time stands beside
-wall-clock time.
+Tables are simulated: numbers, codes and missing values; the outcome depends on a few columns, one of them nonlinearly
+and two jointly. Each fit runs in a fresh process. Processor time is stated beside wall-clock time, since the machine
+may be busy.
 
-    python benchmarks/front_desk.py                     # the ten sizes
-    python benchmarks/front_desk.py 50000 10            # one of them
-    python benchmarks/front_desk.py 50000 10 --random   # with 1,000 parents at random, for comparison
-    python benchmarks/front_desk.py --said              # only what is said before the work begins
+    python benchmarks/front_desk.py              # all sizes
+    python benchmarks/front_desk.py 50000 10     # one of them
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ import sys
 import threading
 import time
 import warnings
-from contextlib import suppress
 
 import numpy as np
 
@@ -57,12 +54,8 @@ def resident() -> float:
         return int(file.read().split()[1]) * resource.getpagesize() / 1e6
 
 
-class SaidEnoughError(Exception):
-    """Ends a fit when it has said what it will take."""
-
-
 class Peak:
-    """The largest `resident` while it runs, looked at twenty times a second."""
+    """The largest `resident` while it runs, sampled twenty times a second."""
 
     def __enter__(self) -> Peak:
         self.most, self.done = resident(), threading.Event()
@@ -79,111 +72,62 @@ class Peak:
         self.thread.join()
 
 
-def fitted_here(n: int, p: int, m: int, random: bool, only_said: bool) -> dict[str, object]:
-    """In a process of its own: one fit, and what it said about new cases."""
-    from bayespatch.workload import Work
+def fitted_here(n: int, p: int, m: int) -> dict[str, object]:
+    """Fit one table in this process and score it on new cases."""
     from sklearn.metrics import log_loss
 
-    import bayespatch.estimator.base as base
     from bayespatch import PatchworkClassifier
 
     warnings.simplefilter("ignore")
-    announced: list[Work] = []
-    estimated = base.estimate_work
-
-    def estimate(**sizes: object) -> Work:
-        announced.append(estimated(**sizes))
-        return announced[-1]
-
-    phases: dict[str, list[float]] = {}
-
-    def tell(done: int, total: int, phase: str) -> None:
-        now = time.perf_counter(), time.process_time()
-        begun = phases.setdefault(phase, [*now, *now])
-        begun[2:] = now
-
     x, y = table(200, p, m, 9)
-    PatchworkClassifier(random_state=0, draws=10, warmup=5).fit(x, y)  # loads and compiles
+    PatchworkClassifier(random_state=0).fit(x, y)  # loads and compiles
     x, y = table(n, p, m, 0)
-    clf = PatchworkClassifier(random_state=0, progress=tell)
-    if random:
-        clf.set_params(parents="random", n_parents=1000)
-    base.estimate_work = estimate
-    original = base.Patchwork._announce
-
-    def announce(self: object, *args: object) -> None:
-        self.progress = True
-        base.announce = lambda *_: None
-        original(self, *args)
-        self.progress = tell
-        if only_said:
-            raise SaidEnoughError
-
-    base.Patchwork._announce = announce
-    if only_said:
-        with suppress(SaidEnoughError):
-            clf.fit(x, y)
-        return {"n": n, "p": p, "m": m, "said": announced[0].total, "MB said": announced[0].n_bytes / 1e6}
+    clf = PatchworkClassifier(random_state=0)
     before = resident()
     with Peak() as peak:
         wall, cpu = time.perf_counter(), time.process_time()
         clf.fit(x, y)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     x_new, y_new = table(N_TEST, p, m, 1)
+    began = time.process_time()
     probabilities = clf.predict_proba(x_new)
-    (work,) = announced
     return {
         "n": n,
         "p": p,
         "m": m,
-        "parents": len(clf.parents_),
-        "cases": len(clf.cases_),
-        "way": max((t for t in clf.tuning_.trials if "parents" in t.coding), key=lambda t: t.evidence, default=["all"])[
-            0
-        ],
+        "coding": clf.tuning_.coding,
         "wall": wall,
         "cpu": cpu,
-        "said": work.total,
-        "phases said": work.seconds,
-        "phases": {name: [t[2] - t[0], t[3] - t[1]] for name, t in phases.items()},
-        "steps": int(clf.posterior_.steps.shape[1]),
+        "predict": time.process_time() - began,
         "MB": peak.most - before,
-        "MB said": work.n_bytes / 1e6,
         "log loss": float(log_loss(y_new, probabilities, labels=np.arange(m))),
     }
 
 
-def fitted_apart(*size: int, flags: list[str]) -> dict[str, object]:
+def fitted_apart(*size: int) -> dict[str, object]:
     """`fitted_here`, in a fresh process."""
-    command = [sys.executable, __file__, "--child", *map(str, size), *flags]
+    command = [sys.executable, __file__, "--child", *map(str, size)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def main() -> None:
-    """A table, a row for each size."""
+    """Print a table, one row for each size."""
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    flags = [flag for flag in ("--random", "--said") if flag in sys.argv]
     if sys.argv[1:2] == ["--child"]:
-        print(json.dumps(fitted_here(*numbers, random="--random" in flags, only_said="--said" in flags)))
+        print(json.dumps(fitted_here(*numbers)))
         return
     sizes = [tuple(numbers) if len(numbers) == 3 else (*numbers, 2)] if numbers else SIZES
-    if "--said" in flags:
-        for size in sizes:
-            f = fitted_apart(*size, flags=flags)
-            print(f"{f['n']:,} x {f['p']}, {f['m']} classes: {f['said']:.0f} s, {f['MB said']:.0f} MB", flush=True)
-        return
-    print("| rows | columns | classes | parents | chosen | s, said | s, wall | s, CPU | MB, said | MB | log loss |")
-    print("| ---: " * 4 + "| --- |" + " ---: |" * 6)
+    print("| rows | columns | classes | coding | s, wall | s, CPU | s, CPU, 4,000 predictions | MB | log loss |")
+    print("| ---: " * 3 + "| --- |" + " ---: |" * 5)
     for size in sizes:
-        f = fitted_apart(*size, flags=flags)
+        f = fitted_apart(*size)
         print(
-            f"| {f['n']:,} | {f['p']} | {f['m']} | {f['parents']:,} | {f['way']} | {f['said']:.0f} | {f['wall']:.0f} | "
-            f"{f['cpu']:.0f} | {f['MB said']:.0f} | {f['MB']:.0f} | {f['log loss']:.4f} |",
+            f"| {f['n']:,} | {f['p']} | {f['m']} | {f['coding']} | {f['wall']:.0f} | {f['cpu']:.0f} | "
+            f"{f['predict']:.0f} | {f['MB']:.0f} | {f['log loss']:.4f} |",
             flush=True,
         )
-        print(json.dumps(f), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,6 @@ Ways of coding a table are compared by their *evidence*: the logarithm of the in
 leave-one-out predictive likelihood over the importances (`importances`), by Laplace's approximation at the mode. It is
 computed, not drawn: the choice does not depend on a seed.
 
-Where a table is too large for everybody to be a parent, ways of choosing parents (`parents`) are compared in the same
-manner, by their evidence on the same cases.
-
 The other constants are fixed. A case is expected to have `N_NEIGHBORS` neighbors; leave-one-out scores given
 importances that were learned from the same table prefer fewer neighbors than new cases do, so they do not choose.
 """

@@ -1,7 +1,7 @@
 """New cases under a `Posterior`: who votes on them, and how.
 
-A model of many past cases has closed-form votes (`closed`): every past case votes, exactly. A model of few samples the
-neighbors of a case, several at a time (`sampled`).
+By default every past case votes, in closed form (`closed`). The paper's joint posterior, Models II and III, and
+``votes="sampled"`` sample the neighbors of a case, several at a time (`sampled`).
 """
 
 from __future__ import annotations

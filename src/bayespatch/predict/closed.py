@@ -19,9 +19,9 @@ from bayespatch.predict.results import Detail, Importances, NeighborStatistics, 
 from bayespatch.retrieval import CaseIndex, LeftOut, Ranges, VoteSums, vote, vote_shares
 from bayespatch.retrieval.votes import LEAST
 
-# Draws of the importances that vote, evenly spread over the chains: fewer where there are many past cases, which take
-# longer and leave less to be averaged over.
-LEAST_DRAWS, MOST_DRAWS, DRAWN_PAIRS = 100, 400, 2_000_000
+# Draws of the importances that vote, evenly spread over the chains: all, but fewer where there are many past cases,
+# which take longer and leave less to be averaged over.
+LEAST_DRAWS, DRAWN_PAIRS = 100, 2_000_000
 N_BATCHES = 12  # of draws, from whose spread the Monte Carlo error is taken
 BATCH_NUMBERS = 2**23  # numbers that are held of a batch of cases
 
@@ -63,7 +63,7 @@ class ClosedForm:
         assert weights is not None
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
         index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows, posterior.compares_missing)
-        wanted = int(np.clip(DRAWN_PAIRS // max(1, index.n_cases), LEAST_DRAWS, MOST_DRAWS))
+        wanted = max(LEAST_DRAWS, DRAWN_PAIRS // max(1, index.n_cases))
         n_kept = min(posterior.n_draws, max(1, wanted // posterior.n_chains))
         n_kept -= n_kept % min(n_kept, _batches_per_chain(posterior.n_chains))  # batches have as many draws each
         used = np.linspace(0, posterior.n_draws - 1, n_kept).round().astype(np.int64)
