@@ -107,15 +107,16 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     random_state : int, RandomState or None
         Pass a number for results that can be repeated.
     warm_start : bool
-        Of sampled votes: True begins a refit where the last fit ended, which saves warm-up when cases were added at the table's end.
+        Of sampled votes: True begins a refit where the last fit ended, which saves warm-up when cases were added at the
+        table's end.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
     checkpoint : path, optional
-        Of sampled votes, whose fits take longer: a folder in which a fit is written down as it goes, every half minute or so. Where it holds one already, that
-        one goes on: after a kill at any moment the same fit (same data and parameters, a number for `random_state`)
-        gives the very model that it would have given undisturbed. The folder stays after a fit, which is then
-        done again at once; where the importances are sampled jointly, more `draws` continue it. Delete it when the
-        model is saved. It is for one fit: another one is refused.
+        Of sampled votes, whose fits take longer: a folder in which a fit is written down as it goes, every half minute
+        or so. Where it holds one already, that one goes on: after a kill at any moment the same fit (same data and
+        parameters, a number for `random_state`) gives the very model that it would have given undisturbed. The folder
+        stays after a fit, which is then done again at once; where the importances are sampled jointly, more `draws`
+        continue it. Delete it when the model is saved. It is for one fit: another one is refused.
 
     Attributes
     ----------
