@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
 from bayespatch.retrieval import CaseIndex, LeftOut, Ranges, VoteSums, vote, vote_shares
-from bayespatch.retrieval.votes import LEAST
+from bayespatch.retrieval.sums import LEAST
 
 N_DRAWS = 100  # draws of the importances that vote, evenly spread over the chains
 N_BATCHES = 12  # of draws, from whose spread the Monte Carlo error is taken

@@ -43,7 +43,7 @@ from bayespatch.engine.base import (
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.predict.closed import predict_closed
 from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
-from bayespatch.retrieval.votes import LEAST
+from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, load_engine, run_chains
 from bayespatch.validation import MAX_SEED, check_choice
