@@ -4,7 +4,6 @@ import pytest
 
 from tests.simulator import check_in_simulator
 
-
 FILES = "tests/engine/simulated_cuda.py", "tests/statistical/simulated_cuda.py", "tests/retrieval/simulated_votes.py"
 
 

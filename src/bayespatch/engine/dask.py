@@ -728,20 +728,73 @@ def computed(
     try:
         from dask.base import compute
         from dask.delayed import delayed
-        from distributed import default_client
     except ImportError as error:
         raise ImportError(INSTALL) from error
     before = () if shared is None else (delayed(shared, traverse=False),)
     tasks = [delayed(_apply, pure=False)(STAMP, function, *before, *each) for each in arguments]
     if scheduler is None:
         return list(compute(*tasks))
-    active = None
+    with _client(scheduler, _active(scheduler)) as client:
+        return list(client.gather(client.compute(tasks)))
+
+
+def _active(scheduler: str) -> Any:
+    """The active client, if it is connected to this scheduler: another client cannot use what it holds."""
+    from distributed import default_client
+
     with suppress(ValueError):  # no client is active
         active = default_client()
-    # What an active client holds for a collection, another one cannot use.
-    own = active is not None and active.scheduler.address == scheduler
-    with _client(scheduler, active if own else None) as client:
-        return list(client.gather(client.compute(tasks)))
+        return active if active.scheduler.address == scheduler else None
+    return None
+
+
+class HeldParts:
+    """Results that stay on the workers that computed them, for further work there.
+
+    Dask recomputes the results of a worker that is lost.
+
+    Parameters
+    ----------
+    function : callable
+        Computes a part.
+    arguments : iterable of tuples
+        The arguments for each part, among which may be parts of Dask collections.
+    scheduler : str
+        Address of the scheduler.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str) -> None:
+        try:
+            from dask.delayed import delayed
+        except ImportError as error:
+            raise ImportError(INSTALL) from error
+        active = _active(scheduler)
+        self.scheduler, self.owns_client = scheduler, active is None
+        self.client = connected(scheduler) if active is None else active
+        tasks = [delayed(_apply, pure=False)(STAMP, function, *each) for each in arguments]
+        self.futures = self.client.compute(tasks)
+
+    def map(self, function: Callable[[Any, Any], Any], shared: Any) -> None:
+        """Replace each part by function(shared, part)."""
+        held = self.client.submit(_Whole, shared, pure=False)
+        self.futures = [self.client.submit(_apply, STAMP, function, held, part, pure=False) for part in self.futures]
+
+    def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
+        """function(shared, part, own argument) for every part, where it lies; results in the order of the parts."""
+        with _client(self.scheduler, self.client):
+            held = self.client.scatter(_Whole(shared), broadcast=True, hash=False)
+            results = deque(
+                self.client.submit(_apply, STAMP, function, held, part, _Whole(value), pure=False)
+                for part, value in zip(self.futures, own, strict=True)
+            )
+            while results:
+                yield results.popleft().result()
+
+    def close(self) -> None:
+        """Let the workers drop the parts."""
+        self.futures = []
+        if self.owns_client:
+            self.client.close()
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def add_votes(past, layout, cases, lanes, votes):
                         for c in range(1, n_keys):
                             weight *= votes.table[rows[c * tile + b], d]
                         tile_total += weight
-                total += tile_total
+                total += float64(tile_total)
             cuda.syncthreads()
         partial[t] = total
         cuda.syncthreads()

@@ -88,17 +88,31 @@ class LeftOut(NamedTuple):
         groups : int array of shape (N,), optional
             The group of each row of the original table; None: each row is its own.
         """
-        places = index.positions()
+        return cls.of_rows(rows, groups).stored_in(index)
+
+    @classmethod
+    def of_rows(cls, rows: NDArray[np.int64], groups: NDArray[np.int64] | None = None) -> LeftOut:
+        """As `members`, but with rows of the original table as the positions."""
         if groups is None:
             known = rows >= 0
-            return cls(places[rows[known]], np.append(0, np.cumsum(known)))
+            return cls(rows[known], np.append(0, np.cumsum(known)))
         order = np.argsort(groups, kind="stable")
         first = np.searchsorted(groups[order], groups[rows], side="left")
         last = np.searchsorted(groups[order], groups[rows], side="right")
         first, last = np.where(rows < 0, 0, first), np.where(rows < 0, 0, last)
-        parts = [np.sort(places[order[a:b]]) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
-        edges = np.append(0, np.cumsum(last - first))
-        return cls(np.concatenate([np.empty(0, np.int64), *parts]), edges)
+        parts = [order[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+        return cls(np.concatenate([np.empty(0, np.int64), *parts]), np.append(0, np.cumsum(last - first)))
+
+    def stored_in(self, index: CaseIndex, first: int = 0) -> LeftOut:
+        """From rows of a table to stored positions in an index of its rows first, first + 1, ...; drops other rows."""
+        inside = (self.positions >= first) & (self.positions < first + index.n_cases)
+        n = len(self.edges) - 1
+        if not inside.any():
+            return LeftOut.nobody(n)
+        case = np.repeat(np.arange(n), np.diff(self.edges))[inside]
+        positions = index.positions()[self.positions[inside] - first]
+        order = np.lexsort((positions, case))
+        return LeftOut(positions[order], np.append(0, np.cumsum(np.bincount(case, minlength=n))))
 
     def and_these(self, index: CaseIndex, excluded: NDArray[np.bool_]) -> LeftOut:
         """The same and further past cases: `excluded` (n, N) marks rows of the original table."""

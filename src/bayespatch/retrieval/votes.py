@@ -191,8 +191,8 @@ def vote_shares(
     >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> index = CaseIndex.build(x, np.array([0, 0, 1]), n_classes=2, windows=[(0.0,), (0.0,)])
     >>> ranges, weights = index.ranges(x[2:]), np.log([[3.0, 2.0]])
-    >>> vote_shares(index, ranges, weights, vote(index, ranges, weights), np.ones(2)).round(3).tolist()
-    [[0.1110000014305115, 0.2220000058412552, 0.6669999957084656]]
+    >>> vote_shares(index, ranges, weights, vote(index, ranges, weights), np.ones(2)).astype(float).round(3).tolist()
+    [[0.111, 0.222, 0.667]]
     """
     from bayespatch.retrieval import kernels
 
