@@ -104,10 +104,15 @@ def test_a_table_that_does_not_fit(monkeypatch):
         check(Problem(2, n_past=50, n_features=6, n_classes=3))
 
 
-def test_past_cases_are_copied_once(monkeypatch):
+def test_past_cases_are_copied_once_and_dropped_with_the_index():
     p = Problem(2, n_past=50, n_features=6, n_classes=3)
     first = cuda._past(p.index)
     assert cuda._past(p.index) is first
+    assert cuda._past(p.index.with_missing(np.zeros(6, bool))) is first
+    key = id(p.index.codes)
+    assert key in cuda._on_gpu
+    del p
+    assert key not in cuda._on_gpu
 
 
 def test_nobody_votes_where_all_are_left_out():

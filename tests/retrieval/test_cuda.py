@@ -5,6 +5,9 @@ import sys
 import numpy as np
 import pytest
 
+from bayespatch.importances_at_scale import LeaveOneOutBatches
+from bayespatch.model import HIDDEN, Data, Model
+from bayespatch.predict.closed import ClosedForm
 from bayespatch.retrieval import leave_one_out, vote, vote_shares, votes
 from tests.retrieval.test_votes import Problem
 
@@ -60,3 +63,17 @@ def test_cuda_without_a_gpu(function, monkeypatch):
     }
     with pytest.raises(RuntimeError, match="engine='cuda' needs an NVIDIA GPU"):
         calls[function]()
+
+
+def test_predictions_and_learning_pass_the_engine_on(monkeypatch):
+    chosen = []
+    monkeypatch.setattr(votes, "_on_gpu", lambda engine, *_: chosen.append(engine))
+    p = Problem(0, n_past=30, n_features=4, n_classes=2)
+    closed = ClosedForm(p.index, p.weights[None], np.full((1, 4, 4), 0.5), p.heard, p.base, 1.0)
+    closed.predict(p.new, np.full(len(p.new), HIDDEN), detail=True, engine="auto")
+    assert chosen == ["auto", "auto"]  # votes and shares
+    x = np.random.default_rng(0).integers(3, size=(30, 2)).astype(float)
+    data = Data(x, p.y, x, p.y, np.array([3.0, 3.0]), 2, np.zeros(2), np.arange(30))
+    batches = LeaveOneOutBatches(data, Model(), p.base, engine="auto")
+    batches.scores(batches._start(), np.arange(5))
+    assert chosen == ["auto"] * 3

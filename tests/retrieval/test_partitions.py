@@ -214,8 +214,8 @@ def test_parquet_files_on_workers(coded, cluster, tmp_path):
     with indexed(table, coded, scheduler=cluster.scheduler_address) as index:
         check(coded[1], index)
         holders = index.parts.client.who_has(index.parts.futures)
-        assert len(set().union(*holders.values())) == 2  # both workers have parts
-        assert all(len(workers) == 1 for workers in holders.values())  # and no part is copied to another one
+        assert len(holders) == 3
+        assert all(len(workers) == 1 for workers in holders.values())  # no part is copied to another one
 
 
 def test_a_dask_data_frame_of_an_active_client(coded, cluster):
@@ -240,8 +240,38 @@ def test_a_part_whose_worker_leaves_is_rebuilt(coded, tmp_path):
         indexed(table, coded, scheduler=workers.scheduler_address) as index,
     ):
         check(coded[1], index)
-        workers.sync(next(iter(workers.workers.values())).close, nanny=False)
+        (holder,) = index.parts.client.who_has(index.parts.futures[:1]).values()
+        gone = next(worker for worker in workers.workers.values() if worker.address in holder)
+        workers.sync(gone.close, nanny=False)
         check(coded[1], index)
+
+
+def test_a_part_whose_worker_leaves_during_a_vote_is_asked_again(coded, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    distributed = pytest.importorskip("distributed")
+    from bayespatch.engine import dask as engine_dask
+    from bayespatch.source.parts import training_parts
+
+    monkeypatch.setattr(engine_dask, "POLL_SECONDS", 0.2)
+    table = training_parts(parquet_files(tmp_path), "outcome", None)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as workers,
+        indexed(table, coded, scheduler=workers.scheduler_address) as index,
+    ):
+        sent, parts = [], index.parts
+
+        def send_and_leave(part, arguments):
+            sent.append(type(parts)._send(parts, part, arguments))
+            if len(sent) == 1:
+                gone = next(worker for worker in workers.workers.values() if worker.address in sent[0][1])
+                workers.sync(gone.close, nanny=False)
+                sent[0][0].release()  # its result may have come before the worker left
+                sent[0] = parts.client.submit(max, 1, 2, workers=sent[0][1], pure=False), sent[0][1]
+            return sent[-1]
+
+        monkeypatch.setattr(parts, "_send", send_and_leave)
+        check(coded[1], index)
+        assert len(sent) > 9  # three parts are asked three times, and one once more
 
 
 def test_an_error_on_a_worker_is_raised_here(coded, cluster):

@@ -774,21 +774,39 @@ class HeldParts:
         tasks = [delayed(_apply, pure=False)(STAMP, function, *each) for each in arguments]
         self.futures = self.client.compute(tasks)
 
-    def map(self, function: Callable[[Any, Any], Any], shared: Any) -> None:
-        """Replace each part by function(shared, part)."""
-        held = self.client.submit(_Whole, shared, pure=False)
-        self.futures = [self.client.submit(_apply, STAMP, function, held, part, pure=False) for part in self.futures]
-
     def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
-        """function(shared, part, own argument) for every part, where it lies; results in the order of the parts."""
+        """function(shared, part, own argument) for every part, on the worker that holds it; results in their order."""
         with _client(self.scheduler, self.client):
             held = self.client.scatter(_Whole(shared), broadcast=True, hash=False)
-            results = deque(
-                self.client.submit(_apply, STAMP, function, held, part, _Whole(value), pure=False)
-                for part, value in zip(self.futures, own, strict=True)
+            asked = deque(
+                (part, (function, held, part, _Whole(value))) for part, value in zip(self.futures, own, strict=True)
             )
-            while results:
-                yield results.popleft().result()
+            sent = deque(self._send(part, arguments) for part, arguments in asked)
+            while sent:
+                yield self._answer(*asked.popleft(), *sent.popleft())
+
+    def _send(self, part: Any, arguments: tuple[Any, ...]) -> tuple[Any, list[str]]:
+        """Call a function on the workers that hold a part; returns the future result, and the workers."""
+        holders: list[str] = []
+        while not holders:  # where a worker was lost, until the part is there again
+            error = part.exception()  # waits for the part
+            if error is not None:
+                raise error
+            holders = [address for each in self.client.who_has([part]).values() for address in each]
+            if not holders:
+                time.sleep(POLL_SECONDS / 4)
+        here = dict(workers=holders, allow_other_workers=False, pure=False)
+        return self.client.submit(_apply, STAMP, *arguments, **here), holders
+
+    def _answer(self, part: Any, arguments: tuple[Any, ...], future: Any, holders: list[str]) -> Any:
+        """The result, asked for again where the workers that held the part are lost."""
+        while True:
+            try:
+                return future.result(timeout=POLL_SECONDS)
+            except NotYet:
+                if not set(holders) & set(self.client.nthreads()):
+                    future.cancel()
+                    future, holders = self._send(part, arguments)
 
     def close(self) -> None:
         """Let the workers drop the parts."""

@@ -112,7 +112,8 @@ def predict_batches(
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
     if posterior.log_weights is not None:
-        yield from predict_closed(posterior, data, detail=detail, excluded=excluded, n_threads=n_threads)
+        check_choice("engine", engine, PREDICTING)
+        yield from predict_closed(posterior, data, detail=detail, excluded=excluded, n_threads=n_threads, engine=engine)
         return
     if scheduler is not None and len(data.x) > CASES_PER_PART:
         settings = dict(detail=detail, calibration=calibration, error=error, max_passes=max_passes)

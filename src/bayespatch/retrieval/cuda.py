@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import finalize
 
 import numpy as np
 from numba import cuda, float32, float64, int32
@@ -239,12 +239,13 @@ def add_left_out(past, layout, cases, lanes, votes):
 
 # On the host
 
-_on_gpu: WeakKeyDictionary[CaseIndex, DevicePast] = WeakKeyDictionary()
+_on_gpu: dict[int, DevicePast] = {}  # by the id of `CaseIndex.codes`, while these exist
 
 
 def _past(index: CaseIndex) -> DevicePast:
-    """The past cases on the GPU; copied once for each index."""
-    past = _on_gpu.get(index)
+    """The past cases on the GPU; copied once."""
+    key = id(index.codes)
+    past = _on_gpu.get(key)
     if past is None:
         if index.codes.nbytes > 0.8 * gpu.free_bytes():
             raise ValueError(
@@ -252,7 +253,8 @@ def _past(index: CaseIndex) -> DevicePast:
                 f"the GPU, which has {gpu.free_bytes() / 1e9:.1f} GB free; pass engine='cpu'"
             )
         past = DevicePast(gpu.to_device(index.codes), gpu.to_device(index.start))
-        _on_gpu[index] = past
+        _on_gpu[key] = past
+        finalize(index.codes, _on_gpu.pop, key, None)
     return past
 
 

@@ -70,9 +70,6 @@ def _largest(shares: Array, rows: NDArray[np.int64], k: int) -> NDArray[np.int64
 class Parts(Protocol):
     """Several `CaseIndex`, wherever they are."""
 
-    def map(self, function: Callable[[Any, Any], Any], shared: Any) -> None:
-        """Replace each part by function(shared, part)."""
-
     def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
         """function(shared, part, own argument) for every part, in their order."""
 
@@ -85,10 +82,6 @@ class PartsHere:
 
     def __init__(self, parts: Iterable[CaseIndex]) -> None:
         self.parts = list(parts)
-
-    def map(self, function: Callable[[Any, Any], Any], shared: Any) -> None:
-        """Replace each part by function(shared, part)."""
-        self.parts = [function(shared, part) for part in self.parts]
 
     def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
         """function(shared, part, own argument) for every part, in their order."""
@@ -188,14 +181,12 @@ class PartitionedIndex:
         try:
             sizes, missing = zip(*parts.each(_described, None, range(len(whole))), strict=True)
             by_class = np.array(sizes, np.int64)
-            if has_missing is None:
-                has_missing = np.logical_or.reduce(missing)
-                parts.map(_with_missing, has_missing)
         except BaseException:
             parts.close()
             raise
         first_row = np.append(0, np.cumsum(by_class.sum(axis=1)))
-        return cls(parts, first_row, by_class.sum(axis=0), has_missing, n_threads)
+        compares_missing = np.logical_or.reduce(missing)
+        return cls(parts, first_row, by_class.sum(axis=0), compares_missing, n_threads)
 
     @property
     def n_cases(self) -> int:
@@ -282,7 +273,8 @@ class PartitionedIndex:
         self.close()
 
     def _question(self, x: Array, log_weights: Array, left_out: LeftOut | None, engine: str) -> _Question:
-        return _Question(x, log_weights, left_out or LeftOut.nobody(len(x)), engine, self.n_threads)
+        out = LeftOut.nobody(len(x)) if left_out is None else left_out
+        return _Question(x, log_weights, out, self.compares_missing, engine, self.n_threads)
 
     def _each(self, function: Callable[..., Any], shared: Any) -> Iterator[Any]:
         return self.parts.each(function, shared, self.first_row[:-1].tolist())
@@ -295,8 +287,13 @@ class _Question(NamedTuple):
     x: Array
     log_weights: Array
     left_out: LeftOut  # rows of the whole table
+    compares_missing: NDArray[np.bool_]
     engine: str
     n_threads: int
+
+    def options(self) -> dict[str, Any]:
+        """Where and how to compute."""
+        return dict(n_threads=self.n_threads, engine=self.engine)
 
 
 def _indexed(
@@ -314,20 +311,16 @@ def _described(_: None, part: CaseIndex, __: int) -> tuple[NDArray[np.int64], ND
     return np.diff(part.start), part.compares_missing
 
 
-def _with_missing(has_missing: NDArray[np.bool_], part: CaseIndex) -> CaseIndex:
-    return part.with_missing(has_missing)
-
-
 def _vote(question: _Question, part: CaseIndex, first: int) -> VoteSums:
-    x, log_weights, left_out, engine, n_threads = question
-    out = left_out.stored_in(part, first)
-    return vote(part, part.ranges(x), log_weights, left_out=out, n_threads=n_threads, engine=engine)
+    part, out = part.with_missing(question.compares_missing), question.left_out.stored_in(part, first)
+    return vote(part, part.ranges(question.x), question.log_weights, left_out=out, **question.options())
 
 
 def _largest_shares(shared: tuple[_Question, VoteSums, Array, int], part: CaseIndex, first: int) -> LargestShares:
     question, totals, heard, k = shared
-    x, log_weights, left_out, engine, n_threads = question
-    out, ranges = left_out.stored_in(part, first), part.ranges(x)
+    x, out = question.x, question.left_out.stored_in(part, first)
+    part = part.with_missing(question.compares_missing)
+    ranges = part.ranges(x)
     heard = np.broadcast_to(heard, (len(x), part.n_classes))
     size = max(1, SHARES_AT_ONCE // max(1, part.n_cases))
     results = []
@@ -337,18 +330,16 @@ def _largest_shares(shared: tuple[_Question, VoteSums, Array, int], part: CaseIn
         shares = vote_shares(
             part,
             ranges.part(some),
-            log_weights,
+            question.log_weights,
             VoteSums(totals.sums[some], totals.shift[some]),
             heard[some],
             left_out=LeftOut(out.positions[edges[0] : edges[-1]], edges - edges[0]),
-            n_threads=n_threads,
-            engine=engine,
+            **question.options(),
         )
         results.append(LargestShares.of(shares.astype(np.float64), first + part.rows, k))
     return LargestShares(*(np.concatenate(each) for each in zip(*results, strict=True)))
 
 
 def _leave_one_out(question: _Question, part: CaseIndex, first: int) -> LeaveOneOutSums:
-    x, log_weights, left_out, engine, n_threads = question
-    out = left_out.stored_in(part, first)
-    return leave_one_out_sums(part, part.ranges(x), out, log_weights, n_threads=n_threads, engine=engine)
+    part, out = part.with_missing(question.compares_missing), question.left_out.stored_in(part, first)
+    return leave_one_out_sums(part, part.ranges(question.x), out, question.log_weights, **question.options())
