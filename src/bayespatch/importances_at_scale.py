@@ -133,6 +133,8 @@ class LeaveOneOutBatches:
         How much a case of each class counts.
     n_threads : int
         Threads; the result does not depend on it.
+    engine : {"cpu", "cuda", "auto"}
+        As in `bayespatch.retrieval.leave_one_out`.
 
     Examples
     --------
@@ -146,10 +148,16 @@ class LeaveOneOutBatches:
     """
 
     def __init__(
-        self, data: Data, model: Model, base: Array, class_weight: Array | None = None, n_threads: int = 1
+        self,
+        data: Data,
+        model: Model,
+        base: Array,
+        class_weight: Array | None = None,
+        n_threads: int = 1,
+        engine: str = "cpu",
     ) -> None:
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
-        self.data, self.base, self.n_threads = data, base, n_threads
+        self.data, self.base, self.n_threads, self.engine = data, base, n_threads, engine
         self.index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows)
         self.effects = NestedEffects(Effects(model, data.n_values), self.index)
         weight = np.ones(len(data.y)) if class_weight is None else class_weight[data.y]
@@ -171,6 +179,7 @@ class LeaveOneOutBatches:
             heard=self.heard,
             base=self.base,
             n_threads=self.n_threads,
+            engine=self.engine,
         )
         by_position = self.effects.gradient(position, found.by_comparison)
         weight = self.weight[rows]

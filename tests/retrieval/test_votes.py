@@ -169,6 +169,16 @@ def test_past_cases_that_cannot_matter_are_skipped():
     assert np.count_nonzero(shares) == 1
 
 
+def test_a_past_case_that_matters_in_one_draw_is_not_skipped():
+    """The first leads by far in one draw; the second, which never comes near that, leads in the other."""
+    x = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    index = CaseIndex.build(x, np.array([0, 1]), 2, [(0.0,)] * 3)
+    weights = np.array([[50.0, 0.0, 0.0], [0.0, 20.0, 30.0]])
+    assert math.log(2 / NEGLIGIBLE) < 30.0
+    found = vote(index, index.ranges(np.ones((1, 3))), weights)
+    np.testing.assert_allclose(found.shares(np.ones(2)), [np.eye(2)], atol=1e-8)
+
+
 def test_nobody_votes_where_all_are_left_out():
     x = np.zeros((3, 2))
     index = CaseIndex.build(x, np.array([0, 1, 1]), 2, [(0.0,)] * 2)

@@ -1,10 +1,12 @@
-"""The CUDA engine in Numba's simulator: each kernel, and at length."""
+"""The CUDA kernels in Numba's simulator: each kernel, and at length."""
 
 import pytest
 
 from tests.simulator import check_in_simulator
 
+FILES = "tests/engine/simulated_cuda.py", "tests/statistical/simulated_cuda.py", "tests/retrieval/simulated_votes.py"
 
-@pytest.mark.parametrize("file", ["tests/engine/simulated_cuda.py", "tests/statistical/simulated_cuda.py"])
+
+@pytest.mark.parametrize("file", FILES)
 def test_in_the_simulator(file):
     check_in_simulator(file)

@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 N_DRAWS = 1000  # of each of 4 chains; four times as many where the first find something
 N_AT_ONCE = 2  # processes
 GIVEN = "tests/statistical/test_given_importances.py"
+CLOSED = "tests/retrieval/test_votes.py"
+COMPILED = ("engine", "retrieval")  # packages with kernels
 
 
 class Check(NamedTuple):
@@ -36,7 +38,7 @@ class Check(NamedTuple):
 
 
 class Bug(NamedTuple):
-    """One mistake: what stands in the engine's source, what is put in its place, and the check that must find it."""
+    """One mistake: what stands in the source, what is put in its place, and the check that must find it."""
 
     old: str
     new: str
@@ -340,6 +342,91 @@ BUGS = {
         "slope * math.log(share[m])",
         "tests/engine/test_leave_one_out.py",
     ),
+    # votes in closed form
+    "closed form: the last past case of a block does not vote": Bug(
+        "some = rows[:, first : min(first + ADDED, n)]",
+        "some = rows[:, first : min(first + ADDED, n - 1)]",
+        f"{CLOSED}::test_votes_are_those_of_enumeration",
+    ),
+    "closed form: the third key and those after it do not count": Bug(
+        "for c in range(2, rows.shape[0]):",
+        "for c in range(3, rows.shape[0]):",
+        f"{CLOSED}::test_votes_are_those_of_enumeration",
+    ),
+    "closed form: comparisons share a bit": Bug(
+        "np.uint16(1 << k)", "np.uint16(1 << max(k - 1, 0))", f"{CLOSED}::test_votes_are_those_of_enumeration"
+    ),
+    "closed form: the smallest code that agrees does not": Bug(
+        "(values[b] >= lowest)", "(values[b] > lowest)", f"{CLOSED}::test_votes_are_those_of_enumeration"
+    ),
+    "closed form: a past case that is left out votes": Bug(
+        "kept[excluded[at] - first] = False",
+        "kept[excluded[at] - first] = True",
+        f"{CLOSED}::test_votes_are_those_of_enumeration",
+    ),
+    "closed form: the bound of a past case is that of its worst draw": Bug(
+        "most += upper[rows[c, b]]", "most += lower[rows[c, b]]", f"{CLOSED}::test_votes_are_those_of_enumeration"
+    ),
+    "closed form: the best past case is taken in its best draw": Bug(
+        "best = max(best, least)",
+        "best = max(best, most)",
+        f"{CLOSED}::test_a_past_case_that_matters_in_one_draw_is_not_skipped",
+    ),
+    "closed form: nobody is negligible": Bug(
+        "if kept[b] and above[b] >= least:",
+        "if kept[b]:",
+        f"{CLOSED}::test_past_cases_that_cannot_matter_are_skipped",
+    ),
+    "closed form: votes go to the class before": Bug(
+        "add_block(tables, scratch, n, shift, sums[m])",
+        "add_block(tables, scratch, n, shift, sums[m - 1])",
+        f"{CLOSED}::test_votes_are_those_of_enumeration",
+    ),
+    "closed form: shares are given to those who were skipped": Bug(
+        "shares[first + scratch.places[b]] = dot(",
+        "shares[first + b] = dot(",
+        f"{CLOSED}::test_votes_are_those_of_enumeration",
+    ),
+    "closed form: the shift is told and not applied": Bug(
+        "total[d] += math.exp(scratch.logs[d] - shift[d])",
+        "total[d] += math.exp(scratch.logs[d])",
+        f"{CLOSED}::test_totals_are_absolute",
+    ),
+    "closed form: parts are added whatever their shifts": Bug(
+        "np.exp(np.minimum(part.shift - shift, 0.0))[:, None] for",
+        "np.exp(0.0 * part.shift)[:, None] for",
+        f"{CLOSED}::test_parts_add_up_to_the_whole",
+    ),
+    "closed form: a missing value of the case is compared": Bug(
+        "nobody = np.isnan(x[:, j]) | (first > last)",
+        "nobody = first > last",
+        f"{CLOSED}::test_votes_are_those_of_enumeration",
+    ),
+    "closed form: a past case is not left out of its own prediction": Bug(
+        "weights[excluded[at] - first] = 0.0",
+        "weights[excluded[at] - first] *= 1.0",
+        f"{CLOSED}::test_leave_one_out_scores_and_their_gradient",
+    ),
+    "closed form: rows with a bit are not folded into those without": Bug(
+        "                by_row[r] += by_row[r + half]\n",
+        "",
+        f"{CLOSED}::test_leave_one_out_scores_and_their_gradient",
+    ),
+    "closed form: the derivatives of a key are in reverse": Bug(
+        "sums[begin + k] = passed",
+        "sums[begin + n_bits - 1 - k] = passed",
+        f"{CLOSED}::test_leave_one_out_scores_and_their_gradient",
+    ),
+    "closed form: left-out cases are predicted without class weights": Bug(
+        "weighted = self.sums[:, :, -1] * heard",
+        "weighted = self.sums[:, :, -1]",
+        f"{CLOSED}::test_leave_one_out_scores_and_their_gradient",
+    ),
+    "closed form: the gradient forgets that shares add up to one": Bug(
+        "by_share - (by_share * raw).sum(axis=1, keepdims=True)",
+        "by_share",
+        f"{CLOSED}::test_leave_one_out_scores_and_their_gradient",
+    ),
 }
 
 # Runs checks one after another; says of each what was found. An error that is not a failed assertion ends it.
@@ -423,17 +510,22 @@ def findings_of_healthy(healthy) -> list[str]:
     return run_checks(healthy, sorted({bug.check for bug in BUGS.values()}, key=str))
 
 
-def callers(engine: Path, source: Path) -> set[Path]:
+def sources_of(package: Path) -> list[Path]:
+    """The modules of the packages with kernels."""
+    return [path for name in COMPILED for path in (package / name).rglob("*.py")]
+
+
+def callers(package: Path, source: Path) -> set[Path]:
     """The modules whose compiled code may contain code of the module: itself, and who imports it, directly or not."""
     known = {source}
     while True:
-        dotted = {".".join(path.relative_to(engine).with_suffix("").parts) for path in known}
-        imports = [rf"from bayespatch\.engine\.{re.escape(name)} import" for name in dotted]
-        for name in dotted:
-            package, _, module = f"bayespatch.engine.{name}".rpartition(".")
-            imports.append(rf"from {re.escape(package)} import [^\n]*\b{module}\b")
+        imports = []
+        for path in known:
+            name = ".".join(["bayespatch", *path.relative_to(package).with_suffix("").parts])
+            parent, _, module = name.rpartition(".")
+            imports.append(rf"from {re.escape(name)} import|from {re.escape(parent)} import [^\n]*\b{module}\b")
         pattern = "|".join(imports)
-        more = {path for path in engine.rglob("*.py") if re.search(pattern, path.read_text())} - known
+        more = {path for path in sources_of(package) if re.search(pattern, path.read_text())} - known
         if not more:
             return known
         known |= more
@@ -454,19 +546,19 @@ def plant(bug: Bug, healthy: Path, folder: Path) -> None:
     fail its test.)
     """
     shutil.copytree(healthy, folder)
-    engine = folder / "bayespatch/engine"
-    of_threads = [path for path in engine.rglob("*.py") if path.parent.name != "cuda"]
+    package = folder / "bayespatch"
+    of_threads = [path for path in sources_of(package) if "cuda" not in (path.parent.name, path.stem)]
     sources = [path for path in of_threads if bug.old in path.read_text()]
     assert len(sources) == 1, f"{bug.old!r} stands in {[path.name for path in sources]}, not in one file"
     (source,) = sources
     text = source.read_text()
     assert text.count(bug.old) == 1, f"{bug.old!r} stands {text.count(bug.old)} times in {source.name}"
     source.write_text(text.replace(bug.old, bug.new))
-    for caller in callers(engine, source):
+    for caller in callers(package, source):
         for compiled in (caller.parent / "__pycache__").glob(f"{caller.stem}.*.nb[ci]"):
             compiled.unlink()
-    stamp = digest_of_sources(engine)
-    for index in engine.rglob("*.nbi"):
+    stamp = "".join(digest_of_sources(package / name) for name in COMPILED)
+    for index in package.rglob("*.nbi"):
         restamp(index, stamp)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from bayespatch.encode.summary import TableSummary, merged, summarise
 from bayespatch.encode.table import listed, read_table
 from bayespatch.validation import closest
+
+if TYPE_CHECKING:
+    from bayespatch.encode.schema import Schema
 
 MOST_ROWS = 100_000  # of a sample
 MOST_CLASSES = 10_000  # more different outcomes are no classes
@@ -176,6 +179,15 @@ class Partitions:
             X, y = _joined([X, X_rare]).iloc[order], _joined([y, y_rare]).iloc[order]
         return Sample(X, y, summary, counts, n_unknown)
 
+    def coding(self, schema: Schema, classes: Sequence[Any]) -> tuple[Callable[..., Any], list[tuple[Any, ...]]]:
+        """How to code each part where it lies: a function, and its arguments for each part.
+
+        The function returns codes (n, P) and class numbers (n,), places in `classes`.
+        """
+        known = tuple(classes)
+        arguments = zip(self.parts, self.labels, strict=True)
+        return _coded, [(*argument, self.read, schema, known) for argument in arguments]
+
     def _taken(
         self, rows: NDArray[np.int64], places: Sequence[tuple[Any, ...]], first_rows: NDArray[np.int64], numbered: bool
     ) -> tuple[Any, Any]:
@@ -274,6 +286,26 @@ def _rows_of(part: Any, label: str, read: Callable[[Any], Part], rows: NDArray[n
     if first is not None:
         X, y = X.set_axis(first + rows, axis=0), y.set_axis(first + rows, axis=0)
     return Part(X, y)
+
+
+def _coded(
+    part: Any, label: str, read: Callable[[Any], Part], schema: Schema, classes: Sequence[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    X, y, _ = _opened(part, label, read)
+    numbers = {value: k for k, value in enumerate(classes)}
+    unknown = [value for value in y.unique().tolist() if value not in numbers]
+    if unknown:
+        raise ValueError(
+            f"{label}: the outcome has the value {unknown[0]!r}, which is not one of the classes "
+            f"{listed([str(value) for value in classes])}; drop these rows, or fit a model that has this class"
+        )
+    if not len(X):
+        return np.empty((0, len(schema.names))), np.empty(0, np.int64)
+    try:
+        x = schema.encode(X).x
+    except ValueError as error:
+        raise ValueError(f"{label}: {error}") from None
+    return x, np.array([numbers[value] for value in y.tolist()], np.int64)
 
 
 def _joined(parts: Sequence[Any]) -> Any:

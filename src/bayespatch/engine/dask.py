@@ -728,20 +728,91 @@ def computed(
     try:
         from dask.base import compute
         from dask.delayed import delayed
-        from distributed import default_client
     except ImportError as error:
         raise ImportError(INSTALL) from error
     before = () if shared is None else (delayed(shared, traverse=False),)
     tasks = [delayed(_apply, pure=False)(STAMP, function, *before, *each) for each in arguments]
     if scheduler is None:
         return list(compute(*tasks))
-    active = None
+    with _client(scheduler, _active(scheduler)) as client:
+        return list(client.gather(client.compute(tasks)))
+
+
+def _active(scheduler: str) -> Any:
+    """The active client, if it is connected to this scheduler: another client cannot use what it holds."""
+    from distributed import default_client
+
     with suppress(ValueError):  # no client is active
         active = default_client()
-    # What an active client holds for a collection, another one cannot use.
-    own = active is not None and active.scheduler.address == scheduler
-    with _client(scheduler, active if own else None) as client:
-        return list(client.gather(client.compute(tasks)))
+        return active if active.scheduler.address == scheduler else None
+    return None
+
+
+class HeldParts:
+    """Results that stay on the workers that computed them, for further work there.
+
+    Dask recomputes the results of a worker that is lost.
+
+    Parameters
+    ----------
+    function : callable
+        Computes a part.
+    arguments : iterable of tuples
+        The arguments for each part, among which may be parts of Dask collections.
+    scheduler : str
+        Address of the scheduler.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str) -> None:
+        try:
+            from dask.delayed import delayed
+        except ImportError as error:
+            raise ImportError(INSTALL) from error
+        active = _active(scheduler)
+        self.scheduler, self.owns_client = scheduler, active is None
+        self.client = connected(scheduler) if active is None else active
+        tasks = [delayed(_apply, pure=False)(STAMP, function, *each) for each in arguments]
+        self.futures = self.client.compute(tasks)
+
+    def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
+        """function(shared, part, own argument) for every part, on the worker that holds it; results in their order."""
+        with _client(self.scheduler, self.client):
+            held = self.client.scatter(_Whole(shared), broadcast=True, hash=False)
+            asked = deque(
+                (part, (function, held, part, _Whole(value))) for part, value in zip(self.futures, own, strict=True)
+            )
+            sent = deque(self._send(part, arguments) for part, arguments in asked)
+            while sent:
+                yield self._answer(*asked.popleft(), *sent.popleft())
+
+    def _send(self, part: Any, arguments: tuple[Any, ...]) -> tuple[Any, list[str]]:
+        """Call a function on the workers that hold a part; returns the future result, and the workers."""
+        holders: list[str] = []
+        while not holders:  # where a worker was lost, until the part is there again
+            error = part.exception()  # waits for the part
+            if error is not None:
+                raise error
+            holders = [address for each in self.client.who_has([part]).values() for address in each]
+            if not holders:
+                time.sleep(POLL_SECONDS / 4)
+        here = dict(workers=holders, allow_other_workers=False, pure=False)
+        return self.client.submit(_apply, STAMP, *arguments, **here), holders
+
+    def _answer(self, part: Any, arguments: tuple[Any, ...], future: Any, holders: list[str]) -> Any:
+        """The result, asked for again where the workers that held the part are lost."""
+        while True:
+            try:
+                return future.result(timeout=POLL_SECONDS)
+            except NotYet:
+                if not set(holders) & set(self.client.nthreads()):
+                    future.cancel()
+                    future, holders = self._send(part, arguments)
+
+    def close(self) -> None:
+        """Let the workers drop the parts."""
+        self.futures = []
+        if self.owns_client:
+            self.client.close()
 
 
 @contextmanager

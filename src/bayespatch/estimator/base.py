@@ -433,7 +433,7 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
     def _large_density(self, past: Data, fit: _Fit) -> LeaveOneOutBatches:
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = replace(fit.model, hyper=hyper)
-        return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads)
+        return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads, self._predicting())
 
     def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
         """A coding that suits the table, and the posterior with sampled neighbors."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
 from bayespatch.retrieval import CaseIndex, LeftOut, Ranges, VoteSums, vote, vote_shares
-from bayespatch.retrieval.votes import LEAST
+from bayespatch.retrieval.sums import LEAST
 
 # Draws of the importances that vote, evenly spread over the chains: all, but fewer where there are many past cases,
 # which take longer and leave less to be averaged over.
@@ -82,6 +82,7 @@ class ClosedForm:
         left_out: LeftOut | None = None,
         detail: Detail = False,
         n_threads: int = 1,
+        engine: str = "cpu",
     ) -> Prediction:
         """Votes on n cases, (n, P), by everybody but those left out; classes y that are known count too."""
         n, (n_chains, n_draws, n_weights) = len(x), self.log_weights.shape
@@ -92,13 +93,14 @@ class ClosedForm:
             self.log_weights.reshape(-1, n_weights),
             left_out=left_out,
             n_threads=n_threads,
+            engine=engine,
         )
         shares = (1.0 - LEAST) * sums.shares(heard) + LEAST * self.base  # (n, C * D, M)
         n_batches = min(n_draws, _batches_per_chain(n_chains))
         votes = shares.reshape(n, n_chains * n_batches, n_draws // n_batches, -1).mean(axis=2)
         neighbors = None
         if detail:
-            neighbors = self._neighbors(ranges, sums, heard, left_out, n_threads)
+            neighbors = self._neighbors(ranges, sums, heard, left_out, n_threads, engine)
         return Prediction(
             votes,
             self._familiarity(x, sums),
@@ -125,7 +127,13 @@ class ClosedForm:
         return np.asarray((log_total + weights + np.einsum("nj,dj->nd", known, differ)).mean(axis=1))
 
     def _neighbors(
-        self, ranges: Ranges, sums: VoteSums, heard: NDArray[np.float64], left_out: LeftOut | None, n_threads: int
+        self,
+        ranges: Ranges,
+        sums: VoteSums,
+        heard: NDArray[np.float64],
+        left_out: LeftOut | None,
+        n_threads: int,
+        engine: str,
     ) -> NeighborStatistics:
         """Shares of all past cases in the votes, by chain; which features matter is not said here."""
         n_chains, n_draws, _ = self.log_weights.shape
@@ -142,6 +150,7 @@ class ClosedForm:
                 heard,
                 left_out=left_out,
                 n_threads=n_threads,
+                engine=engine,
             )
             by_chain[:, chain, self.index.rows] = (1.0 - LEAST) * shares
         share = by_chain.mean(axis=1)
@@ -164,6 +173,7 @@ def predict_closed(
     detail: Detail = False,
     excluded: NDArray[np.bool_] | None = None,
     n_threads: int = 1,
+    engine: str = "cpu",
 ) -> Iterator[Prediction]:
     """Predict cases in closed form, so many at a time that memory stays within bounds; see `predict_batches`."""
     closed = ClosedForm.of(posterior, data)
@@ -177,4 +187,4 @@ def predict_closed(
         out = LeftOut.members(closed.index, data.own_parent[rows], data.groups)
         if excluded is not None:
             out = out.and_these(closed.index, excluded[rows])
-        yield closed.predict(data.x[rows], data.y[rows], out, detail, n_threads)
+        yield closed.predict(data.x[rows], data.y[rows], out, detail, n_threads, engine)

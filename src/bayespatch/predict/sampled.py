@@ -43,7 +43,7 @@ from bayespatch.engine.base import (
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.predict.closed import predict_closed
 from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
-from bayespatch.retrieval.votes import LEAST
+from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, load_engine, run_chains
 from bayespatch.validation import MAX_SEED, check_choice
@@ -112,7 +112,8 @@ def predict_batches(
         Of the next cases, in their order. How they are split does not matter to any of them.
     """
     if posterior.log_weights is not None:
-        yield from predict_closed(posterior, data, detail=detail, excluded=excluded, n_threads=n_threads)
+        check_choice("engine", engine, PREDICTING)
+        yield from predict_closed(posterior, data, detail=detail, excluded=excluded, n_threads=n_threads, engine=engine)
         return
     if scheduler is not None and len(data.x) > CASES_PER_PART:
         settings = dict(detail=detail, calibration=calibration, error=error, max_passes=max_passes)

@@ -12,17 +12,15 @@ comparisons that hold.
 from __future__ import annotations
 
 from bayespatch.retrieval.index import CaseIndex, Ranges
-from bayespatch.retrieval.votes import (
-    LeftOut,
-    VoteSums,
-    leave_one_out,
-    vote,
-    vote_shares,
-)
+from bayespatch.retrieval.partitions import LargestShares, PartitionedIndex
+from bayespatch.retrieval.sums import LeftOut, VoteSums
+from bayespatch.retrieval.votes import leave_one_out, vote, vote_shares
 
 __all__ = [
     "CaseIndex",
+    "LargestShares",
     "LeftOut",
+    "PartitionedIndex",
     "Ranges",
     "VoteSums",
     "leave_one_out",

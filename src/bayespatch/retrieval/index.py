@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,10 +103,14 @@ class CaseIndex:
             column = x[rows, j]
             codes[j] = np.where(np.isnan(column), 0, np.searchsorted(values, column) + 1)
         missing = np.array([bool((row == 0).any()) for row in codes]) if has_missing is None else has_missing
-        reach = [[*windows[j], *([np.nan] if missing[j] else [])] for j in range(len(levels))]
-        columns = np.repeat(np.arange(len(levels)), [len(each) for each in reach])
         start = np.searchsorted(y[rows], np.arange(n_classes + 1)).astype(np.int64)
-        return cls(codes, levels, start, rows, columns, np.concatenate([np.empty(0), *reach]))
+        return cls(codes, levels, start, rows, *_comparisons(windows, missing))
+
+    def with_missing(self, has_missing: NDArray[np.bool_]) -> CaseIndex:
+        """The same past cases, with comparisons for missing values of these columns, (P,), and of no others."""
+        windows = [self.reach[(self.columns == j) & ~np.isnan(self.reach)] for j in range(len(self.levels))]
+        columns, reach = _comparisons(windows, has_missing)
+        return replace(self, columns=columns, reach=reach)
 
     @property
     def n_cases(self) -> int:
@@ -153,6 +157,15 @@ class CaseIndex:
             low[:, k] = np.where(nobody, 1, first)
             high[:, k] = np.where(nobody, 0, last)
         return Ranges(low, high)
+
+
+def _comparisons(
+    windows: Sequence[Sequence[float] | NDArray[np.float64]], has_missing: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Column and reach of every comparison."""
+    reach = [[*each, *([np.nan] if missing else [])] for each, missing in zip(windows, has_missing, strict=True)]
+    columns = np.repeat(np.arange(len(reach)), [len(each) for each in reach])
+    return columns, np.concatenate([np.empty(0), *reach])
 
 
 def _agreeing(

@@ -288,50 +288,21 @@ def best_left_out(codes, start, layout, low, high, excluded, table, scratch):
 
 
 @compiled
-def score_left_out(sums, layout, voting, y, log_p, by_comparison):
-    """Log probability of the class of a left-out case, with its derivatives; returns that by log slope.
+def sum_by_comparison(by_row, layout, sums):
+    """sums[k]: total weight of the past cases that pass comparison k; sums[K]: of all. Overwrites `by_row`, (T,).
 
-    ``log p(m) = slope log share_m + (1 - slope) log base_m + constant``; `least` of every share is the base rate's.
+    In each key, the half of the rows that have the highest bit is added up, then folded into the other half.
     """
-    n_classes = len(voting.base)
-    n_rows = layout.offset[1] if len(layout.offset) > 1 else sums.shape[1]
-    raw, share, p = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    total = 0.0
-    for m in range(n_classes):
-        raw[m] = 0.0
-        for r in range(n_rows):
-            raw[m] += sums[m, r]
-        raw[m] *= voting.heard[m]
-        total += raw[m]
-    top = -math.inf
-    for m in range(n_classes):
-        raw[m] = raw[m] / total if total > 0.0 else voting.base[m]
-        share[m] = (1.0 - voting.least) * raw[m] + voting.least * voting.base[m]
-        p[m] = voting.slope * math.log(share[m]) + (1.0 - voting.slope) * math.log(voting.base[m])
-        top = max(top, p[m])
-    norm = 0.0
-    for m in range(n_classes):
-        norm += math.exp(p[m] - top)
-    log_p[0] = p[y] - top - math.log(norm)
-    by_comparison[:] = 0.0
-    by_slope, mean_pull = 0.0, 0.0
-    for m in range(n_classes):
-        missing = (1.0 if m == y else 0.0) - math.exp(p[m] - top) / norm
-        p[m] = voting.slope * missing * (1.0 - voting.least) / share[m]
-        mean_pull += p[m] * raw[m]
-        by_slope += missing * (math.log(share[m]) - math.log(voting.base[m]))
-    if total > 0.0:
-        for m in range(n_classes):
-            p[m] = (p[m] - mean_pull) * voting.heard[m] / total
-        for c in range(len(layout.offset)):
-            begin, n_bits, offset = layout.bits[c], layout.bits[c + 1] - layout.bits[c], layout.offset[c]
-            for key in range(1, 1 << n_bits):
-                pull = 0.0
-                for m in range(n_classes):
-                    pull += p[m] * sums[m, offset + key]
-                for k in range(n_bits):
-                    by_comparison[begin + k] += pull * (key >> k & 1)
-    return voting.slope * by_slope
+    for c in range(len(layout.offset)):
+        begin, n_bits, offset = layout.bits[c], layout.bits[c + 1] - layout.bits[c], layout.offset[c]
+        for k in range(n_bits - 1, -1, -1):
+            half = 1 << k
+            passed = 0.0
+            for r in range(offset, offset + half):
+                passed += by_row[r + half]
+                by_row[r] += by_row[r + half]
+            sums[begin + k] = passed
+    sums[-1] = by_row[layout.offset[0]]
 
 
 @compiled
@@ -353,14 +324,13 @@ def share_on_cases(
 
 @compiled
 def leave_out_cases(
-    codes, start, layout, low, high, excluded, edges, table, by_logs, voting, y, scratch, first, last,
-    sums, log_p, by_comparison, by_slope,
-):  # fmt: skip
+    codes, start, layout, low, high, excluded, edges, table, by_logs, scratch, by_row, first, last, sums, shift
+):
     for i in range(first, last):
         out = excluded[edges[i] : edges[i + 1]]
-        top = 0.0
         if by_logs:
             top = best_left_out(codes, start, layout, low[i], high[i], out, table, scratch)
-            top = 0.0 if top == -math.inf else top
-        weigh_left_out(codes, start, layout, low[i], high[i], out, table, by_logs, top, scratch, sums)
-        by_slope[i] = score_left_out(sums, layout, voting, y[i], log_p[i : i + 1], by_comparison[i])
+            shift[i] = 0.0 if top == -math.inf else top
+        weigh_left_out(codes, start, layout, low[i], high[i], out, table, by_logs, shift[i], scratch, by_row)
+        for m in range(len(start) - 1):
+            sum_by_comparison(by_row[m], layout, sums[i, m])
