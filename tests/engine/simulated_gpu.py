@@ -94,7 +94,8 @@ def check_predictions(kind, n_features):
     data, rng = random_data(3, 3, 5, n_features, itself=True), np.random.default_rng(0)
     q, q_tilde = rng.random((2, 3, n_features)), rng.random((2, 3, 5, n_features))
     model = Model(kind, "exact", Hyperparameters(alpha=0.5, lam0=20.0))
-    posterior = SimpleNamespace(model=model, seed=1, q=q, q_tilde=q_tilde, n_chains=2, n_draws=3)
+    drawn = dict(q=q, q_tilde=q_tilde, log_weights=None, compares_missing=None)
+    posterior = SimpleNamespace(model=model, seed=1, n_chains=2, n_draws=3, **drawn)
     here, there = (
         predict_cases(posterior, data, detail=True, engine=engine, max_passes=1) for engine in ("cpu", "cuda")
     )

@@ -74,6 +74,8 @@ def fixed(data, model, q_tilde, n_draws, seed):
     """A posterior that knows q-tilde: every draw is the same."""
     q = q_tilde.mean(axis=0)
     return SimpleNamespace(
+        log_weights=None,
+        compares_missing=None,
         model=model,
         seed=seed,
         q=np.broadcast_to(q, (4, n_draws, len(q))),

@@ -674,6 +674,8 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         new = past._replace(x=encoded.x, y=known, own_parent=np.full(n, -1))
         posterior, n_threads = self.posterior_, self._n_threads()
         if self.transductive:
+            if posterior.log_weights is not None:
+                raise ValueError("the model was fitted with transductive=False; fit it again with transductive=True")
             if not posterior.settings.supervised:
                 past = past._replace(y=np.full_like(past.y, HIDDEN))
             posterior = sample_together(posterior, past, new, n_threads=n_threads, progress=self.progress)
