@@ -60,14 +60,14 @@ class Look(NamedTuple):
 
 def fitted(some: Table, rows: NDArray[np.int64] | slice, seed: int, options: argparse.Namespace) -> PatchworkClassifier:
     short = {"draws": 60, "warmup": 60, "chains": 2} if options.quick else {}
-    return PatchworkClassifier(random_state=seed, n_jobs=options.jobs, **short).fit(some.X.iloc[rows], some.y[rows])
+    return PatchworkClassifier(votes="sampled", random_state=seed, n_jobs=options.jobs, **short).fit(some.X.iloc[rows], some.y[rows])
 
 
 def ballots(clf: PatchworkClassifier, cases: Data) -> Iterator[Ballot]:
     """The votes on cases, with as many draws as a prediction takes."""
     run = {"calibration": clf.calibration_, "n_threads": clf._n_threads()}
     for part in predict_batches(clf.posterior_, cases, detail=True, **run):
-        yield ballot_of(part, clf.posterior_.n_chains)
+        yield ballot_of(part, clf.posterior_.n_chains, clf.y_[clf.parents_])
 
 
 def left_out(clf: PatchworkClassifier) -> Data:

@@ -159,7 +159,7 @@ def test_votes_of_the_draws_without_a_parent_are_exact():
     data, model = unsupervised(data), Model("I", "exact", hyper)
     q_tilde = np.random.default_rng(0).uniform(0.1, 0.95, data.x_parents.shape)
     seen = predict_cases(fixed(data, model, q_tilde, 8000, 5), data, detail=True, error=1e-9, max_passes=1)
-    ballot = ballot_of(seen, 4)
+    ballot = ballot_of(seen, 4, data.y_parents)
     effects = []
     for i, b in np.argwhere(ballot.probability < OFTEN).tolist():
         apart = np.arange(len(data.x_parents)) == b
