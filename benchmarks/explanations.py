@@ -60,7 +60,8 @@ class Look(NamedTuple):
 
 def fitted(some: Table, rows: NDArray[np.int64] | slice, seed: int, options: argparse.Namespace) -> PatchworkClassifier:
     short = {"draws": 60, "warmup": 60, "chains": 2} if options.quick else {}
-    return PatchworkClassifier(votes="sampled", random_state=seed, n_jobs=options.jobs, **short).fit(some.X.iloc[rows], some.y[rows])
+    clf = PatchworkClassifier(votes="sampled", random_state=seed, n_jobs=options.jobs, **short)
+    return clf.fit(some.X.iloc[rows], some.y[rows])
 
 
 def ballots(clf: PatchworkClassifier, cases: Data) -> Iterator[Ballot]:
