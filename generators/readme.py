@@ -21,7 +21,7 @@ def block(results: Path) -> str:
         return "The comparison has not been run for this version: `python benchmarks/against.py`."
     found = json.loads(path.read_text(encoding="utf-8"))
     lines = [
-        "Log loss, ten folds, the same for all (`python benchmarks/against.py`; *earlier default*: version 0.1):",
+        "Log loss, ten folds, the same for all (`python benchmarks/against.py`; *earlier default*: version 0.2):",
         "",
     ]
     lines += [f"| table | {' | '.join(NAMES)} |", f"|{' --- |' * (len(NAMES) + 1)}"]
