@@ -58,6 +58,7 @@ def test_every_planted_bug_has_its_place():
     """What slow tests will replace stands in the sources, once: whoever changes them finds out here."""
     from tests.statistical.test_planted_bugs_in_kernels import BUGS
 
-    engine = Path(compiling.__file__).parent
-    sources = [path.read_text() for path in engine.rglob("*.py") if path.parent.name != "cuda"]
+    package = Path(compiling.__file__).parents[1]
+    paths = [*(package / "engine").rglob("*.py"), *(package / "retrieval").glob("*.py")]
+    sources = [path.read_text() for path in paths if "cuda" not in (path.parent.name, path.stem)]
     assert {name for name, bug in BUGS.items() if sum(text.count(bug.old) for text in sources) != 1} == set()

@@ -265,8 +265,11 @@ def test_unseen_values_are_reported_and_match_nobody():
         warnings.simplefilter("error")
         clf.predict(new[1:2])
     assert np.isfinite(quietly(lambda: clf.predict_proba(new))).all()
+    with pytest.raises(ValueError, match="fit it again with transductive=True"), pytest.warns(UnseenValueWarning):
+        clone_of(clf, transductive=True).predict_proba(new)
+    together = fit(transductive=True, draws=5)
     with pytest.warns(UnseenValueWarning):
-        assert clone_of(clf, transductive=True, draws=5).predict_proba(new).shape == (3, 2)
+        assert together.predict_proba(new).shape == (3, 2)
 
 
 # The model's own answers
