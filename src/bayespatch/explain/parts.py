@@ -217,8 +217,8 @@ class Feature:
     weight : float
         How much this feature selects the voters: mean of `Patch.weight` over all voters, by votes.
     worth : float
-        By how much the probability of `Explanation.reliance_class` is higher because this value is known, about: the
-        votes without it are approximated (`evidence.votes_without_values`).
+        By how much the probability of `Explanation.reliance_class` is higher because this value is known: the change
+        when it is set to missing. Of sampled votes an approximation (`evidence.votes_without_values`).
     neighbors, exemplars : tuples of int
         Which of the neighbors and of the exemplars shown agree in it (their `index`), those through whom it counts most
         first.

@@ -220,7 +220,7 @@ def stability(why: Data) -> str:
     if found["overlap"] is None:
         return "There is a single chain, and nothing to compare it with."
     return (
-        f"Independent chains of the sampler share {percent(found['overlap'])} of their most influential past "
+        f"Independent sets of draws share {percent(found['overlap'])} of their most influential past "
         f"cases, and put the probability of {name} at {interval(found['probabilities'][name])}."
     )
 
