@@ -73,7 +73,7 @@ def ballots(clf: PatchworkClassifier, cases: Data) -> Iterator[Ballot]:
 
 def left_out(clf: PatchworkClassifier) -> Data:
     """All past cases, their classes hidden; none is its own neighbor."""
-    past = clf._past()
+    past = clf.fitted_.past
     return past._replace(y=np.full(len(past.x), HIDDEN))
 
 
@@ -181,7 +181,7 @@ def simulated_part(section: Section, options: argparse.Namespace) -> None:
         parents=np.arange(n_parents), hyper=hyper, max_levels=n_values, random_state=0, n_jobs=options.jobs
     ).fit(np.concatenate([parents, cases]), np.concatenate([classes, classes[of[:, 0]]]))
     new, true = pieced(n_new)
-    _, data, _ = clf._cases_of(new)
+    _, data, _ = clf._new_cases(clf.fitted_, new)
     crowds, exemplars, four, sizes = [], [], [], []
     for one, both in zip(looks(clf, data), true, strict=True):
         members = set(np.concatenate(one.crowds.members).tolist())

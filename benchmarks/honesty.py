@@ -133,7 +133,7 @@ def steady(n_seeds: int = 4) -> dict[str, Any]:
         p, errors, tops = [], [], []
         for seed in range(n_seeds):
             clf = PatchworkClassifier(random_state=seed, second_opinion=second).fit(X.iloc[past], y.iloc[past])
-            parts = list(clf._predictions(X.iloc[new], detail="shares"))
+            parts = list(clf._predictions(clf.fitted_, X.iloc[new], detail="shares")[1])
             weight = 1.0 if clf.pool_ is None else 1.0 - clf.pool_.weight
             errors.append(weight * clf.calibration_.error(np.concatenate([part.votes_by_batch for part in parts])))
             p.append(clf.predict_proba(X.iloc[new])[:, 1])

@@ -18,7 +18,7 @@ LAYERS = (
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     *("retrieval", "sampling", "importances", "importances_at_scale"),
     *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
-    *("explain", "plot", "report"),
+    *("subgroups", "fitted", "explain", "plot", "report"),
     *("persistence", "estimator"),
     *("datasets", "source", "compare", "evaluation", "casebase", "web", "study", "cli"),
 )

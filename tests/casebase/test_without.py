@@ -50,7 +50,7 @@ def test_predictions_are_those_with_the_parent_taken_out(clf, row):
     others, _ = people(12, seed=3)
     others = others.drop(index="c7")
     x = new.schema_.encode(others).x
-    data = clf._past()._replace(x=x, y=np.full(len(x), -1), own_parent=np.full(len(x), -1))
+    data = clf.fitted_.past._replace(x=x, y=np.full(len(x), -1), own_parent=np.full(len(x), -1))
     posterior, place = clf.posterior_, np.flatnonzero(clf.parents_ == row)
     if place.size:
         posterior, data = without_parent(posterior, data, int(place[0]))

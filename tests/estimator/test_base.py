@@ -2,13 +2,14 @@
 
 import importlib
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
-from bayespatch.estimator import base
+from bayespatch.estimator import learning
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.file_format import read
@@ -42,20 +43,19 @@ def test_leave_one_out_is_a_prediction_of_each_case_by_the_others():
 def test_all_rows_are_left_out_once_and_the_learned_ones_say_what_is_usual():
     clf = fit(parents="random", n_parents=8)
     np.testing.assert_array_equal(clf.loo_.rows, np.arange(24))
-    past = clf._training_cases(clf.parents_)
-    np.testing.assert_array_equal(past.familiarity, clf.loo_.familiarity[clf.cases_])
+    np.testing.assert_array_equal(clf.fitted_.familiarity, np.sort(clf.loo_.familiarity[clf.cases_]))
 
 
 def test_where_only_parents_were_left_out_they_say_what_is_usual():
     clf = fit(parents="random", n_parents=8)
-    clf.loo_ = LeaveOneOutVotes(*(part[clf.parents_] for part in clf.loo_))
-    np.testing.assert_array_equal(clf._training_cases(clf.parents_).familiarity, clf.loo_.familiarity)
+    loo = LeaveOneOutVotes(*(part[clf.parents_] for part in clf.loo_))
+    np.testing.assert_array_equal(replace(clf.fitted_, loo=loo).familiarity, np.sort(loo.familiarity))
 
 
 def test_a_fit_that_fails_leaves_the_last_one_alone(monkeypatch):
     clf = fit()
     before = clf.predict_proba(X)
-    monkeypatch.setattr(base, "leave_one_out_votes", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(learning, "leave_one_out_votes", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         clf.fit(X.assign(age=1.0), Y)
     np.testing.assert_array_equal(clf.predict_proba(X), before)
@@ -125,14 +125,14 @@ def test_another_fit_is_refused(tmp_path):
 
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
 def test_a_checkpoint_needs_a_seed_that_stays(tmp_path, monkeypatch, random_state):
-    monkeypatch.setattr(base, "tune", None)
+    monkeypatch.setattr(learning, "tune", None)
     with pytest.raises(ValueError, match=r"random_state=.*pass a number, such as random_state=0"):
         learn(tmp_path / "run", random_state=random_state)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_that_cannot_be_one_is_refused_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "tune", None)
+    monkeypatch.setattr(learning, "tune", None)
     (tmp_path / "notes.txt").write_text("mine")
     for path, said in ((tmp_path, "holds other things"), (tmp_path / "no" / "run", "make it first"), (3, "not a path")):
         with pytest.raises(StorageError, match=said):

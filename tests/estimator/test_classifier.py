@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -207,6 +208,10 @@ def test_alone_in_a_batch_in_another_order_with_other_threads(on_heart):
     for n_jobs in (1, 2, 3, -2):
         np.testing.assert_array_equal(clone_of(clf, n_jobs=n_jobs).predict_votes(table), votes)
         np.testing.assert_array_equal(clone_of(clf, n_jobs=n_jobs).predict_proba(table), whole)
+
+
+def predictions(clf, table):
+    return clf._predictions(clf.fitted_, table)[1]
 
 
 def clone_of(clf, **changes):
@@ -426,7 +431,7 @@ def test_an_opinion_of_the_user_s_own():
 def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
     table, y = heart(150)
     clf = fit(table[:120], y[:120], second_opinion=None, votes="sampled", **{**LONGER, "error": 0.02})
-    errors = [clf.calibration_.error(part.votes_by_batch) for part in clf._predictions(table[120:])]
+    errors = [clf.calibration_.error(part.votes_by_batch) for part in predictions(clf, table[120:])]
     assert np.concatenate(errors).max() <= 0.02
     with pytest.warns(
         PrecisionWarning, match=r"of 30 probabilities .* above error=0.0001, up to 0.0.* 16 times"
@@ -434,7 +439,7 @@ def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
         clone_of(clf, error=1e-4).predict_proba(table[120:])
     assert sum(issubclass(each.category, PrecisionWarning) for each in told) == 1
     fewer, more = (
-        sum(part.n_draws.sum() for part in clone_of(clf, error=error)._predictions(table[120:]))
+        sum(part.n_draws.sum() for part in predictions(clone_of(clf, error=error), table[120:]))
         for error in (0.05, 0.01)
     )
     assert more > 1.5 * fewer
@@ -445,7 +450,7 @@ def test_a_second_opinion_leaves_less_to_be_exact_about():
     table, y = heart(150)
     clf = fit(table[:120], y[:120], votes="sampled", **LONGER)
     alone = clone_of(clf)
-    alone.pool_ = None
-    used = [sum(part.n_draws.sum() for part in each._predictions(table)) for each in (clf, alone)]
+    alone.fitted_ = replace(clf.fitted_, pool=None)
+    used = [sum(part.n_draws.sum() for part in predictions(each, table)) for each in (clf, alone)]
     assert 0 < clf.pool_.weight < 1
     assert used[0] < used[1]

@@ -11,7 +11,7 @@ import pytest
 import bayespatch
 from bayespatch import PatchworkClassifier, PatchworkRegressor
 from bayespatch.casebase.without import without_case
-from bayespatch.estimator.base import ManyCasesWarning
+from bayespatch.estimator.learning import ManyCasesWarning
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.retrieval import CaseIndex, vote
 
@@ -151,9 +151,9 @@ def test_a_model_file_whose_weights_do_not_fit_its_columns_is_refused(clf, tmp_p
     from dataclasses import replace
 
     broken = PatchworkClassifier(**SMALL)
-    broken.__dict__ = dict(clf.__dict__)
     weights = clf.posterior_.log_weights
-    broken.posterior_ = replace(clf.posterior_, log_weights=weights[:, :, 1:])
+    posterior = replace(clf.posterior_, log_weights=weights[:, :, 1:])
+    broken.fitted_ = replace(clf.fitted_, posterior=posterior)
     with pytest.raises(StorageError, match="the weights are not those of the comparisons"):
         broken.save(tmp_path / "m.bpatch")
 
@@ -202,7 +202,7 @@ def test_some_rows_may_vote_and_the_others_may_not():
 
 
 def test_models_without_a_closed_form_look_at_some_rows_and_say_so(monkeypatch):
-    monkeypatch.setattr("bayespatch.estimator.base.MOST_AUTO", 100)
+    monkeypatch.setattr("bayespatch.estimator.learning.MOST_AUTO", 100)
     with pytest.warns(ManyCasesWarning, match="sampling looks at 100 of the 700 past cases"):
         model = PatchworkClassifier(**SMALL, importances="joint").fit(X, Y)
     assert len(model.parents_) == 100

@@ -8,7 +8,7 @@ import pytest
 
 from bayespatch import PatchworkClassifier, PatchworkRegressor
 from bayespatch.encode import partitions
-from bayespatch.estimator.base import ManyCasesWarning
+from bayespatch.estimator.learning import ManyCasesWarning
 
 dd = pytest.importorskip("dask.dataframe")
 pytest.importorskip("distributed")

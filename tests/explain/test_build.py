@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from bayespatch.explain import OpinionOnCases, TrainingCases, explain_cases
+from bayespatch.explain import TrainingCases, explain_cases
 from bayespatch.explain.ballot import predict_without
+from bayespatch.fitted import OpinionOnCases
 from bayespatch.pool import Pool
 from bayespatch.predict import Neighborhood
 from bayespatch.report import case_page
@@ -128,7 +129,7 @@ def test_reliance_is_the_effect_of_taking_a_case_away(model, row):
 def test_votes_without_a_crowd_are_those_of_a_model_without_it():
     """Deleting the parents, and the same votes as long as nobody is deleted."""
     clf = fitted()
-    posterior, new, _ = clf._cases_of(NEW.iloc[:2])
+    posterior, new, _ = clf._new_cases(clf.fitted_, NEW.iloc[:2])
     nobody = np.zeros((2, 60), dtype=bool)
     run = {"calibration": clf.calibration_, "error": clf.error}
     np.testing.assert_allclose(predict_without(posterior, new, nobody, run), clf.predict_votes(NEW.iloc[:2]))
@@ -143,13 +144,13 @@ def test_votes_without_a_crowd_are_those_of_a_model_without_it():
 
 def test_a_second_opinion_is_pooled_and_shown():
     clf = fitted()
-    posterior, new, encoded = clf._cases_of(NEW.iloc[:2])
+    posterior, new, encoded = clf._new_cases(clf.fitted_, NEW.iloc[:2])
     cases = clf._case_texts(NEW.iloc[:2], encoded, None)
     other = np.array([[0.9, 0.1], [0.2, 0.8]])
     second = OpinionOnCases(other, Pool(0.25), points=np.arange(8.0).reshape(2, 4))
     # The pool takes a quarter of the error away: the same votes are drawn where as much more is asked of them alone.
-    alone = list(explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), error=0.005 / 0.75))
-    both = list(explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), second=second))
+    alone = list(explain_cases(posterior, new, cases, TrainingCases(clf.fitted_, clf.parents_), error=0.005 / 0.75))
+    both = list(explain_cases(posterior, new, cases, TrainingCases(clf.fitted_, clf.parents_), second=second))
     for k, (one, two) in enumerate(zip(alone, both, strict=True)):
         precedents, pooled = np.array(list(one.probabilities.values())), np.array(list(two.probabilities.values()))
         np.testing.assert_allclose(pooled, 0.75 * precedents + 0.25 * other[k])
@@ -164,7 +165,9 @@ def test_a_second_opinion_is_pooled_and_shown():
         for a, b in zip(one.exemplars, two.exemplars, strict=True):
             assert b.reliance == pytest.approx(0.75 * a.reliance, abs=1e-9)
     unexplained = next(
-        explain_cases(posterior, new, cases, clf._training_cases(clf.parents_), second=second._replace(points=None))
+        explain_cases(
+            posterior, new, cases, TrainingCases(clf.fitted_, clf.parents_), second=second._replace(points=None)
+        )
     )
     assert unexplained.to_dict()["opinions"]["points"] is None
 

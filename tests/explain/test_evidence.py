@@ -20,7 +20,7 @@ from tests.explain.fitted import explained, fitted, table
 def test_a_weight_is_the_log_of_the_likelihood_ratio():
     """One neighbor, one feature: q (lam0 + lam) / (V lam0 + lam) + (1 - q) / V where they agree."""
     clf = fitted(votes="sampled")
-    past = clf._past()
+    past = clf.fitted_.past
     x, importance = clf.x_[0], clf.posterior_.q_tilde.mean(axis=(0, 1), dtype=float)
     agrees = agreement(x, past)
     found = weights(log_factors(x, agrees, past, clf.posterior_.model, importance))
@@ -33,7 +33,7 @@ def test_a_weight_is_the_log_of_the_likelihood_ratio():
 
 def test_what_is_missing_counts_nothing():
     clf = fitted(missing="ignore")
-    past, x = clf._past(), clf.x_[0].copy()
+    past, x = clf.fitted_.past, clf.x_[0].copy()
     x[3] = np.nan
     importance = np.full((60, 4), 0.5)
     found = weights(log_factors(x, agreement(x, past), past, Model("I", "exact", Hyperparameters()), importance))

@@ -210,7 +210,7 @@ def _wrong_array(rng, manifest, parts):
     elif (
         way == 5
         and array.dtype not in (np.uint8, np.bool_)
-        and not (name in ("x_", "values_") and array.dtype.kind == "f")
+        and not (name in ("x", "values") and array.dtype.kind == "f")
     ):
         wrong = [np.nan, np.inf, -np.inf] if array.dtype.kind == "f" else [-2, -(2**31), 2**31 - 1]
         array[place] = wrong[rng.integers(3)]
@@ -224,7 +224,7 @@ def _wrong_array(rng, manifest, parts):
 
 def _wrong_case(rng, manifest, parts):
     cases = {name: array.copy() for name, array in unpack(parts["cases"]).items()}
-    row = rng.integers(len(cases["y_"]))
+    row = rng.integers(len(cases["y"]))
     metadata = json.loads(cases["metadata"].tobytes())
     way = int(rng.integers(0, 8))
     if way == 7:
@@ -237,19 +237,19 @@ def _wrong_case(rng, manifest, parts):
         key = keys[rng.integers(len(keys))]
         metadata[f"{key}_"] = metadata.pop(key)
     elif way == 5:
-        cases["values_"][row] += 1e6
+        cases["values"][row] += 1e6
     elif way == 0:
         wrong = [np.inf, -1.0, 0.5, 1e9, np.nan]
         may_be_missing = metadata["schema"]["missing"] == "ignore"
-        cases["x_"][row, 0] = wrong[rng.integers(5 - may_be_missing)]
+        cases["x"][row, 0] = wrong[rng.integers(5 - may_be_missing)]
     elif way == 1:
-        cases["y_"][row] = [-2, 99, 2**40][rng.integers(3)]
+        cases["y"][row] = [-2, 99, 2**40][rng.integers(3)]
     elif way == 2:
         cases = {name: np.ascontiguousarray(array[:-1]) for name, array in cases.items()}
     elif way == 3:
-        cases["x_"] = cases["x_"].astype(np.float32)
+        cases["x"] = cases["x"].astype(np.float32)
     else:
-        del cases["y_"]
+        del cases["y"]
     if way in (6, 7):
         cases["metadata"] = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     return put_together(manifest, {**parts, "cases": pack(cases)}), f"cases, way {way}"

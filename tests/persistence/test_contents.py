@@ -100,11 +100,11 @@ def test_nothing_in_the_file_belongs_to_a_row(models, tmp_path):
         assert list(parts) == ["arrays"]
         shapes = {array: values.shape for array, values in unpack(parts["arrays"]).items()}
         sizes = manifest["sizes"]
-        closed = {"posterior_.log_weights": (sizes["C"], sizes["D"], sizes["K"])} if sizes["K"] else {}
-        closed |= {"posterior_.compares_missing": (sizes["P"],)} if sizes["K"] else {}
+        closed = {"posterior.log_weights": (sizes["C"], sizes["D"], sizes["K"])} if sizes["K"] else {}
+        closed |= {"posterior.compares_missing": (sizes["P"],)} if sizes["K"] else {}
         assert shapes == {
-            "posterior_.q": (sizes["C"], sizes["D"], sizes["P"]),
-            "posterior_.steps": (sizes["C"], sizes["T"], sizes["P"] + 2),
+            "posterior.q": (sizes["C"], sizes["D"], sizes["P"]),
+            "posterior.steps": (sizes["C"], sizes["T"], sizes["P"] + 2),
             **closed,
         }
         per_row = {sizes[letter] for letter in "nNSR"}

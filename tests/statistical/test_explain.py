@@ -130,7 +130,7 @@ def flagged_codes(clf, codes, quantile=0.05):
     from bayespatch.model import HIDDEN
     from bayespatch.predict import predict_cases
 
-    new = clf._past()._replace(x=codes, y=np.full(len(codes), HIDDEN), own_parent=np.full(len(codes), -1))
+    new = clf.fitted_.past._replace(x=codes, y=np.full(len(codes), HIDDEN), own_parent=np.full(len(codes), -1))
     return np.mean(clf._percentiles([predict_cases(clf.posterior_, new)]) <= quantile)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.fitted import Fitted
 from bayespatch.metrics import accuracy, brier
 
 N_BINS = 5  # of the calibration table
@@ -27,17 +28,14 @@ class LeaveOneOut(NamedTuple):
     classes: tuple[str, ...]
 
 
-def leave_one_out(clf: Any) -> LeaveOneOut:
+def leave_one_out(fitted: Fitted) -> LeaveOneOut:
     """The leave-one-out results of a fitted classifier, by the ids of the cases."""
-    rows = clf.loo_.rows
-    probabilities = clf.calibration_.apply(clf.loo_.votes)
-    if clf.pool_ is not None:
-        probabilities = clf.pool_.combine(clf.opinion_.loo[rows], probabilities)
+    rows = fitted.loo.rows
     return LeaveOneOut(
-        tuple(int(clf.ids_[row]) for row in rows.tolist()),
-        probabilities,
-        np.asarray(clf.y_)[rows],
-        tuple(clf.class_names_),
+        tuple(int(fitted.named(row)) for row in rows.tolist()),
+        fitted.loo_probabilities,
+        fitted.y[rows],
+        fitted.class_names,
     )
 
 

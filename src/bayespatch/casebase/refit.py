@@ -117,14 +117,14 @@ def _alone(folder: Path) -> Iterator[None]:
 def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models.Model:
     found = snapshot(database)
     clf = new_estimator(parameters, found)
-    old = None if found.clf is None else leave_one_out(found.clf)
+    old = None if found.clf is None else leave_one_out(found.clf.fitted_)
     folder = _checkpoint_folder(database, found, clf)
     X, y = table_of(found.known, found.case_ids, found.rows, found.outcomes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether the chains have mixed stands in the model's diagnostics
         clf.set_params(checkpoint=folder).fit(X, y)
     clf.set_params(checkpoint=None, warm_start=False)
-    said = metrics(leave_one_out(clf), old)
+    said = metrics(leave_one_out(clf.fitted_), old)
     with database.writing(by) as transaction:
         # Who was forgotten while the fit ran is taken out before anything is stored.
         left = {row.id for row in transaction.execute(select(cases.c.id).where(cases.c.state == case_rows.PAST))}

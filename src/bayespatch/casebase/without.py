@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from bayespatch.dictionary import Value
 from bayespatch.encode import Schema
 from bayespatch.encode.column import MISSING_NUMBER, Column
+from bayespatch.estimator import PatchworkClassifier
+from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveScore
 from bayespatch.second_opinion.design import Term
@@ -25,7 +27,9 @@ from bayespatch.second_opinion.design import Term
 GONE = "withdrawn"  # what a value is called that only the removed case had
 
 
-def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | None = None) -> Any:
+def without_case(
+    clf: PatchworkClassifier, row: int, levels: Mapping[str, Collection[Value]] | None = None
+) -> PatchworkClassifier:
     """A fitted classifier from which one past case is gone: from its table, its parents, its leave-one-out results.
 
     Parameters
@@ -54,23 +58,34 @@ def without_case(clf: Any, row: int, levels: Mapping[str, Collection[Value]] | N
     >>> len(without_case(clf, 3).parents_)
     19
     """
-    parents, cases = np.flatnonzero(clf.parents_ == row), np.flatnonzero(clf.cases_ == row)
-    n_left = len(clf.x_) - 1, len(clf.parents_) - len(parents), len(clf.cases_) - len(cases)
-    left_out = np.flatnonzero(clf.loo_.rows == row)
-    if min(n_left) < 1 or len(clf.loo_.rows) - len(left_out) < 1 or n_left[0] < 2:
-        raise ValueError(f"the model has {len(clf.x_)} past cases, and too few would remain without row {row}")
+    old = clf.fitted_
+    parents, cases = np.flatnonzero(old.parents == row), np.flatnonzero(old.cases == row)
+    n_left = len(old.x) - 1, len(old.parents) - len(parents), len(old.cases) - len(cases)
+    left_out = np.flatnonzero(old.loo.rows == row)
+    if min(n_left) < 1 or len(old.loo.rows) - len(left_out) < 1 or n_left[0] < 2:
+        raise ValueError(f"the model has {len(old.x)} past cases, and too few would remain without row {row}")
+    values = np.delete(old.values, row, axis=0)
+    schema = _without_values(old.schema, old.values[row], values, levels or {})
+    loo = LeaveOneOutVotes(
+        _renumbered(np.delete(old.loo.rows, left_out), row),
+        np.delete(old.loo.votes, left_out, axis=0),
+        np.delete(old.loo.familiarity, left_out),
+    )
     new = copy.copy(clf)
-    new.x_, new.y_, new.values_ = (np.delete(array, row, axis=0) for array in (clf.x_, clf.y_, clf.values_))
-    new.groups_ = None if clf.groups_ is None else np.delete(clf.groups_, row)
-    new.ids_ = None if clf.ids_ is None else clf.ids_[:row] + clf.ids_[row + 1 :]
-    new.parents_ = _renumbered(np.delete(clf.parents_, parents), row)
-    new.cases_ = _renumbered(np.delete(clf.cases_, cases), row)
-    loo = type(clf.loo_)(*(np.delete(array, left_out, axis=0) for array in clf.loo_))
-    new.loo_ = loo._replace(rows=_renumbered(loo.rows, row))
-    new.posterior_ = _posterior_without(clf.posterior_, parents, cases, n_left[1])
-    new.schema_ = _without_values(clf.schema_, clf.values_[row], new.values_, levels or {})
-    if clf.opinion_ is not None:
-        new.opinion_ = _opinion_without(clf.opinion_, row, clf.values_[row], new.values_, new.schema_)
+    new.fitted_ = replace(
+        old,
+        schema=schema,
+        x=np.delete(old.x, row, axis=0),
+        y=np.delete(old.y, row),
+        values=values,
+        groups=None if old.groups is None else np.delete(old.groups, row),
+        ids=None if old.ids is None else old.ids[:row] + old.ids[row + 1 :],
+        parents=_renumbered(np.delete(old.parents, parents), row),
+        cases=_renumbered(np.delete(old.cases, cases), row),
+        loo=loo,
+        posterior=_posterior_without(old.posterior, parents, cases, n_left[1]),
+        opinion=None if old.opinion is None else _opinion_without(old.opinion, row, old.values[row], values, schema),
+    )
     return new
 
 

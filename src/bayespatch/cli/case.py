@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +61,7 @@ def find_case(
     loaded = load_model(model, cases)
     ids = loaded.ids_
     if hide_ids:
-        loaded.ids_ = None
+        loaded.fitted_ = replace(loaded.fitted_, ids=None)
     if json_row is not None:
         return Case(loaded, json_object(json_row, "--json-row"), None)
     if data is not None:
@@ -76,11 +77,10 @@ def find_case(
 def load_model(path: Path, cases: Path | None) -> Any:
     """A model that has its past cases."""
     from bayespatch.estimator import load
-    from bayespatch.persistence.model_file import LeftOut
 
     with working(f"Loading {path}"):
         model = load(path, cases=cases)
-    if isinstance(model.x_, LeftOut):
+    if not model.fitted_.has_cases:
         raise ValueError(
             f"{str(path)!r} was written without its past cases; pass the file that holds them: --cases FILE"
         )

@@ -120,7 +120,7 @@ def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
 
 def _predict_part(shared: tuple[Any, _Asked], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:
     """Where the work is done: one part read, predicted and written."""
-    from bayespatch.explain.guards import outside, ranges
+    from bayespatch.explain.guards import outside
 
     model, asked = shared
     part, target = task
@@ -135,7 +135,7 @@ def _predict_part(shared: tuple[Any, _Asked], task: tuple[FilePart, str], n_thre
         raise ValueError(f"{part.label}: {error}") from None
     if asked.hide_ids or asked.id_column is None:
         X = X.set_axis(range(part.first, part.first + len(X)), axis=0)
-    far = (outside(encoded.values, ranges(schema, model.values_)) != 0).sum(axis=0).tolist()
+    far = (outside(encoded.values, model.fitted_.ranges) != 0).sum(axis=0).tolist()
     if asked.worklist:
         rows = [flat_line(one) for one in worklist_of(model, X, asked.wanted["level"])]
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from bayespatch.cli.case import load_model
@@ -30,7 +31,7 @@ def report(
     check_new(force, out)
     loaded = load_model(model, cases)
     if hide_ids:
-        loaded.ids_ = None
+        loaded.fitted_ = replace(loaded.fitted_, ids=None)
     with working("Summarizing the model"):
         model_report(loaded, out, intended_use=intended_use, overwrite=force)
     show({"report": str(out)}, json, f"the report is in {out}")

@@ -1,42 +1,27 @@
-"""What the estimators share: from a table to a posterior, and from rows of a table to their predictions."""
+"""What the estimators share: fitted attributes, and predictions of the rows of a table."""
 
 from __future__ import annotations
 
-import math
-import secrets
-import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
-from numbers import Integral
-from os import PathLike
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
-from joblib import cpu_count
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
 
 from bayespatch.calibrate import Calibration
-from bayespatch.duplicates import duplicates_text, group_labels
-from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
-from bayespatch.encode.summary import TableSummary
-from bayespatch.encode.table import read_table
-from bayespatch.estimator.explaining import Explaining
-from bayespatch.estimator.snapshot import read_at_once
+from bayespatch.encode import EncodedTable, Schema
+from bayespatch.estimator.learning import Learner, is_table
 from bayespatch.explain.ballot import closed_ballot
-from bayespatch.explain.guards import ranges, warn_out_of_range
-from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
-from bayespatch.importances_at_scale import N_STEPS, LeaveOneOutBatches
-from bayespatch.leave_one_out import leave_one_out_votes, n_left_out
-from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
-from bayespatch.parents import choose_parents
-from bayespatch.persistence.checkpoint_folder import check_folder
+from bayespatch.explain.guards import warn_out_of_range
+from bayespatch.fitted import Fitted
+from bayespatch.leave_one_out import LeaveOneOutVotes
+from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.persistence.model_file import Storable
+from bayespatch.pool import Pool
 from bayespatch.predict import (
     MAX_PASSES,
     Detail,
@@ -44,134 +29,145 @@ from bayespatch.predict import (
     PrecisionWarning,
     Prediction,
     UnseenValueWarning,
-    blank_votes,
     predict_batches,
     predict_cases,
     sample_together,
 )
-from bayespatch.progress import Report, progress_meter
 from bayespatch.sampling.diagnostics import Diagnostics
-from bayespatch.sampling.metropolis import Shape
-from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
-from bayespatch.sampling.sampler import ENGINES, check_scheduler, check_size, chosen_engine, run_chains
-from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
-from bayespatch.validation import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
-
-# How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
-CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
-# With closed-form votes, numbers may agree at several nested windows.
-NESTED = ("4%", "22%", "40%")
-CLOSED_CODINGS: dict[str, dict[str, Any]] = {
-    "quantile bins": {"bins": "quantile"},
-    "nested rank windows": {"windows": "10%", "nested": NESTED},
-}
-MOST_TUNED = 2000  # rows on which codings of a large table are compared
-MOST_AUTO = 2000  # parents under "auto" where votes are sampled
-# What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
-# tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
-GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
-# Parameters that go by the same name in `Schema.learn`
-_CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
+from bayespatch.sampling.posterior import Posterior
+from bayespatch.tune import Tuning
+from bayespatch.validation import check_count
 
 
-class _TrainingTable(NamedTuple):
-    """The training table under one coding."""
+class Patchwork(Storable, Learner):
+    """The part of an estimator that does not depend on the kind of outcome; see `PatchworkClassifier`.
 
-    schema: Schema
-    encoded: EncodedTable
-    parents: NDArray[np.int64]
-    cases: NDArray[np.int64]
+    Attributes
+    ----------
+    fitted_ : Fitted
+        Everything that `fit` has learned, assigned once. All other fitted attributes read it.
+    """
 
-    def past(self, fit: _Fit, cases: NDArray[np.int64] | None = None) -> Data:
-        """The parents, beside the cases or those that are named."""
-        rows = self.cases if cases is None else cases
-        return _past(self.encoded.x, fit.y, self.parents, rows, self.schema, fit.n_classes, fit.groups)
+    fitted_: Fitted
 
-    def part(self, rows: NDArray[np.int64], fit: _Fit) -> Data:
-        """Some rows as both cases and parents."""
-        everyone, groups = np.arange(len(rows)), None if fit.groups is None else fit.groups[rows]
-        return _past(self.encoded.x[rows], fit.y[rows], everyone, everyone, self.schema, fit.n_classes, groups)
+    def _fitted(self) -> Fitted:
+        """What was learned; methods call this once, so that a refit in another thread does not disturb them."""
+        fitted: Fitted | None = self.__dict__.get("fitted_")
+        if fitted is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                f"using this estimator."
+            )
+        return fitted
 
+    @property
+    def schema_(self) -> Schema:
+        """How columns are coded."""
+        return self._fitted().schema
 
-class _Fit(NamedTuple):
-    """What is asked of a fit, and what it knows before it begins."""
+    @property
+    def posterior_(self) -> Posterior:
+        """Draws of the importances, and of everything else that was sampled."""
+        return self._fitted().posterior
 
-    y: NDArray[np.int64]
-    n_classes: int
-    model: Model
-    given: Hyperparameters | None  # by the user
-    base: NDArray[np.float64]
-    class_weight: NDArray[np.float64] | None
-    groups: NDArray[np.int64] | None  # (n,) rows of one group never vote on each other
-    seed: int
-    n_threads: int
+    @property
+    def hyper_(self) -> Hyperparameters:
+        """The constants used."""
+        return self._fitted().hyper
 
+    @property
+    def tuning_(self) -> Tuning | None:
+        """Settings that were compared; None if `hyper` was given."""
+        return self._fitted().tuning
 
-class Learning(NamedTuple):
-    """What the last steps of a fit learn from: the table, coded, and its outcomes."""
+    @property
+    def parents_(self) -> NDArray[np.int64]:
+        """Rows of the training table that may vote, (S,)."""
+        return self._fitted().parents
 
-    X: Any
-    schema: Schema
-    encoded: EncodedTable
-    y: NDArray[np.int64]  # (n,) classes; where the outcome is a number, those into which it was cut
-    outcomes: NDArray[np.float64] | None  # (n,) where it is
-    n_classes: int
-    class_weight: NDArray[np.float64] | None  # (M,)
-    base: NDArray[np.float64]  # (M,) base rates
-    parents: NDArray[np.int64]  # (S,)
-    groups: NDArray[np.int64] | None  # (n,)
-    order: NDArray[np.int64] | None = None  # (M,) classes from the first to the last, where they are ordered
+    @property
+    def cases_(self) -> NDArray[np.int64]:
+        """Rows of the training table that the model has learned from, (N,)."""
+        return self._fitted().cases
 
-    def past(self) -> Data:
-        """All rows beside the parents."""
-        everyone = np.arange(len(self.y))
-        return _past(self.encoded.x, self.y, self.parents, everyone, self.schema, self.n_classes, self.groups)
+    @property
+    def x_(self) -> NDArray[np.float64]:
+        """The training table as codes, (n, P)."""
+        return self._fitted().x
 
+    @property
+    def y_(self) -> NDArray[np.int64]:
+        """Classes of the training table as codes, (n,)."""
+        return self._fitted().y
 
-class ManyCasesWarning(UserWarning):
-    """There are too many past cases for all of them to be looked at; some are, drawn at random."""
+    @property
+    def values_(self) -> NDArray[np.float64]:
+        """The training table's own values, (n, P)."""
+        return self._fitted().values
 
+    @property
+    def groups_(self) -> NDArray[np.int64] | None:
+        """Group of each row, (n,); None without groups."""
+        return self._fitted().groups
 
-class RepeatedRowsWarning(UserWarning):
-    """Rows repeat each other: several visits of one patient, or a table that was appended to itself."""
+    @property
+    def ids_(self) -> tuple[str, ...] | None:
+        """Names of the rows; None: they are numbered."""
+        return self._fitted().ids
 
+    @property
+    def loo_(self) -> LeaveOneOutVotes:
+        """Votes on past cases by all others."""
+        return self._fitted().loo
 
-class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """The part of an estimator that does not depend on what the outcome is; see `PatchworkClassifier`."""
+    @property
+    def calibration_(self) -> Calibration:
+        """Maps votes to probabilities."""
+        return self._fitted().calibration
 
-    model: str
-    likelihood: str
-    parents: str | int | ArrayLike
-    n_parents: int | float | None
-    hyper: str | Hyperparameters
-    importances: str
-    second_opinion: Any
-    votes: str
-    error: float
-    chains: int
-    draws: int
-    warmup: int
-    thin: int
-    missing: str
-    transductive: bool
-    engine: str
-    scheduler: str | None
-    n_jobs: int | None
-    warm_start: bool
-    random_state: Any
-    progress: Any
-    checkpoint: str | PathLike[str] | None
-    supervised: bool
-    bins: Any
-    windows: Any
-    categorical: Any
-    max_levels: int
-    hyper_: Hyperparameters
-    tuning_: Tuning | None
+    @property
+    def pool_(self) -> Pool | None:
+        """How both opinions are pooled; None without a second opinion."""
+        return self._fitted().pool
 
-    save = read_at_once(Storable.save)
+    @property
+    def class_names_(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return self._fitted().class_names
 
-    @read_at_once
+    @property
+    def target_(self) -> str:
+        """Name of the outcome; may be empty."""
+        return self._fitted().target
+
+    @property
+    def opinion_(self) -> Any:
+        """The second opinion; None if there is none."""
+        return self._fitted().opinion
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of the training table."""
+        return self._fitted().posterior.q.shape[2]
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Column names of the training table, if it had any."""
+        names = self._fitted().feature_names
+        if names is None:
+            raise AttributeError("the training table had no column names")
+        return np.array(names, dtype=object)
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Posterior mean of the importance of each feature, (P,); `posterior_.q` has the draws."""
+        return self._fitted().posterior.q.mean(axis=(0, 1))
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        """Whether the chains have mixed."""
+        return self._fitted().diagnostics
+
     def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
         """The past cases that matter most to each row, how strongly, and through which features.
 
@@ -194,472 +190,71 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         >>> who.rows.shape, [y[row] for row in who.rows[0]]
         ((1, 3), ['sick', 'sick', 'sick'])
         """
-        check_is_fitted(self)
+        fitted = self._fitted()
         top = check_count("top", top, at_least=1)
-        if self.posterior_.log_weights is not None:
-            return self._closed_neighbors(X, y, top)
-        parts = (part.neighbors for part in self._predictions(X, y, detail=True))
-        return Neighborhood.joined([Neighborhood.of(part, self.parents_, top) for part in parts if part])
+        if fitted.votes_are_closed:
+            return self._closed_neighbors(fitted, X, y, top)
+        _, parts = self._predictions(fitted, X, y, detail=True)
+        neighbors = (part.neighbors for part in parts)
+        return Neighborhood.joined([Neighborhood.of(part, fitted.parents, top) for part in neighbors if part])
 
-    def _closed_neighbors(self, X: Any, y: ArrayLike | None, top: int) -> Neighborhood:
-        """`neighbors` where every past case votes: those with the largest shares, and the details of these alone."""
-        posterior, new, _ = self._cases_of(X, y)
+    def _closed_neighbors(self, fitted: Fitted, X: Any, y: ArrayLike | None, top: int) -> Neighborhood:
+        """`neighbors` with closed-form votes: the largest shares, and details of these alone."""
+        posterior, new, _ = self._new_cases(fitted, X, y)
         q = posterior.q.mean(axis=(0, 1))
-        found = []
+        parts = []
         for i in range(len(new.x)):
             case = new._replace(x=new.x[[i]], y=new.y[[i]], own_parent=new.own_parent[[i]])
-            seen = predict_cases(posterior, case, detail="shares", n_threads=self._n_threads())
-            assert seen.neighbors is not None
-            best = np.argsort(-seen.neighbors.share[0], kind="stable")[:top]
-            ballot = closed_ballot(seen, case, best, posterior.model, q)
+            votes = predict_cases(posterior, case, detail="shares", n_threads=self._n_threads())
+            assert votes.neighbors is not None
+            best = np.argsort(-votes.neighbors.share[0], kind="stable")[:top]
+            ballot = closed_ballot(votes, case, best, posterior.model, q)
             share = ballot.share.astype(np.float32)
-            found.append(Neighborhood(self.parents_[best][None], share, share, ballot.features))
-        return Neighborhood.joined(found)
+            parts.append(Neighborhood(fitted.parents[best][None], share, share, ballot.features))
+        return Neighborhood.joined(parts)
 
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        """Posterior mean of the importance of each feature, (P,); `posterior_.q` has the draws."""
-        check_is_fitted(self)
-        return self.posterior_.q.mean(axis=(0, 1))
+    def _predictions(
+        self, fitted: Fitted, X: Any, y: ArrayLike | None = None, detail: Detail = False
+    ) -> tuple[EncodedTable, Iterator[Prediction]]:
+        """The rows of a table as codes, and their predictions, batch by batch."""
+        posterior, new, encoded = self._new_cases(fitted, X, y)
+        return encoded, self._batches(fitted, posterior, new, detail)
 
-    @property
-    def diagnostics_(self) -> Diagnostics:
-        """Whether the chains have mixed."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)  # the schema's, which a model without its cases has not
-        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names.tolist()
-        return self.posterior_.diagnostics().with_features(names)
-
-    # Before any work: what was asked for
-
-    def _check_parameters(self) -> None:
-        check_model(self.model, self.likelihood, None, 1, 1)
-        for name in ("supervised", "transductive", "warm_start"):
-            check_flag(name, getattr(self, name))
-        for name, at_least in {"chains": 1, "draws": 1, "warmup": 0, "thin": 1}.items():
-            check_count(name, getattr(self, name), at_least=at_least)
-        if self.transductive:
-            check_sweeps(self.warmup, self.draws, self.thin)
-        check_choice("engine", self.engine, ("auto", *ENGINES))
-        check_scheduler(self.scheduler, self.engine)
-        if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
-            raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
-        check_choice("importances", self.importances, ("predictive", "joint"))
-        if self.importances == "predictive" and not self.supervised:
-            raise ValueError(
-                "supervised=False leaves no outcomes from which importances='predictive' could be learned; pass "
-                "importances='joint'"
-            )
-        if self.importances == "predictive" and self.engine == "paper":
-            raise ValueError("engine='paper' samples the paper's joint posterior; pass importances='joint' with it")
-        check_choice("votes", self.votes, ("auto", "closed", "sampled"))
-        if self.votes == "closed" and not self._votes_are_closed():
-            raise ValueError(
-                "votes='closed' needs model='I', likelihood='exact', importances='predictive' and transductive=False; "
-                "pass these, or votes='sampled'"
-            )
-        check_error(self.error)
-        progress_meter(self.progress)
-        if self.checkpoint is not None:
-            check_folder(self.checkpoint)
-            if not isinstance(self.random_state, Integral):
-                raise ValueError(
-                    f"random_state={self.random_state!r} gives another seed each time, and a fit with a checkpoint "
-                    f"goes on only with its own; pass a number, such as random_state=0"
-                )
-        self._n_threads()
-
-    def _check_table(self, X: Any, y: Any = None, reset: bool = True) -> None:
-        """What scikit-learn says about shapes and names, in its words; what is no table at all, `encode` refuses."""
-        try:
-            shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-        except ValueError:  # rows of different lengths
-            return
-        if len(shape) != 2:
-            return
-        if shape[1] == 0:
-            raise ValueError(f"Found array with 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required.")
-        validate_data(self, X, skip_check_array=True, reset=reset)
-        if y is not None:
-            check_consistent_length(X, y)
-
-    def _n_threads(self) -> int:
-        """As joblib counts, -1 is all cores and -2 all but one; but None is all, too.
-
-        joblib's own `effective_n_jobs` is about processes: it says 1 in a daemon, where threads can well be had.
-        """
-        if self.n_jobs is None:
-            return cpu_count()
-        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-MOST_THREADS, at_most=MOST_THREADS)
-        if n_jobs == 0:
-            raise ValueError("n_jobs=0 is not a number of threads; pass at least 1, or -1 for all cores")
-        return n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs)
-
-    # The work
-
-    def _sampled(self, X: Any, y: Any, seed: int, *, classes: bool) -> Sample | None:
-        """The sample of a table that lies in parts; None where the table is here."""
-        if isinstance(X, Sample):
-            sample = X
-        elif is_partitioned(X) or hasattr(y, "npartitions"):
-            from bayespatch.engine.dask import computed
-
-            categorical = () if isinstance(self.categorical, str) else tuple(map(str, self.categorical))
-            table = Partitions.of_dask(X, y, partial(computed, scheduler=self.scheduler))
-            sample = table.sample(seed, classes=classes, categorical=categorical, max_levels=self.max_levels)
-        else:
-            return None
-        if not sample.is_all:
-            if not isinstance(self.parents, str | Integral):
-                raise ValueError(
-                    f"parents names rows, and of the {sample.summary.n_rows:,} rows of the table only a sample is "
-                    f"looked at; pass parents='auto', or a number"
-                )
-            warnings.warn(
-                f"of {sample.summary.n_rows:,} rows {len(sample.X):,}, drawn at random, are the model's past cases; "
-                f"quantiles, parents, tuning, importances, leave-one-out and the second opinion rest on them; class "
-                f"shares, levels, ranges and missing values are those of all rows",
-                ManyCasesWarning,
-                stacklevel=4,
-            )
-        return sample
-
-    def _learn(
-        self,
-        X: Any,
-        y: NDArray[np.int64],
-        n_classes: int,
-        seed: int,
-        *,
-        class_weight: NDArray[np.float64] | None = None,
-        outcomes: NDArray[np.float64] | None = None,
-        whole: TableSummary | None = None,
-        counts: NDArray[np.int64] | None = None,
-        groups: NDArray[np.int64] | None = None,
-        order: NDArray[np.int64] | None = None,
-    ) -> dict[str, Any]:
-        """Everything that a fit finds out, by the name of its attribute; classes are codes here.
-
-        Where the outcomes are numbers, y has the classes into which they were cut. Where X is a sample of a longer
-        table, `whole` and `counts` say what is known of all of it, and how many of its rows have each class.
-        """
-        base = base_rates(y, n_classes, class_weight, counts)
-        model = Model(cast(ModelKind, self.model), cast(Likelihood, self.likelihood))
-        given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
-        if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
-            given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
-        fit = _Fit(y, n_classes, model, given, base, class_weight, groups, seed, self._n_threads())
-        learn = self._learn_closed if self._votes_are_closed() else self._learn_sampled
-        tables = self._coded(X, fit, outcomes, whole)
-        if groups is None:
-            fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values()))))
-        table, tuning, posterior = learn(tables, fit)
-        schema, encoded, parents, cases = table[:4]
-        model, n_threads = posterior.model, fit.n_threads
-        learning = Learning(X, schema, encoded, y, outcomes, n_classes, class_weight, base, parents, fit.groups, order)
-        with progress_meter(self.progress, "tables")(1) as report:
-            report(0, "second opinion")
-            opinion = self._opinion(learning)
-            report(1, "second opinion")
-        return {
-            "schema_": schema,
-            "posterior_": posterior,
-            "hyper_": model.hyper,
-            "tuning_": None if given is not None else tuning,
-            "parents_": parents,
-            "cases_": cases,
-            "salt_": secrets.token_bytes(32),
-            "x_": encoded.x,
-            "y_": y,
-            "values_": encoded.values,
-            "groups_": fit.groups,
-            "ids_": None if encoded.ids == tuple(map(str, range(len(encoded.x)))) else encoded.ids,
-            # All rows, the parents as well: what was chosen to be a parent need not be like the rest.
-            **self._leave_one_out(posterior, learning, n_threads),
-            **opinion,
-        }
-
-    def _votes_are_closed(self) -> bool:
-        """Whether every past case votes in closed form."""
-        return (
-            self.votes != "sampled"
-            and self.importances == "predictive"
-            and (self.model, self.likelihood) == ("I", "exact")
-            and not self.transductive
-        )
-
-    def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
-        """A coding that suits the table, and the posterior of the importances: every past case votes."""
-        began = time.perf_counter()
-        y = fit.y
-        some = np.linspace(0, len(y) - 1, min(len(y), MOST_TUNED)).round().astype(np.int64)
-        n_fits = (len(tables) if len(tables) > 1 else 0) + 1
-        with progress_meter(self.progress, "steps")(n_fits * N_STEPS) as report:
-            done, trials, odds = 0, [], {}
-            if len(tables) > 1:
-                for name, table in tables.items():
-                    small = self._large_density(table.part(some, fit), fit)
-                    found = small.learn(fit.seed, lambda step, at=done: report(at + step, "tuning"))  # type: ignore[misc]
-                    evidence = found.log_evidence(small.effects.n_splits)
-                    trials.append(Trial(name, evidence / len(some)))
-                    odds[name] = evidence + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
-                    done += N_STEPS
-            best = max(odds, key=lambda name: odds[name]) if odds else next(iter(tables))
-            table = tables[best]
-            tables.clear()  # what was not chosen takes memory
-            past = table.past(fit, np.arange(len(y)))
-            density = self._large_density(past, fit)
-            found = density.learn(fit.seed, lambda step: report(done + step, "importances"))
-        hyper = constants(past, fit.base) if fit.given is None else fit.given
-        model = check_model(fit.model.kind, fit.model.likelihood, hyper, fit.n_classes, past.x.shape[1])
-        q, log_weights, steps = density.draw(found, self.chains, self.draws, fit.seed)
-        settings = SamplingSettings(
-            engine="cpu",
-            chains=self.chains,
-            draws=self.draws,
-            warmup=self.warmup,
-            thin=self.thin,
-            seed=fit.seed,
-            supervised=self.supervised,
-            exclude_self=np.array_equal(table.parents, table.cases),
-            missing="ignore" if table.schema.missing == "ignore" else "error",
-        )
-        timing = Timing(0.0, time.perf_counter() - began, N_STEPS, fit.n_threads)
-        posterior = Posterior.closed(
-            q, log_weights, density.index.compares_missing, steps, fit.n_classes, model, settings, timing
-        )
-        return table, Tuning(best, hyper, tuple(trials)), posterior
-
-    def _large_density(self, past: Data, fit: _Fit) -> LeaveOneOutBatches:
-        hyper = constants(past, fit.base) if fit.given is None else fit.given
-        model = replace(fit.model, hyper=hyper)
-        return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads, self._predicting())
-
-    def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
-        """A coding that suits the table, and the posterior with sampled neighbors."""
-        with progress_meter(self.progress, "codings")(len(tables)) as report:
-            pasts = {name: table.past(fit) for name, table in tables.items()}
-            tuning, density, shape = self._tuned(pasts, fit, report)
-        table = tables.pop(tuning.coding)
-        tables.clear()  # what was not chosen takes memory
-        past = table.past(fit)
-        begin = self._beginning(table.schema, table.parents)
-        settings = SamplingSettings(
-            engine=chosen_engine(self.engine, past),
-            chains=self.chains,
-            draws=self.draws,
-            warmup=self.warmup,
-            thin=self.thin,
-            # Where chains begin must not depend on the random numbers that they will draw.
-            seed=fit.seed if begin is None else (fit.seed + begin.seed + 1) % 2**31,
-            supervised=self.supervised,
-            exclude_self=bool(past.own_parent.max() >= 0),
-            missing="ignore" if table.schema.missing == "ignore" else "error",
-        )
-        model = check_model(fit.model.kind, fit.model.likelihood, tuning.hyper, fit.n_classes, past.x.shape[1])
-        check_size(past, model, settings, fit.n_threads, checkpoint=self.checkpoint is not None)
-        predictive = None
-        if density is not None and shape is not None:
-            n_draws = self.draws * self.thin
-            with progress_meter(self.progress, "steps")(MAX_STEPS * (self.warmup + n_draws)) as report:
-                predictive = draw_importances(
-                    density,
-                    shape,
-                    chains=self.chains,
-                    warmup=self.warmup,
-                    draws=n_draws,
-                    seed=fit.seed,
-                    n_threads=fit.n_threads,
-                    report=lambda done: report(done, "importances"),
-                )
-                report(MAX_STEPS * (self.warmup + n_draws), "importances")
-        posterior = run_chains(
-            past if self.supervised else past._replace(y=np.full_like(past.y, HIDDEN)),
-            model,
-            settings,
-            n_threads=fit.n_threads,
-            progress=self.progress,
-            begin=begin,
-            predictive=predictive,
-            checkpoint=self.checkpoint,
-            scheduler=self.scheduler,
-            feature_names=table.schema.names,
-        )
-        return table, tuning, posterior
-
-    def _tuned(
-        self, pasts: dict[str, Data], fit: _Fit, report: Report
-    ) -> tuple[Tuning, LeaveOneOut | None, Shape | None]:
-        """A coding and constants that suit the table, and the density of the importances where they are predictive."""
-        if self.importances == "joint":
-            name = next(iter(pasts))
-            hyper = constants(pasts[name], fit.base) if fit.given is None else fit.given
-            return Tuning(name, hyper, ()), None, None
-        if fit.given is None:
-            log_prior = {name: GAPS_LOG_PRIOR for name in pasts if name.endswith(GAPS_COUNT)}
-            return tune(
-                pasts,
-                fit.model,
-                fit.base,
-                fit.class_weight,
-                lambda done: report(done, "tuning"),
-                log_prior,
-                n_threads=fit.n_threads,
-            )
-        (name,) = pasts
-        density = LeaveOneOut(pasts[name], replace(fit.model, hyper=fit.given), fit.base, fit.class_weight)
-        return Tuning(name, fit.given, ()), density, density.shape()
-
-    def _leave_one_out(self, posterior: Posterior, found: Learning, n_threads: int) -> dict[str, Any]:
-        """What the past cases say of each other, and how votes are to be read: fitted attributes."""
-        past, class_weight = found.past(), found.class_weight
-        with progress_meter(self.progress, "cases")(n_left_out(past.y)) as report:
-            loo, by_chain = leave_one_out_votes(
-                posterior,
-                past,
-                n_threads=n_threads,
-                engine=self._predicting(),
-                scheduler=self.scheduler,
-                report=lambda done: report(done, "leave-one-out"),
-            )
-        known = past.y[loo.rows]
-        weights = 1.0 if class_weight is None else class_weight[known] / class_weight[known].mean()
-        blank = blank_votes(posterior, past, n_threads=n_threads)
-        return {"loo_": loo, "calibration_": Calibration.learn(by_chain, known, found.base, weights, blank)}
-
-    @abstractmethod
-    def _opinion(self, found: Learning) -> dict[str, Any]:
-        """The second opinion, learned from the training table: a fitted attribute."""
-
-    def _coded(
-        self, X: Any, fit: _Fit, outcomes: NDArray[np.float64] | None, whole: TableSummary | None
-    ) -> dict[str, _TrainingTable]:
-        """The training table under each coding that is to be tried."""
-        y = fit.y
-        wishes = {name: getattr(self, name) for name in _CODING}
-        codings: dict[str, dict[str, Any]] = {"as asked": {}}
-        tried = self.hyper == "auto" and self.importances == "predictive"
-        if isinstance(self.bins, str) and self.bins == "auto":
-            wishes["bins"] = "quantile"
-            if self.windows is None:
-                several = CLOSED_CODINGS if self._votes_are_closed() else CODINGS
-                codings = several if tried else {"quantile bins": {}}
-        if self.missing == "auto":
-            wishes["missing"] = "ignore"
-            if tried:
-                counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
-                codings = {**codings, **counted}
-        tables: dict[str, _TrainingTable] = {}
-        plain = read_table(X)
-        for name, coding in codings.items():
-            schema = Schema.learn(plain, y if outcomes is None else outcomes, whole=whole, **{**wishes, **coding})
-            if any(schema.codes_as(table.schema) for table in tables.values()):
-                continue
-            encoded = schema.encode(plain)
-            if len(encoded.x) < 2:
-                raise ValueError(f"n_samples={len(y)}: a case needs another one to resemble; pass at least two rows")
-            parents, cases = self._chosen_parents(encoded.x, schema, fit)
-            tables[name] = _TrainingTable(schema, encoded, parents, cases)
-        return tables
-
-    def _groups_of(self, groups: ArrayLike | None, sample: Sample | None, n_rows: int) -> NDArray[np.int64] | None:
-        """The groups of the rows, where the user has given them."""
-        if groups is None:
-            return None
-        if sample is not None:
-            raise ValueError("groups cannot be given beside a table in partitions; pass a table that is here")
-        if not self._votes_are_closed():
-            raise ValueError("groups need votes in closed form; pass model='I', importances='predictive', votes='auto'")
-        return read_groups(groups, n_rows)
-
-    def _repeated_rows(self, table: _TrainingTable) -> NDArray[np.int64] | None:
-        """Groups of rows that repeat each other beyond chance, with a warning; None where there are none."""
-        repeats = table.schema.duplicates(table.encoded)
-        if not repeats:
-            return None
-        closed = self._votes_are_closed()
-        done = (
-            "they are taken for repeated patients, who do not vote on themselves"
-            if closed
-            else "sampled votes cannot tell them apart, so leave-one-out scores are too good"
-        )
-        warnings.warn(
-            f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass groups=, the patient of each row, or drop "
-            f"the repeats",
-            RepeatedRowsWarning,
-            stacklevel=5,
-        )
-        return group_labels(repeats, len(table.encoded.x)) if closed else None
-
-    def _chosen_parents(
-        self, x: NDArray[np.float64], schema: Schema, fit: _Fit
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Parents and cases, as rows of the training table."""
-        way, n_parents = self.parents, self.n_parents
-        if isinstance(way, str) and way == "auto":
-            way = "all" if n_parents is None else "random"
-            if n_parents is None and len(x) > MOST_AUTO and not self._votes_are_closed():
-                way, n_parents = "random", MOST_AUTO
-                warnings.warn(
-                    f"sampling looks at {MOST_AUTO:,} of the {len(x):,} past cases, drawn at random; pass n_parents "
-                    f"for another number, parents='all', or the defaults model='I' and importances='predictive', with "
-                    f"which every past case votes",
-                    ManyCasesWarning,
-                    stacklevel=6,
-                )
-        rng = np.random.default_rng(fit.seed)
-        return choose_parents(way, x, fit.y, rng, n_parents=n_parents, windows=schema.windows)
-
-    def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
-        """Where the last fit ended, if warm_start asks for it and the features are the same."""
-        if not self.warm_start or not hasattr(self, "posterior_") or self.posterior_.log_weights is not None:
-            return None
-        if self.schema_.names == schema.names:
-            return self.posterior_.last_draws(self.parents_, parents)
-        return None
-
-    def _predictions(self, X: Any, y: ArrayLike | None = None, detail: Detail = False) -> Iterator[Prediction]:
-        """Predictions of the rows, batch by batch, each as exactly as `error` asks for, or as the limit allows."""
-        posterior, new, _ = self._cases_of(X, y)
-        precedents = 1.0 if self.pool_ is None else max(1.0 - self.pool_.weight, 0.5)
+    def _batches(self, fitted: Fitted, posterior: Posterior, new: Data, detail: Detail) -> Iterator[Prediction]:
+        """Predictions, each as exact as `error` asks for or the draws allow."""
+        precedents = 1.0 if fitted.pool is None else max(1.0 - fitted.pool.weight, 0.5)
         worst, n_short = 0.0, 0
         for part in predict_batches(
             posterior,
             new,
             detail=detail,
-            calibration=self.calibration_,
-            # The second opinion has no Monte Carlo error, and takes its share of the probability; but the precedents
-            # are to be read by themselves too.
+            calibration=fitted.calibration,
+            # The second opinion has no Monte Carlo error and takes its share of the probability, but the precedents
+            # are shown on their own, too.
             error=self.error / precedents,
             n_threads=self._n_threads(),
             engine=self._predicting(),
             scheduler=self.scheduler,
         ):
-            errors = precedents * self.calibration_.error(part.votes_by_batch)
+            errors = precedents * fitted.calibration.error(part.votes_by_batch)
             worst, n_short = max(worst, float(errors.max(initial=0.0))), n_short + int((errors > self.error).sum())
             yield part
         if n_short:
-            how = f"all stored draws used {MAX_PASSES} times"
-            if posterior.log_weights is not None:
-                how = f"{self.chains * self.draws} draws of the importances"
+            draws = f"all stored draws used {MAX_PASSES} times"
+            if fitted.votes_are_closed:
+                draws = f"{posterior.n_chains * posterior.n_draws} draws of the importances"
             warnings.warn(
                 f"{n_short} of {len(new.x)} probabilities have a Monte Carlo standard error above error={self.error}, "
-                f"up to {worst:.3f}, with {how}; fit with more draws than {self.draws}, or pass a larger error",
+                f"up to {worst:.3f}, with {draws}; fit with more draws than {self.draws}, or pass a larger error",
                 PrecisionWarning,
                 stacklevel=4,
             )
 
-    def _predicting(self) -> str:
-        """The engine for new cases: the paper's own sampler only knows how to sample all together, and workers are
-        asked through `scheduler`.
-        """
-        return "cpu" if self.engine in ("paper", "dask") else self.engine
-
-    def _cases_of(self, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
-        """The rows of a table as new cases, and the posterior under which they are to be looked at."""
-        check_is_fitted(self)
-        self._check_table(X, reset=False)
-        encoded = self.schema_.encode(X)
+    def _new_cases(self, fitted: Fitted, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
+        """The rows of a table as new cases, and the posterior to predict them under."""
+        if is_table(X):
+            validate_data(self, X, skip_check_array=True, reset=False)
+        encoded = fitted.schema.encode(X)
         if encoded.n_unseen:
             counts = ", ".join(f"{name!r} ({count})" for name, count in encoded.n_unseen.items())
             warnings.warn(
@@ -667,31 +262,22 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
                 UnseenValueWarning,
                 stacklevel=5,
             )
-        warn_out_of_range(self.schema_, encoded.values, ranges(self.schema_, self.values_), stacklevel=4)
-        n = len(encoded.x)
-        past = self._past()
-        known = np.full(n, HIDDEN) if y is None else self._codes_of(y, n)
-        new = past._replace(x=encoded.x, y=known, own_parent=np.full(n, -1))
-        posterior, n_threads = self.posterior_, self._n_threads()
+        warn_out_of_range(fitted.schema, encoded.values, fitted.ranges, stacklevel=4)
+        codes = None if y is None else fitted.outcome_codes(self._read_outcomes(y), len(encoded.x))
+        new = fitted.new_cases(encoded.x, codes)
+        posterior = fitted.posterior
         if self.transductive:
-            if posterior.log_weights is not None:
+            if fitted.votes_are_closed:
                 raise ValueError("the model was fitted with transductive=False; fit it again with transductive=True")
+            past = fitted.past
             if not posterior.settings.supervised:
                 past = past._replace(y=np.full_like(past.y, HIDDEN))
-            posterior = sample_together(posterior, past, new, n_threads=n_threads, progress=self.progress)
+            posterior = sample_together(posterior, past, new, n_threads=self._n_threads(), progress=self.progress)
         return posterior, new, encoded
 
-    def _past(self) -> Data:
-        """The cases that the model has learned from, and their parents."""
-        return _past(self.x_, self.y_, self.parents_, self.cases_, self.schema_, self._n_classes(), self.groups_)
-
     @abstractmethod
-    def _n_classes(self) -> int:
-        """How many classes the outcome has, or was cut into."""
-
-    @abstractmethod
-    def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
-        """The codes of n known outcomes."""
+    def _read_outcomes(self, y: ArrayLike) -> NDArray[Any]:
+        """Outcomes as an array of one dimension."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -699,59 +285,3 @@ class Patchwork(Explaining, Storable, BaseEstimator):  # type: ignore[misc]  # s
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
-    """The group of each row as a number from 0 on."""
-    if groups is None:
-        return None
-    names = np.asarray(groups)
-    if names.shape != (n_rows,):
-        raise ValueError(f"groups has shape {names.shape} and there are {n_rows} rows; pass one group for each row")
-    missing = np.flatnonzero([name is None or name != name for name in names.tolist()])
-    if len(missing):
-        raise ValueError(f"groups has no value in row {missing[0]}; give every row its group, or drop the row")
-    numbers = np.unique(names.astype(str), return_inverse=True)[1].astype(np.int64)
-    if numbers.max(initial=0) == 0:
-        raise ValueError("groups has one group only, and nobody could vote; pass the patient of each row")
-    return numbers
-
-
-def check_error(error: object) -> float:
-    """A Monte Carlo standard error of a probability."""
-    if isinstance(error, bool) or not isinstance(error, int | float | np.number) or not 0.0 < float(error) < 1.0:
-        raise ValueError(f"error={error!r} is not a standard error of a probability; pass a number such as 0.01")
-    return float(error)
-
-
-def _past(
-    x: NDArray[np.float64],
-    y: NDArray[np.int64],
-    parents: NDArray[np.int64],
-    cases: NDArray[np.int64],
-    schema: Schema,
-    n_classes: int,
-    groups: NDArray[np.int64] | None = None,
-) -> Data:
-    """The cases that a model has learned from, beside their parents: rows of the training table as codes.
-
-    A row that is no parent, but has parents in its group, is represented by one of these: none of them votes on it.
-    """
-    own_parent = np.full(len(x), -1)
-    if groups is not None:
-        of_group = np.full(int(groups.max(initial=0)) + 1, -1)
-        of_group[groups[parents]] = np.arange(len(parents))
-        own_parent = of_group[groups]
-    own_parent[parents] = np.arange(len(parents))
-    return Data(
-        x=x[cases],
-        y=y[cases],
-        x_parents=x[parents],
-        y_parents=y[parents],
-        n_values=schema.n_values,
-        n_classes=n_classes,
-        windows=schema.windows,
-        own_parent=own_parent[cases],
-        nested=schema.nested,
-        groups=None if groups is None else groups[parents],
-    )

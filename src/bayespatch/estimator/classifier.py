@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple
@@ -13,18 +13,19 @@ from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import class_order
-from bayespatch.estimator.base import Learning, Patchwork
-from bayespatch.estimator.explaining import check_abstain
+from bayespatch.estimator.explaining import Explaining, check_abstain
+from bayespatch.estimator.learning import Learned
 from bayespatch.estimator.partitioned import by_partition
-from bayespatch.estimator.snapshot import built_aside
+from bayespatch.fitted import FittedClasses
+from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import Prediction
+from bayespatch.progress import progress_meter
 from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion, out_of_group
 from bayespatch.validation import (
     check_class_weights,
@@ -58,7 +59,7 @@ class PredictedClasses(NamedTuple):
 
 
 @loadable
-class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
+class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based classifier: past cases that resemble a new one in what matters vote on its class.
 
     Parameters
@@ -266,7 +267,6 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         }
         return cls(model=model, n_parents=n_parents, **settings)
 
-    @built_aside
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> PatchworkClassifier:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
@@ -305,38 +305,51 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
             check_user_opinion(self.second_opinion)
         seed = int(check_random_state(self.random_state).randint(2**31))
         sample = self._sampled(X, y, seed, classes=True)
-        whole = None if sample is None else sample.summary
         if sample is not None:
             X, y = sample.X, sample.y
-        self._check_table(X, y)
+        names = self._feature_names(X, y)
         classes, codes = _read_classes(y)
         counts = np.bincount(codes) if sample is None else np.array([sample.counts[one] for one in classes.tolist()])
-        weights = _class_weights(self.class_weight, classes, counts)
-        members = self._groups_of(groups, sample, len(codes))
         learned = self._learn(
             X,
             codes,
             len(classes),
             seed,
-            class_weight=weights,
-            whole=whole,
+            class_weight=_class_weights(self.class_weight, classes, counts),
+            whole=None if sample is None else sample.summary,
             counts=counts,
-            groups=members,
-            order=class_order(y, classes),
+            groups=self._groups_of(groups, sample, len(codes)),
         )
+        with progress_meter(self.progress, "tables")(1) as report:
+            report(0, "second opinion")
+            opinion = self._learn_opinion(X, learned, class_order(y, classes))
+            report(1, "second opinion")
+        loo, calibration = self._leave_one_out(learned)
         if not self.calibrate:
-            learned["calibration_"] = Calibration.none(len(classes))
-        learned["pool_"] = None
-        if learned["opinion_"] is not None:
-            loo = learned["loo_"]
-            known = codes[loo.rows]
-            precedents = learned["calibration_"].apply(loo.votes)
-            learned["pool_"] = Pool.learn(learned["opinion_"].loo[loo.rows], precedents, known, weights[known])
-        self.classes_ = classes
-        self.class_names_, self.target_ = _read_names(y, classes)
-        for name, value in learned.items():
-            setattr(self, name, value)
+            calibration = Calibration.none(len(classes))
+        class_names, target = _read_names(y, classes)
+        self.fitted_ = FittedClasses(
+            **learned.fields(),
+            loo=loo,
+            calibration=calibration,
+            opinion=opinion,
+            pool=None if opinion is None else _learn_pool(learned, loo, calibration, opinion),
+            class_names=class_names,
+            target=target,
+            feature_names=names,
+            classes=classes,
+        )
         return self
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, sorted."""
+        return self._classes_fitted().classes
+
+    def _classes_fitted(self) -> FittedClasses:
+        fitted = self._fitted()
+        assert isinstance(fitted, FittedClasses)
+        return fitted
 
     @by_partition
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -353,20 +366,9 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         >>> bool(p[0, 0] > 0.8), bool(p[1, 0] < 0.2)
         (True, True)
         """
-        votes = np.concatenate([part.mean_votes() for part in self._predictions(X)])
-        return check_finite("the probability", self._pooled(X, votes))
-
-    def _pooled(self, X: Any, votes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities of the rows, (n, M), from the votes on them and the second opinion."""
-        precedents = self.calibration_.apply(votes)
-        if self.pool_ is None:
-            return precedents
-        return self.pool_.combine(self._opinion_on(X), precedents)
-
-    def _opinion_on(self, X: Any) -> NDArray[np.float64]:
-        """What the second opinion says of the rows, (n, M)."""
-        own = self.schema_.encode(X).values if isinstance(self.opinion_, AdditiveScore) else X
-        return np.asarray(self.opinion_.predict_proba(own))
+        fitted = self._classes_fitted()
+        encoded, parts = self._predictions(fitted, X)
+        return check_finite("the probability", fitted.pooled(X, encoded.values, _mean_votes(parts)))
 
     @by_partition
     def predict_opinions(self, X: Any) -> dict[str, NDArray[np.float64]]:
@@ -382,12 +384,12 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         >>> sorted(clf.predict_opinions([["yes", 60]]))
         ['additive', 'pool', 'precedents']
         """
-        check_is_fitted(self)
-        if self.pool_ is None:
+        fitted = self._classes_fitted()
+        if fitted.pool is None:
             raise ValueError("the model has no second opinion; fit it with second_opinion='auto'")
-        votes = np.concatenate([part.mean_votes() for part in self._predictions(X)])
-        precedents, additive = self.calibration_.apply(votes), self._opinion_on(X)
-        return {"precedents": precedents, "additive": additive, "pool": self.pool_.combine(additive, precedents)}
+        encoded, parts = self._predictions(fitted, X)
+        precedents, additive = fitted.calibration.apply(_mean_votes(parts)), fitted.opinion_on(X, encoded.values)
+        return {"precedents": precedents, "additive": additive, "pool": fitted.pool.combine(additive, precedents)}
 
     @by_partition
     def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
@@ -414,13 +416,14 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         array([None], dtype=object)
         """
         quantile = check_abstain(abstain)
-        parts = list(self._predictions(X))
-        votes = np.concatenate([part.mean_votes() for part in parts])
-        classes: NDArray[Any] = self.classes_[self._pooled(X, votes).argmax(axis=1)]
+        fitted = self._classes_fitted()
+        encoded, batches = self._predictions(fitted, X)
+        parts = list(batches)
+        classes: NDArray[Any] = fitted.classes[fitted.pooled(X, encoded.values, _mean_votes(parts)).argmax(axis=1)]
         if quantile is None:
             return classes
         classes = classes.astype(object)
-        classes[self._percentiles(parts) <= quantile] = None
+        classes[fitted.percentiles(parts) <= quantile] = None
         return classes
 
     @by_partition
@@ -442,21 +445,10 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         True
         """
         level = check_level(level)
-        parts = list(self._predictions(X, detail="shares"))
-        return self._intervals(X, np.concatenate([part.mean_votes() for part in parts]), parts, level)
-
-    def _intervals(
-        self, X: Any, votes: NDArray[np.float64], parts: Sequence[Prediction], level: float
-    ) -> NDArray[np.float64]:
-        """Intervals of the probabilities of the rows, (n, M, 2), from the votes on them."""
-        shares = np.concatenate([part.neighbors.share for part in parts if part.neighbors is not None])
-        ends = self.calibration_.interval(votes, shares, level)
-        if self.pool_ is None:
-            return ends
-        additive = None
-        if isinstance(self.opinion_, AdditiveScore):
-            additive = self.opinion_.predict_interval(self.schema_.encode(X).values, level)
-        return self.pool_.interval(self._opinion_on(X), additive, self.calibration_.apply(votes), ends, level)
+        fitted = self._classes_fitted()
+        encoded, batches = self._predictions(fitted, X, detail="shares")
+        parts = list(batches)
+        return fitted.intervals(X, encoded.values, _mean_votes(parts), _shares(parts), level)
 
     @by_partition
     def predict_all(self, X: Any, level: float | None = None) -> PredictedClasses:
@@ -480,11 +472,13 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         True
         """
         level = None if level is None else check_level(level)
-        parts = list(self._predictions(X, detail=False if level is None else "shares"))
-        votes = np.concatenate([part.mean_votes() for part in parts])
-        probabilities = check_finite("the probability", self._pooled(X, votes))
-        intervals = None if level is None else self._intervals(X, votes, parts, level)
-        return PredictedClasses(probabilities, votes, self._percentiles(parts), intervals)
+        fitted = self._classes_fitted()
+        encoded, batches = self._predictions(fitted, X, detail=False if level is None else "shares")
+        parts = list(batches)
+        votes, values = _mean_votes(parts), encoded.values
+        probabilities = check_finite("the probability", fitted.pooled(X, values, votes))
+        intervals = None if level is None else fitted.intervals(X, values, votes, _shares(parts), level)
+        return PredictedClasses(probabilities, votes, fitted.percentiles(parts), intervals)
 
     @by_partition
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
@@ -500,49 +494,59 @@ class PatchworkClassifier(ClassifierMixin, Patchwork):  # type: ignore[misc]  # 
         >>> bool(0.5 < votes[0, 0] <= 1)
         True
         """
-        return np.concatenate([part.mean_votes() for part in self._predictions(X)])
+        return _mean_votes(self._predictions(self._fitted(), X)[1])
 
-    def _opinion(self, found: Learning) -> dict[str, Any]:
-        if self.second_opinion is None or found.n_classes < 2:
-            return {"opinion_": None}
-        values = found.encoded.values
-        if isinstance(self.second_opinion, str):
+    def _learn_opinion(
+        self, X: Any, learned: Learned, order: NDArray[np.int64] | None
+    ) -> AdditiveScore | UserOpinion | None:
+        """The second opinion; `order` has the classes from the first to the last, if they are ordered."""
+        if self.second_opinion is None or learned.n_classes < 2:
+            return None
+        values, groups = learned.encoded.values, learned.groups
+        if not isinstance(self.second_opinion, str):
+            # The user's own model gets the classes as their codes, which sort as the classes do.
+            codes = np.arange(learned.n_classes)
+            return UserOpinion.learn(self.second_opinion, X, learned.y, codes, values, groups)
 
-            def learn(rows: Any) -> AdditiveScore:
-                y, n_classes, weight = found.y[rows], found.n_classes, found.class_weight
-                if len(np.unique(y)) < n_classes:
-                    raise ValueError("some classes do not occur")
-                return AdditiveScore.learn(found.schema, values[rows], y, n_classes, weight, found.order)
+        def learn(rows: Any) -> AdditiveScore:
+            y, n_classes = learned.y[rows], learned.n_classes
+            if len(np.unique(y)) < n_classes:
+                raise ValueError("some classes do not occur")
+            return AdditiveScore.learn(learned.schema, values[rows], y, n_classes, learned.class_weight, order)
 
-            score = learn(slice(None))
-            if found.groups is not None:
-                loo = out_of_group(
-                    learn, lambda model, rows: model.predict_proba(values[rows]), found.groups, score.base
-                )
-                score = replace(score, loo=loo)
-            return {"opinion_": score}
-        # The user's own model gets the classes as their codes, which sort as the classes do.
-        codes = np.arange(found.n_classes)
-        return {"opinion_": UserOpinion.learn(self.second_opinion, found.X, found.y, codes, values, found.groups)}
+        score = learn(slice(None))
+        if groups is None:
+            return score
+        loo = out_of_group(learn, lambda model, rows: model.predict_proba(values[rows]), groups, score.base)
+        return replace(score, loo=loo)
 
-    def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
-        known: NDArray[Any] = column_or_1d(y)
-        unknown = sorted(set(known.tolist()) - set(self.classes_.tolist()), key=str)
-        if unknown or len(known) != n:
-            raise ValueError(
-                f"y has {len(known)} classes for {n} rows, and {unknown} were not there in training; "
-                f"pass one of {self.classes_.tolist()} for each row, or leave y out"
-            )
-        return np.searchsorted(self.classes_, known)
-
-    def _n_classes(self) -> int:
-        return len(self.classes_)
+    def _read_outcomes(self, y: ArrayLike) -> NDArray[Any]:
+        return np.asarray(column_or_1d(y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # With alpha = .5 half of the parents vote on every case, and the classes that have more of them win.
         tags.classifier_tags.poor_score = self.hyper == Hyperparameters.paper() and not self.calibrate
         return tags
+
+
+def _mean_votes(parts: Iterable[Prediction]) -> NDArray[np.float64]:
+    """Votes on the cases of all batches, (n, M)."""
+    return np.concatenate([part.mean_votes() for part in parts])
+
+
+def _shares(parts: Iterable[Prediction]) -> NDArray[np.float32]:
+    """Share of each parent in the votes on the cases of all batches, (n, S)."""
+    return np.concatenate([part.neighbors.share for part in parts if part.neighbors is not None])
+
+
+def _learn_pool(
+    learned: Learned, loo: LeaveOneOutVotes, calibration: Calibration, opinion: AdditiveScore | UserOpinion
+) -> Pool:
+    """The weight of each opinion, from what both say about the past cases without them."""
+    y = learned.y[loo.rows]
+    weights = 1.0 if learned.class_weight is None else learned.class_weight[y]
+    return Pool.learn(opinion.loo[loo.rows], calibration.apply(loo.votes), y, weights)
 
 
 def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:

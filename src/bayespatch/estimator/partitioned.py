@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -10,7 +11,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.encode import is_partitioned
-from bayespatch.estimator.snapshot import copied
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -18,22 +18,20 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def by_partition(method: Method) -> Method:
     """A method that predicts rows of a table, and those of a Dask data frame partition by partition.
 
-    The model is the one that was there when it was called, as with `read_at_once`. The answers come to this process and
-    nothing else. They are those of the same rows in one table, since no prediction depends on other rows, but for
+    Only the answers come to this process. They equal those of the same rows in one table, but for
     the last bit of the second opinion: the sums of a matrix product may depend on how many rows it has.
     """
 
     @wraps(method)
     def predicting(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_partitioned(X):
-            return method(copied(self), X, *args, **kwargs)
+            return method(self, X, *args, **kwargs)
         from bayespatch.engine.dask import computed
 
         check_is_fitted(self)
         if self.transductive:
             raise ValueError("transductive=True samples all rows together; pass a table that is here: X.compute()")
-        model = copied(self)
-        model.__dict__ |= {"engine": "cpu", "scheduler": None, "n_jobs": 1}
+        model = copy(self).set_params(engine="cpu", scheduler=None, n_jobs=1)
         wanted = [(method.__name__, part, args, kwargs) for part in X.to_delayed()]
         found = computed(_answer, wanted, self.scheduler, shared=model)
         parts = [part for part in found if part is not None]

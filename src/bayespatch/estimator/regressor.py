@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple
@@ -14,25 +13,18 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from bayespatch.calibrate import Calibration
 from bayespatch.encode.bins import Cut, learn_edges
-from bayespatch.encode.column import bin_text, number_text
-from bayespatch.estimator.base import Learning, Patchwork
+from bayespatch.encode.column import bin_text
+from bayespatch.estimator.explaining import Explaining
+from bayespatch.estimator.learning import Learned
 from bayespatch.estimator.partitioned import by_partition
-from bayespatch.estimator.snapshot import built_aside
-from bayespatch.explain import OpinionOnCases, TrainingCases
-from bayespatch.kernel_density import (
-    KernelDensity,
-    OutcomeGroups,
-    calibrated_weights,
-    class_weights,
-    quantile_between,
-    vote_weights,
-)
+from bayespatch.fitted import FittedNumbers, outcome_classes, tails
+from bayespatch.kernel_density import KernelDensity, OutcomeGroups, calibrated_weights, class_weights, vote_weights
 from bayespatch.leave_one_out import LeaveOneOutVotes, cases_left_out
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import predict_batches
-from bayespatch.sampling.posterior import Posterior
+from bayespatch.progress import progress_meter
 from bayespatch.second_opinion import AdditiveMean, out_of_group
 from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
 
@@ -47,7 +39,7 @@ class PredictedNumbers(NamedTuple):
 
 
 @loadable
-class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # scikit-learn has no types
+class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based regressor: past cases that resemble a new one in what matters vote with their outcomes.
 
     To find out who resembles whom, outcomes are cut into a few classes of about equal size. A prediction is made from
@@ -147,11 +139,6 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
     ((4, 3), (4, 2))
     """
 
-    outcomes_: NDArray[np.float64]
-    edges_: NDArray[np.float64]
-    calibration_: Calibration
-    kernel_density_: KernelDensity
-
     def __init__(
         self,
         *,
@@ -215,7 +202,6 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         self.progress = progress
         self.checkpoint = checkpoint
 
-    @built_aside
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
@@ -251,26 +237,62 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
         seed = int(check_random_state(self.random_state).randint(2**31))
         sample = self._sampled(X, y, seed, classes=False)
-        whole = None if sample is None else sample.summary
         if sample is not None:
             X, y = sample.X, sample.y
-        self._check_table(X, y)
-        outcomes = _read_outcomes(y)
-        members = self._groups_of(groups, sample, len(outcomes))
+        names = self._feature_names(X, y)
+        outcomes = self._read_outcomes(y)
         edges = np.asarray(learn_edges(outcomes, Cut("quantile", n_bins)))
-        classes, n_classes = _classes_of(outcomes, edges), len(edges) + 1
-        learned = self._learn(X, classes, n_classes, seed, outcomes=outcomes, whole=whole, groups=members)
-        density, opinion = learned.pop("density"), learned["opinion_"]
-        learned["pool_"] = None
+        learned = self._learn(
+            X,
+            outcome_classes(outcomes, edges),
+            len(edges) + 1,
+            seed,
+            outcomes=outcomes,
+            whole=None if sample is None else sample.summary,
+            groups=self._groups_of(groups, sample, len(outcomes)),
+        )
+        with progress_meter(self.progress, "tables")(1) as report:
+            report(0, "second opinion")
+            opinion = self._learn_opinion(learned, outcomes)
+            report(1, "second opinion")
+        loo, calibration, kernel_density, density = self._leave_one_out_numbers(learned, outcomes)
+        pool = None
         if opinion is not None:
-            rows = learned["loo_"].rows
-            learned["pool_"] = Pool.learn_densities(opinion.density(opinion.loo[rows], outcomes[rows]), density)
-        self.outcomes_, self.edges_ = outcomes, edges
-        self.class_names_ = tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1))
-        self.target_ = str(getattr(y, "name", None) or "")
-        for name, value in learned.items():
-            setattr(self, name, value)
+            pool = Pool.learn_densities(opinion.density(opinion.loo[loo.rows], outcomes[loo.rows]), density)
+        self.fitted_ = FittedNumbers(
+            **learned.fields(),
+            loo=loo,
+            calibration=calibration,
+            opinion=opinion,
+            pool=pool,
+            class_names=tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1)),
+            target=str(getattr(y, "name", None) or ""),
+            feature_names=names,
+            outcomes=outcomes,
+            edges=edges,
+            kernel_density=kernel_density,
+        )
         return self
+
+    @property
+    def outcomes_(self) -> NDArray[np.float64]:
+        """Outcomes of the training table, (n,)."""
+        return self._numbers_fitted().outcomes
+
+    @property
+    def edges_(self) -> NDArray[np.float64]:
+        """Where outcomes are cut into classes, (M - 1,)."""
+        return self._numbers_fitted().edges
+
+    @property
+    def kernel_density_(self) -> KernelDensity:
+        """Maps the neighbors' outcomes to a distribution."""
+        return self._numbers_fitted().kernel_density
+
+    def _numbers_fitted(self) -> FittedNumbers:
+        fitted = self._fitted()
+        assert isinstance(fitted, FittedNumbers)
+        return fitted
 
     @by_partition
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -285,12 +307,15 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         >>> bool(regressor.predict([["yes", 60]])[0] > 4)
         True
         """
-        precedents = [
-            self.kernel_density_.mean(weights, self.outcomes_[self.parents_]) for weights in self._weights_of(X)
-        ]
-        return check_finite(
-            "the prediction", self._pooled_mean(np.concatenate(precedents), self.schema_.encode(X).values)
-        )
+        fitted = self._numbers_fitted()
+        encoded, parts = self._predictions(fitted, X, detail="shares")
+        means, first = [], 0
+        for part in parts:
+            assert part.neighbors is not None
+            rows = slice(first, first + len(part.neighbors.share))
+            means.append(fitted.means(fitted.weights(part.neighbors.share), encoded.values[rows]))
+            first = rows.stop
+        return check_finite("the prediction", np.concatenate(means))
 
     @by_partition
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
@@ -313,10 +338,10 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         >>> bool(low < middle < high)
         True
         """
-        asked = _read_levels(levels)
-        weights = np.concatenate(list(self._weights_of(X)))
-        found = self._quantiles(weights, self.parents_, self.schema_.encode(X).values, asked)
-        return check_finite("the prediction", found)
+        wanted = _read_levels(levels)
+        fitted = self._numbers_fitted()
+        weights, values = self._weights(fitted, X)
+        return check_finite("the prediction", fitted.quantiles(weights, values, wanted))
 
     @by_partition
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
@@ -333,7 +358,7 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         >>> bool(low < 7 < high)
         True
         """
-        return self.predict_quantiles(X, _tails(check_level(level)))
+        return np.asarray(self.predict_quantiles(X, tails(check_level(level))))
 
     @by_partition
     def predict_all(self, X: Any, level: float | None = None) -> PredictedNumbers:
@@ -356,64 +381,36 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
         >>> bool(seen.intervals[0, 0] < seen.means[0] < seen.intervals[0, 1])
         True
         """
-        tails = None if level is None else _tails(check_level(level))
-        weights, values = np.concatenate(list(self._weights_of(X))), self.schema_.encode(X).values
-        means = check_finite("the prediction", self._means(weights, values))
-        if tails is None:
+        ends = None if level is None else tails(check_level(level))
+        fitted = self._numbers_fitted()
+        weights, values = self._weights(fitted, X)
+        means = check_finite("the prediction", fitted.means(weights, values))
+        if ends is None:
             return PredictedNumbers(means, None)
-        return PredictedNumbers(
-            means, check_finite("the prediction", self._quantiles(weights, self.parents_, values, tails))
-        )
+        return PredictedNumbers(means, check_finite("the prediction", fitted.quantiles(weights, values, ends)))
 
-    def _means(self, weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Means of the pooled distribution, (n,), from weights of the parents' outcomes, (n, S)."""
-        return self._pooled_mean(self.kernel_density_.mean(weights, self.outcomes_[self.parents_]), values)
+    def _weights(self, fitted: FittedNumbers, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights of the parents' outcomes for each row, (n, S), and the values of the rows, (n, P)."""
+        encoded, parts = self._predictions(fitted, X, detail="shares")
+        shares = [part.neighbors.share for part in parts if part.neighbors is not None]
+        return np.concatenate([fitted.weights(share) for share in shares]), encoded.values
 
-    def _pooled_mean(self, precedents: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return precedents if self.pool_ is None else self.pool_.combine(self.opinion_.predict(values), precedents)
-
-    def _weights_of(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """The weights of the parents' outcomes in rows of a table, batch by batch."""
-        for part in self._predictions(X, detail="shares"):
-            assert part.neighbors is not None
-            yield self._weights(part.neighbors.share, self.parents_)
-
-    def _quantiles(
-        self,
-        weights: NDArray[np.float64],
-        parents: NDArray[np.int64],
-        values: NDArray[np.float64],
-        levels: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """Quantiles of the pooled distribution, (n, L): the mixture of the two opinions'."""
-        outcomes = self.outcomes_[parents]
-        precedents, pool = self.kernel_density_.quantiles(weights, outcomes, levels), self.pool_
-        if pool is None:
-            return precedents
-        additive, means = self.opinion_.predict_quantiles(values, levels), self.opinion_.predict(values)
-        low, high = np.minimum(precedents, additive), np.maximum(precedents, additive)
-
-        def below(at: NDArray[np.float64]) -> NDArray[np.float64]:
-            return pool.combine(self.opinion_.below(means, at), self.kernel_density_.below(weights, outcomes, at))
-
-        found = [quantile_between(low[:, k], high[:, k], level, below) for k, level in enumerate(levels.tolist())]
-        return np.column_stack(found)
-
-    def _weights(self, share: NDArray[np.float32], parents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The weights of the parents' outcomes, (n, S)."""
-        weights = vote_weights(share, np.full(len(share), -1))
-        return calibrated_weights(weights, self.y_[parents], self.calibration_)
-
-    def _leave_one_out(self, posterior: Posterior, found: Learning, n_threads: int) -> dict[str, Any]:
-        past, outcomes = found.past(), found.outcomes
-        assert outcomes is not None
+    def _leave_one_out_numbers(
+        self, learned: Learned, outcomes: NDArray[np.float64]
+    ) -> tuple[LeaveOneOutVotes, Calibration, KernelDensity, NDArray[np.float64]]:
+        """Votes of the past cases on each other, what is learned from them, and the density of each outcome, (R,)."""
+        past = learned.past()
         chosen, hidden = cases_left_out(past)
-        groups = OutcomeGroups.of(outcomes[found.parents], past.y_parents)
+        groups = OutcomeGroups.of(outcomes[learned.parents], past.y_parents)
         votes, familiarity, weights, done = [], [], [], 0
-        seen = predict_batches(
-            posterior, hidden, detail="shares", max_passes=1, n_threads=n_threads, engine=self._predicting()
-        )
-        for part in seen:
+        for part in predict_batches(
+            learned.posterior,
+            hidden,
+            detail="shares",
+            max_passes=1,
+            n_threads=self._n_threads(),
+            engine=self._predicting(),
+        ):
             assert part.neighbors is not None
             share = part.neighbors.share
             weights.append(groups.sums(vote_weights(share, hidden.own_parent[done : done + len(share)])))
@@ -421,123 +418,40 @@ class PatchworkRegressor(RegressorMixin, Patchwork):  # type: ignore[misc]  # sc
             familiarity.append(part.familiarity)
             done += len(share)
         plain = np.concatenate(weights)
-        calibration = Calibration.learn(
-            class_weights(plain, groups.classes, past.n_classes), past.y[chosen], found.base
-        )
+        of_classes = class_weights(plain, groups.classes, past.n_classes)
+        calibration = Calibration.learn(of_classes, past.y[chosen], learned.base)
         calibrated = calibrated_weights(plain, groups.classes, calibration)
-        known = outcomes[chosen]
-        density = KernelDensity.learn(calibrated, groups.outcomes, known)
-        # What the others' votes made of each outcome that came: the probability of a small range around it.
+        left_out = outcomes[chosen]
+        density = KernelDensity.learn(calibrated, groups.outcomes, left_out)
+        # Probability that the others gave to a small range around each outcome.
         half = max(_RANGE * float(outcomes.std()), np.finfo(np.float64).tiny)
-        ends = [density.below(calibrated, groups.outcomes, known + side) for side in (-half, half)]
-        return {
-            "loo_": LeaveOneOutVotes(chosen, np.concatenate(votes), np.concatenate(familiarity)),
-            "calibration_": calibration,
-            "kernel_density_": density,
-            "density": (ends[1] - ends[0]) / (2.0 * half),
-        }
+        ends = [density.below(calibrated, groups.outcomes, left_out + side) for side in (-half, half)]
+        loo = LeaveOneOutVotes(chosen, np.concatenate(votes), np.concatenate(familiarity))
+        return loo, calibration, density, (ends[1] - ends[0]) / (2.0 * half)
 
-    def _opinion(self, found: Learning) -> dict[str, Any]:
-        assert found.outcomes is not None
+    def _learn_opinion(self, learned: Learned, outcomes: NDArray[np.float64]) -> AdditiveMean | None:
+        """The second opinion."""
         if self.second_opinion is None:
-            return {"opinion_": None}
-        values, outcomes = found.encoded.values, found.outcomes
-        opinion = AdditiveMean.learn(found.schema, values, outcomes)
-        if found.groups is not None:
-            loo = out_of_group(
-                lambda rows: AdditiveMean.learn(found.schema, values[rows], outcomes[rows]),
-                lambda model, rows: model.predict(values[rows]),
-                found.groups,
-                np.asarray(opinion.base),
-            )
-            opinion = replace(opinion, loo=loo)
-        return {"opinion_": opinion}
+            return None
+        values, schema = learned.encoded.values, learned.schema
+        opinion = AdditiveMean.learn(schema, values, outcomes)
+        if learned.groups is None:
+            return opinion
+        loo = out_of_group(
+            lambda rows: AdditiveMean.learn(schema, values[rows], outcomes[rows]),
+            lambda model, rows: model.predict(values[rows]),
+            learned.groups,
+            np.asarray(opinion.base),
+        )
+        return replace(opinion, loo=loo)
 
-    def _second_opinion(self, X: Any, level: float) -> OpinionOnCases | None:
-        return None if self.pool_ is None else self._opinion_of_values(self.schema_.encode(X).values)
-
-    def _second_opinion_of_past(self, rows: NDArray[np.int64]) -> OpinionOnCases | None:
-        return None if self.pool_ is None else self._opinion_of_values(self.values_[rows])
-
-    def _opinion_of_values(self, values: NDArray[np.float64]) -> OpinionOnCases:
-        """The additive mean as probabilities of the ranges, and the pooled number."""
-        assert self.pool_ is not None
-        means = self.opinion_.predict(values)
-        ends = [self.opinion_.below(means, np.full(len(means), edge)) for edge in self.edges_.tolist()]
-        below = np.column_stack([np.zeros(len(values)), *ends, np.ones(len(values))])
-        pool = self.pool_
-
-        def number(share: NDArray[np.float32], level: float, row: int) -> NDArray[np.float64]:
-            weights = self._weights(share, self.parents_)
-            mean = self._means(weights, values[[row]])
-            return np.append(mean, self._quantiles(weights, self.parents_, values[[row]], _tails(level))[0])
-
-        return OpinionOnCases(np.diff(below, axis=1), pool, number=number)
-
-    def loo_probabilities(self) -> NDArray[np.float64]:
-        """Probabilities of the ranges of the outcome of past cases, each predicted from all others, (R, M).
-
-        Examples
-        --------
-        >>> regressor.loo_probabilities().shape
-        (20, 4)
-        """
-        return self.calibration_.apply(self.loo_.votes)
-
-    def loo_opinions(self) -> None:
-        """None: the second opinion on a number has no probabilities of its ranges.
-
-        Returns
-        -------
-        None
-
-        Examples
-        --------
-        >>> regressor.loo_opinions() is None
-        True
-        """
-
-    def _n_classes(self) -> int:
-        return len(self.edges_) + 1
-
-    def _outcomes(self) -> list[str]:
-        return self._outcomes_of(self.y_, self.outcomes_)
-
-    def _outcomes_of(self, codes: NDArray[np.int64], y: Any) -> list[str]:
-        return [number_text(outcome) for outcome in _read_outcomes(y).tolist()]
-
-    def _training_cases(self, parents: NDArray[np.int64]) -> TrainingCases:
-        def read_number(share: NDArray[np.float32], level: float) -> NDArray[np.float64]:
-            weights = self._weights(share, parents)
-            ends = self.kernel_density_.quantiles(weights, self.outcomes_[parents], _tails(level))
-            return np.column_stack([self.kernel_density_.mean(weights, self.outcomes_[parents]), ends])
-
-        return replace(super()._training_cases(parents), read_number=read_number)
-
-    def _codes_of(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
-        outcomes = _read_outcomes(y)
-        if len(outcomes) != n:
-            raise ValueError(f"y has {len(outcomes)} outcomes for {n} rows; pass one for each row, or leave y out")
-        return _classes_of(outcomes, self.edges_)
-
-
-def _tails(level: float) -> NDArray[np.float64]:
-    """The quantiles between which an interval lies."""
-    return np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-
-
-def _read_outcomes(y: ArrayLike) -> NDArray[np.float64]:
-    """Finite numbers, one after the other."""
-    refuse_masked("y", y)
-    numbers = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
-    if np.abs(numbers).max(initial=0.0) > LARGEST_OUTCOME:
-        raise ValueError(f"y has outcomes beyond {LARGEST_OUTCOME:g}; pass them in a larger unit")
-    return np.asarray(numbers)
-
-
-def _classes_of(outcomes: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The class of each outcome; an edge belongs to the class above it."""
-    return np.searchsorted(edges, outcomes, side="right").astype(np.int64)
+    def _read_outcomes(self, y: ArrayLike) -> NDArray[np.float64]:
+        """Finite numbers."""
+        refuse_masked("y", y)
+        numbers = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+        if np.abs(numbers).max(initial=0.0) > LARGEST_OUTCOME:
+            raise ValueError(f"y has outcomes beyond {LARGEST_OUTCOME:g}; pass them in a larger unit")
+        return np.asarray(numbers)
 
 
 def _read_levels(levels: ArrayLike) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ be careful with. ``what_if`` compares two explanations, ``counterfactual`` finds
 """
 
 from bayespatch.explain.build import explain_cases
-from bayespatch.explain.cases import CaseTexts, OpinionOnCases, TrainingCases
+from bayespatch.explain.cases import CaseTexts, TrainingCases
 from bayespatch.explain.counterfactual import Counterfactual, smallest_change
 from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.guards import OutOfRangeWarning, warn_out_of_range
@@ -36,7 +36,6 @@ __all__ = [
     "LikeThis",
     "Member",
     "Neighbor",
-    "OpinionOnCases",
     "Opinions",
     "OutOfRangeWarning",
     "Patch",

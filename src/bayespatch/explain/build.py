@@ -16,7 +16,7 @@ from bayespatch.calibrate import Calibration
 from bayespatch.encode.values import without_each_value
 from bayespatch.explain import guards
 from bayespatch.explain.ballot import Ballot, ballot_of, closed_ballot, predict_without
-from bayespatch.explain.cases import CaseTexts, OpinionOnCases, TrainingCases
+from bayespatch.explain.cases import CaseTexts, TrainingCases
 from bayespatch.explain.evidence import (
     agreement,
     close_range,
@@ -47,6 +47,7 @@ from bayespatch.explain.parts import (
     Tally,
     Ungrouped,
 )
+from bayespatch.fitted import OpinionOnCases
 from bayespatch.model import HIDDEN, Data
 from bayespatch.pool import disagreement
 from bayespatch.predict import predict_batches, predict_cases

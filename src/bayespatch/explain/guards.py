@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bayespatch.encode import MISSING_NUMBER, Schema
 from bayespatch.encode.column import number_text
 from bayespatch.explain.parts import Feature, Guard, Precedent
-from bayespatch.explain.subgroups import Subgroup
 from bayespatch.explain.words import percent
+from bayespatch.subgroups import Subgroup
 
 MARGIN = 0.05  # of the past cases' range: nobody is warned of a number that is beyond it by less
 FEW = 10  # past cases of a class
@@ -23,25 +23,8 @@ class OutOfRangeWarning(UserWarning):
     """New cases have numbers far outside those of all past cases."""
 
 
-def ranges(schema: Schema, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Smallest and largest number of each column among the past cases, (P, 2); NaN where it holds no numbers.
-
-    Parameters
-    ----------
-    schema : Schema
-    values : array of shape (n, P)
-        The training table, as `EncodedTable.values`.
-    """
-    found = np.full((len(schema.columns), 2), np.nan)
-    for j, column in enumerate(schema.columns):
-        known = values[:, j][np.isfinite(values[:, j]) & (values[:, j] > MISSING_NUMBER)]
-        if not column.is_coded and known.size:
-            found[j] = known.min(), known.max()
-    return found
-
-
 def outside(numbers: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """By how much numbers, (n, P), lie beyond the past cases' `ranges`, (n, P); 0 where by less than the margin."""
+    """By how much numbers, (n, P), exceed `Fitted.ranges`, (n, P); 0 if by less than the margin."""
     low, high = limits[:, 0], limits[:, 1]
     with np.errstate(invalid="ignore"):
         known = np.isfinite(numbers) & (numbers > MISSING_NUMBER)
@@ -61,7 +44,7 @@ def warn_out_of_range(
     numbers : array of shape (n, P)
         The cases, as `EncodedTable.values`.
     limits : array of shape (P, 2)
-        `ranges` of the past cases.
+        `Fitted.ranges`.
     stacklevel : int
         As of `warnings.warn`, counted from the caller.
     """

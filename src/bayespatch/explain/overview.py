@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bayespatch.explain.subgroups import Subgroup
 from bayespatch.metrics import CalibrationBin, Threshold
+from bayespatch.subgroups import Subgroup
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,10 @@ from sklearn.inspection import permutation_importance
 
 from bayespatch import metrics
 from bayespatch.encode import MISSING_NUMBER, Column
-from bayespatch.explain.cases import TrainingCases
-from bayespatch.explain.fitted_model import FittedModel
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance
-from bayespatch.explain.subgroups import Subgroups
+from bayespatch.fitted import Fitted, FittedNumbers
 from bayespatch.model import Hyperparameters
+from bayespatch.subgroups import Subgroups
 from bayespatch.version import __version__
 
 _N_BINS = 8
@@ -26,32 +25,42 @@ _TOP = 10  # past cases named
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def summarize(model: FittedModel, past: TrainingCases, quantile: float, seed: int = 0) -> Overview:
-    """The overview of a fitted model; `past` has its past cases in the user's words."""
-    known = model.y_[past.rows]
-    p = past.probabilities
-    percentiles = past.percentile(model.loo_.familiarity)
+class EstimatorInfo(NamedTuple):
+    """An estimator as the overview names it."""
+
+    name: str
+    changed: dict[str, str]  # parameters that are not the default, as text
+    hyper: str | Hyperparameters
+
+
+def summarize(fitted: Fitted, info: EstimatorInfo, quantile: float, n_threads: int, seed: int = 0) -> Overview:
+    """The overview of a fitted model."""
+    rows, p = fitted.loo.rows, fitted.loo_probabilities
+    y = fitted.y[rows]
+    percentiles = fitted.percentile(fitted.loo.familiarity)
     flagged = percentiles <= quantile
-    opinions = model.loo_opinions()
+    opinions = fitted.loo_opinions()
     groups = Subgroups.learn(
-        past.schema, past.x[past.rows], past.values[past.rows], p, known, past.classes, flagged, opinions
+        fitted.schema, fitted.x[rows], fitted.values[rows], p, y, fitted.class_names, flagged, opinions
     )
+    totals = fitted.neighbor_totals(n_threads)
+    counts = np.bincount(fitted.y[fitted.cases], minlength=fitted.n_classes).tolist()
     return Overview(
-        about=_about(model, past),
-        classes=dict(zip(past.classes, past.counts.tolist(), strict=True)),
-        parameters=_changed_parameters(model),
-        hyper=_constants(model.hyper_),
-        how_found=_how_found(model),
-        features=_features(model, seed),
-        performance=_performance(p, known, past.classes, seed),
+        about=_about(fitted, info),
+        classes=dict(zip(fitted.class_names, counts, strict=True)),
+        parameters=info.changed,
+        hyper=_constants(fitted.hyper),
+        how_found=_how_found(fitted, info),
+        features=_features(fitted, seed),
+        performance=_performance(p, y, fitted.class_names, seed),
         subgroups=tuple(groups.found.values()),
-        opinions=None if opinions is None or model.pool_ is None else _opinions(opinions, known, model.pool_.weight),
-        focus=past.classes[-1],
-        influential=_influential(model, past, percentiles),
-        unusual=_unusual(model, past, percentiles),
+        opinions=None if opinions is None or fitted.pool is None else _opinions(opinions, y, fitted.pool.weight),
+        focus=fitted.class_names[-1],
+        influential=_influential(fitted, totals, percentiles),
+        unusual=_unusual(fitted, totals, percentiles),
         n_without_precedent=int(flagged.sum()),
-        calibration={"slope": past.calibration.slope, "base": list(past.calibration.base)},
-        diagnostics=_diagnostics(model),
+        calibration={"slope": fitted.calibration.slope, "base": list(fitted.calibration.base)},
+        diagnostics=_diagnostics(fitted),
     )
 
 
@@ -64,21 +73,21 @@ def _opinions(opinions: dict[str, NDArray[np.float64]], known: NDArray[np.int64]
     }
 
 
-def _about(model: FittedModel, past: TrainingCases) -> dict[str, Any]:
-    posterior = model.posterior_
+def _about(fitted: Fitted, info: EstimatorInfo) -> dict[str, Any]:
+    posterior = fitted.posterior
     return {
-        "estimator": type(model).__name__,
+        "estimator": info.name,
         "package": __version__,
         "model": posterior.model.kind,
         "likelihood": posterior.model.likelihood,
-        "target": past.target,
-        "cases": len(model.cases_),
-        "parents": len(model.parents_),
-        "features": len(model.schema_.columns),
-        "missing": model.schema_.missing,
-        "tuned": model.tuning_ is not None,
-        "second_opinion": getattr(model, "second_opinion", None) is not None,
-        "is_number": past.read_number is not None,
+        "target": fitted.target,
+        "cases": len(fitted.cases),
+        "parents": len(fitted.parents),
+        "features": len(fitted.schema.columns),
+        "missing": fitted.schema.missing,
+        "tuned": fitted.tuning is not None,
+        "second_opinion": fitted.opinion is not None,
+        "is_number": isinstance(fitted, FittedNumbers),
         "chains": posterior.n_chains,
         "draws": posterior.n_draws,
         "warmup": posterior.settings.warmup,
@@ -87,36 +96,30 @@ def _about(model: FittedModel, past: TrainingCases) -> dict[str, Any]:
     }
 
 
-def _changed_parameters(model: FittedModel) -> dict[str, str]:
-    default = type(model)().get_params(deep=False)
-    given = {name: repr(value) for name, value in model.get_params(deep=False).items()}
-    return {name: text for name, text in given.items() if text != repr(default[name])}
-
-
 def _constants(hyper: Hyperparameters) -> dict[str, Any]:
     return {part.name: np.asarray(getattr(hyper, part.name)).tolist() for part in fields(hyper)}
 
 
-def _how_found(model: FittedModel) -> str:
-    if model.tuning_ is not None:
+def _how_found(fitted: Fitted, info: EstimatorInfo) -> str:
+    if fitted.tuning is not None:
         return (
             f"found from the training data alone, by the leave-one-out log score of past cases; "
-            f"{len(model.tuning_.trials)} settings were tried, and numbers are compared by: {model.tuning_.coding}"
+            f"{len(fitted.tuning.trials)} settings were tried, and numbers are compared by: {fitted.tuning.coding}"
         )
-    if isinstance(model.hyper, Hyperparameters):
+    if isinstance(info.hyper, Hyperparameters):
         return "given by the user"
-    return f"chosen by the package (hyper={model.hyper!r})"
+    return f"chosen by the package (hyper={info.hyper!r})"
 
 
 # Features
 
 
-def _features(model: FittedModel, seed: int) -> tuple[FeatureSummary, ...]:
-    draws = model.posterior_.q.reshape(-1, len(model.schema_.columns))
+def _features(fitted: Fitted, seed: int) -> tuple[FeatureSummary, ...]:
+    draws = fitted.posterior.q.reshape(-1, len(fitted.schema.columns))
     quantiles = np.quantile(draws, _QUANTILES, axis=0).T
-    measures = {"this model": draws.mean(axis=0), **_other_measures(model, seed)}
+    measures = {"this model": draws.mean(axis=0), **_other_measures(fitted, seed)}
     ranks = {name: rankdata(-values, method="ordinal") for name, values in measures.items()}
-    x = model.x_[model.cases_]
+    x = fitted.x[fitted.cases]
     return tuple(
         FeatureSummary(
             name=column.name,
@@ -129,17 +132,17 @@ def _features(model: FittedModel, seed: int) -> tuple[FeatureSummary, ...]:
             quantiles=tuple(quantiles[j].tolist()),
             ranks={name: int(rank[j]) for name, rank in ranks.items()},
         )
-        for j, column in enumerate(model.schema_.columns)
+        for j, column in enumerate(fitted.schema.columns)
     )
 
 
-def _other_measures(model: FittedModel, seed: int) -> dict[str, NDArray[np.float64]]:
+def _other_measures(fitted: Fitted, seed: int) -> dict[str, NDArray[np.float64]]:
     """What other methods hold important, on the same codes: one feature at a time, and a random forest."""
-    x, y = model.x_[model.cases_], model.y_[model.cases_]
+    x, y = fitted.x[fitted.cases], fitted.y[fitted.cases]
     x = np.where(np.isnan(x) | (x == MISSING_NUMBER), -1.0, x)
     if len(np.unique(y)) < 2:
         return {}
-    discrete = np.array([not column.has_window for column in model.schema_.columns])
+    discrete = np.array([not column.has_window for column in fitted.schema.columns])
     alone = mutual_info_classif(x, y, discrete_features=discrete, random_state=seed)
     forest = RandomForestClassifier(100, min_samples_leaf=3, oob_score=False, random_state=seed).fit(x, y)
     shuffled = permutation_importance(forest, x, y, n_repeats=5, random_state=seed)
@@ -179,30 +182,28 @@ def _performance(p: NDArray[np.float64], known: NDArray[np.int64], classes: tupl
 # Past cases
 
 
-def _influential(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
-    neighbors = model.neighbor_totals()
-    usual = dict(zip(model.loo_.rows.tolist(), percentiles.tolist(), strict=True))
+def _influential(fitted: Fitted, totals: NDArray[np.float64], percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
+    usual = dict(zip(fitted.loo.rows.tolist(), percentiles.tolist(), strict=True))
     return tuple(
-        PastCase(row, past.named(row), past.outcomes[row], float(neighbors[b]), usual.get(row))
-        for b in np.argsort(-neighbors, kind="stable")[:_TOP].tolist()
-        for row in [int(model.parents_[b])]
-        if past.may_be_shown(row)
+        PastCase(row, fitted.named(row), fitted.outcome_texts[row], float(totals[b]), usual.get(row))
+        for b in np.argsort(-totals, kind="stable")[:_TOP].tolist()
+        for row in [int(fitted.parents[b])]
     )
 
 
-def _unusual(model: FittedModel, past: TrainingCases, percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
-    neighbors = dict(zip(model.parents_.tolist(), model.neighbor_totals().tolist(), strict=True))
+def _unusual(fitted: Fitted, totals: NDArray[np.float64], percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
+    neighbors = dict(zip(fitted.parents.tolist(), totals.tolist(), strict=True))
     order = np.argsort(percentiles, kind="stable")
-    order = order[[past.may_be_shown(row) for row in model.loo_.rows[order].tolist()]][:_TOP]
-    rows = model.loo_.rows[order].tolist()
+    order = order[np.isin(fitted.loo.rows[order], fitted.parents)][:_TOP]  # only parents may be shown
+    rows = fitted.loo.rows[order].tolist()
     return tuple(
-        PastCase(row, past.named(row), past.outcomes[row], neighbors.get(row), p)
+        PastCase(row, fitted.named(row), fitted.outcome_texts[row], neighbors.get(row), p)
         for row, p in zip(rows, percentiles[order].tolist(), strict=True)
     )
 
 
-def _diagnostics(model: FittedModel) -> dict[str, Any]:
-    table = model.diagnostics_
+def _diagnostics(fitted: Fitted) -> dict[str, Any]:
+    table = fitted.diagnostics
     worst = table.worst(5)
     return {
         "converged": table.converged,

@@ -11,7 +11,7 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from bayespatch.persistence.contents import Stored, where_stored
+from bayespatch.persistence.contents import STORED, Stored
 from bayespatch.persistence.file_format import Part
 from bayespatch.validation import LARGEST_OUTCOME
 
@@ -38,38 +38,38 @@ class ArraySpec(NamedTuple):
 SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T", "A", "B", "K")
 # Of every array, by the name of its attribute; `contents` says which of them need the past cases beside them.
 ARRAYS = {
-    "posterior_.q": ArraySpec("float64", "CDP"),
-    "posterior_.steps": ArraySpec("float64", "CTQ", -math.inf, math.inf),
-    "posterior_.compares_missing": ArraySpec("bool", "P"),
-    "posterior_.log_weights": ArraySpec("float64", "CDK", -LARGEST_WEIGHT, LARGEST_WEIGHT),
-    "posterior_.q_tilde": ArraySpec("float32", "CDBP"),
-    "posterior_.z_mean": ArraySpec("float32", "AB", rounding=_ROUNDING),
-    "posterior_.votes_mean": ArraySpec("float64", "AM", rounding=_ROUNDING),
-    "posterior_.n_neighbors": ArraySpec("int32", "CDA", high=math.inf),
-    "posterior_.log_joint": ArraySpec("float64", "CD", -math.inf, math.inf),
-    "posterior_.kept_w_mean": ArraySpec("float32", "ABP", rounding=_ROUNDING),
-    "posterior_.kept_votes": ArraySpec("float32", "CDAM", rounding=_ROUNDING),
-    "parents_": ArraySpec("int64", "S", high=math.inf),
-    "cases_": ArraySpec("int64", "N", high=math.inf),
-    "loo_.rows": ArraySpec("int64", "R", high=math.inf),
-    "loo_.votes": ArraySpec("float64", "RM", rounding=_ROUNDING),
-    "loo_.familiarity": ArraySpec("float64", "R", -math.inf, math.inf),
-    "x_": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
-    "y_": ArraySpec("int64", "n", -1, math.inf),
-    "values_": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
-    "groups_": ArraySpec("int64", "n", high=math.inf),
-    "outcomes_": ArraySpec("float64", "n", -LARGEST_OUTCOME, LARGEST_OUTCOME),
-    "salt_": ArraySpec("uint8", "s", high=255),
+    "posterior.q": ArraySpec("float64", "CDP"),
+    "posterior.steps": ArraySpec("float64", "CTQ", -math.inf, math.inf),
+    "posterior.compares_missing": ArraySpec("bool", "P"),
+    "posterior.log_weights": ArraySpec("float64", "CDK", -LARGEST_WEIGHT, LARGEST_WEIGHT),
+    "posterior.q_tilde": ArraySpec("float32", "CDBP"),
+    "posterior.z_mean": ArraySpec("float32", "AB", rounding=_ROUNDING),
+    "posterior.votes_mean": ArraySpec("float64", "AM", rounding=_ROUNDING),
+    "posterior.n_neighbors": ArraySpec("int32", "CDA", high=math.inf),
+    "posterior.log_joint": ArraySpec("float64", "CD", -math.inf, math.inf),
+    "posterior.kept_w_mean": ArraySpec("float32", "ABP", rounding=_ROUNDING),
+    "posterior.kept_votes": ArraySpec("float32", "CDAM", rounding=_ROUNDING),
+    "parents": ArraySpec("int64", "S", high=math.inf),
+    "cases": ArraySpec("int64", "N", high=math.inf),
+    "loo.rows": ArraySpec("int64", "R", high=math.inf),
+    "loo.votes": ArraySpec("float64", "RM", rounding=_ROUNDING),
+    "loo.familiarity": ArraySpec("float64", "R", -math.inf, math.inf),
+    "x": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
+    "y": ArraySpec("int64", "n", -1, math.inf),
+    "values": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
+    "groups": ArraySpec("int64", "n", high=math.inf),
+    "outcomes": ArraySpec("float64", "n", -LARGEST_OUTCOME, LARGEST_OUTCOME),
+    "salt": ArraySpec("uint8", "s", high=255),
 }
 SALT_BYTES = 32
 OPTIONAL = frozenset(
     {
-        "posterior_.kept_w_mean",
-        "posterior_.kept_votes",
-        "posterior_.steps",
-        "posterior_.log_weights",
-        "posterior_.compares_missing",
-        "groups_",
+        "posterior.kept_w_mean",
+        "posterior.kept_votes",
+        "posterior.steps",
+        "posterior.log_weights",
+        "posterior.compares_missing",
+        "groups",
     }
 )
 _MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
@@ -77,9 +77,9 @@ _MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
 
 def specs_of(place: Stored, regressor: bool) -> dict[str, ArraySpec]:
     """The arrays that are stored there."""
-    kinds = {name: kind for name, kind in ARRAYS.items() if where_stored(name) is place}
+    kinds = {name: kind for name, kind in ARRAYS.items() if STORED[name] is place}
     if not regressor:
-        kinds.pop("outcomes_", None)
+        kinds.pop("outcomes", None)
     return kinds
 
 

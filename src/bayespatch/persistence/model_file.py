@@ -1,8 +1,8 @@
 """A fitted estimator as a file, and back.
 
 A model file (`file_format` says how it is laid out) has a manifest with the keys of `validation.MANIFEST`, a part
-"arrays" (the draws of the importances) and a part "cases": the training table (its codes ``x_``, its own ``values_``,
-the classes ``y_``, of a regressor the ``outcomes_``, the names of its rows where they have any) and everything else
+"arrays" (the draws of the importances) and a part "cases": the training table (its codes ``x``, its own ``values``,
+the classes ``y``, of a regressor the ``outcomes``, the names of its rows where they have any) and everything else
 that belongs to single rows or shows their values; `contents` says what. Both are safetensors. The cases are other
 people's data: they can be left out, or stored in a file of their own. The manifest has the checksum of their part in
 any case, so that no other cases can be put in their place. That part has 32 random bytes in it, drawn at the fit:
@@ -14,18 +14,19 @@ without the part its checksum tells nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
 
+from bayespatch.fitted import Fitted, FittedClasses, FittedNumbers
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
 from bayespatch.persistence.atomic import StorageError, check_path, refuse, unfinished
-from bayespatch.persistence.contents import STORED, Stored, where_stored
+from bayespatch.persistence.contents import STORED, Stored
 from bayespatch.persistence.file_format import File, Part, digest, dump_json, read, write
 from bayespatch.persistence.file_format import read_manifest as read_any_manifest
 from bayespatch.persistence.json_codec import array_to_json, hyper_to_json, parameters_to_json
@@ -112,7 +113,8 @@ def save(
     overwrite: bool = False,
 ) -> None:
     """Write a fitted estimator to a file; see `Storable.save`."""
-    if not hasattr(estimator, "posterior_"):
+    fitted: Fitted | None = getattr(estimator, "fitted_", None)
+    if fitted is None:
         raise refuse(path, "there is no model to save", "call fit first")
     try:
         check_flag("with_cases", with_cases)
@@ -122,10 +124,9 @@ def save(
                     raise refuse(place, "already exists", "pass overwrite=True to replace it, or another name")
         if not with_cases and cases_path is not None:
             raise ValueError("cases_path says where the past cases go, with_cases=False that they go nowhere")
-        left_out = estimator.x_ if isinstance(estimator.x_, LeftOut) else None
-        arrays, past = _arrays(estimator, left_out is None)
+        arrays, past = _arrays(fitted)
         cases = None if past is None else packed(past)
-        manifest = _manifest(estimator, cases) if left_out is None else _manifest_again(estimator, left_out)
+        manifest = _manifest(estimator, fitted, cases) if past is not None else _manifest_again(estimator, fitted.x)
         validated({"format": 0, **manifest, "parts": []}, arrays, past)
     except _WRONG as error:
         if isinstance(error, StorageError):
@@ -147,26 +148,27 @@ def save(
         write([(cases_path, apart), (path, File(manifest, parts))])
 
 
-def _arrays(estimator: Any, with_cases: bool) -> tuple[Arrays, Arrays | None]:
-    """The arrays of the model, and those that are stored beside its past cases, where they are there."""
-    found = {name: _attribute(estimator, name) for name in ARRAYS if with_cases or where_stored(name) is Stored.ALWAYS}
+def _arrays(fitted: Fitted) -> tuple[Arrays, Arrays | None]:
+    """The arrays of the model, and those stored with its past cases if it has them."""
+    with_cases = fitted.has_cases
+    values = {name: _part(fitted, name) for name in ARRAYS if with_cases or STORED[name] is Stored.ALWAYS}
     if with_cases:
-        found["salt_"] = np.frombuffer(estimator.salt_, dtype=np.uint8)
-    stored = in_their_types(found, ARRAYS)
-    always = {name: array for name, array in stored.items() if where_stored(name) is Stored.ALWAYS}
+        values["salt"] = np.frombuffer(fitted.salt, dtype=np.uint8)
+    stored = in_their_types(values, ARRAYS)
+    always = {name: array for name, array in stored.items() if STORED[name] is Stored.ALWAYS}
     if not with_cases:
         return always, None
-    past = {name: array for name, array in stored.items() if where_stored(name) is Stored.WITH_CASES}
-    if estimator.ids_ is not None:
-        past |= as_bytes(estimator.ids_)
-    edges, kernel_density = (getattr(estimator, name, None) for name in ("edges_", "kernel_density_"))
-    of_opinion, opinion = opinion_to_arrays(estimator.opinion_)
+    past = {name: array for name, array in stored.items() if STORED[name] is Stored.WITH_CASES}
+    if fitted.ids is not None:
+        past |= as_bytes(fitted.ids)
+    numbers = fitted if isinstance(fitted, FittedNumbers) else None
+    of_opinion, opinion = opinion_to_arrays(fitted.opinion)
     past |= of_opinion
     metadata = {
-        "schema": estimator.schema_.to_dict(),
-        "class_names": list(estimator.class_names_),
-        "edges": None if edges is None else edges.tolist(),
-        "kernel_density": None if kernel_density is None else asdict(kernel_density),
+        "schema": fitted.schema.to_dict(),
+        "class_names": list(fitted.class_names),
+        "edges": None if numbers is None else numbers.edges.tolist(),
+        "kernel_density": None if numbers is None else asdict(numbers.kernel_density),
         "opinion": opinion,
     }
     assert tuple(metadata) == CASES_METADATA
@@ -174,33 +176,33 @@ def _arrays(estimator: Any, with_cases: bool) -> tuple[Arrays, Arrays | None]:
     return always, past
 
 
-def _attribute(estimator: Any, name: str) -> Any:
-    """An attribute by the name that `contents` gives it; None where there is none."""
-    first, _, rest = name.partition(".")
-    found = getattr(estimator, first, None)
-    return getattr(found, rest) if rest else found
+def _part(fitted: Fitted, path: str) -> Any:
+    """A part of the model by its path in `contents`; None if it has none."""
+    part: Any = fitted
+    for name in path.split("."):
+        part = getattr(part, name, None)
+    return part
 
 
-def _manifest_again(estimator: Any, left_out: LeftOut) -> dict[str, Any]:
+def _manifest_again(estimator: Any, left_out: Any) -> dict[str, Any]:
     """The manifest of a model that was loaded without its cases, which may have other parameters now."""
     kept = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
     changed = {"package": __version__, "parameters": parameters_to_json(estimator.get_params(deep=False))}
     return {**kept, **changed}
 
 
-def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
+def _manifest(estimator: Any, fitted: Fitted, cases: Part | None) -> dict[str, Any]:
     """Everything but the arrays; the file adds its format and the list of parts."""
-    posterior: Posterior = estimator.posterior_
-    classes = getattr(estimator, "classes_", None)
+    posterior = fitted.posterior
     sizes = (
-        len(estimator.x_),
-        len(estimator.cases_),
-        len(estimator.parents_),
-        len(estimator.schema_.columns),
+        len(fitted.x),
+        len(fitted.cases),
+        len(fitted.parents),
+        len(fitted.schema.columns),
         posterior.votes_mean.shape[1],
         posterior.n_chains,
         posterior.n_draws,
-        len(estimator.loo_.rows),
+        len(fitted.loo.rows),
         0 if posterior.steps is None else posterior.steps.shape[1],
         *posterior.z_mean.shape,
         0 if posterior.log_weights is None else posterior.log_weights.shape[2],
@@ -210,10 +212,10 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         "holds": "model",
         "estimator": type(estimator).__name__,
         "parameters": parameters_to_json(estimator.get_params(deep=False)),
-        "classes": None if classes is None else array_to_json(classes),
-        "target": estimator.target_,
-        "named": hasattr(estimator, "feature_names_in_"),
-        "columns": [{name: getattr(column, name) for name in COLUMN} for column in estimator.schema_.columns],
+        "classes": array_to_json(fitted.classes) if isinstance(fitted, FittedClasses) else None,
+        "target": fitted.target,
+        "named": hasattr(estimator, "feature_names_in"),
+        "columns": [{name: getattr(column, name) for name in COLUMN} for column in fitted.schema.columns],
         "model": {
             "kind": posterior.model.kind,
             "likelihood": posterior.model.likelihood,
@@ -222,16 +224,16 @@ def _manifest(estimator: Any, cases: Part | None) -> dict[str, Any]:
         "settings": {name: np.asarray(value).item() for name, value in posterior.settings._asdict().items()},
         "timing": {name: np.asarray(value).item() for name, value in posterior.timing._asdict().items()},
         "sizes": dict(zip(SIZES, sizes, strict=True)),
-        "diagnostics": _summary(estimator.diagnostics_),
+        "diagnostics": _summary(fitted.diagnostics),
         "calibration": {
-            "slope": estimator.calibration_.slope,
-            "base": list(estimator.calibration_.base),
-            "anchor": list(estimator.calibration_.anchor),
-            "slope_error": estimator.calibration_.slope_error,
-            "inflation": estimator.calibration_.inflation,
+            "slope": fitted.calibration.slope,
+            "base": list(fitted.calibration.base),
+            "anchor": list(fitted.calibration.anchor),
+            "slope_error": fitted.calibration.slope_error,
+            "inflation": fitted.calibration.inflation,
         },
-        "pool": None if estimator.pool_ is None else estimator.pool_.to_dict(),
-        "tuning": _trials(estimator.tuning_),
+        "pool": None if fitted.pool is None else fitted.pool.to_dict(),
+        "tuning": _trials(fitted.tuning),
         "cases_sha256": digest(cases or b""),
     }
 
@@ -302,19 +304,26 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
         if "cases" in parts and digest(parts["cases"]) != manifest.get("cases_sha256"):
             raise ValueError("its cases are not those that the manifest names")
         past = unpacked(parts["cases"]) if "cases" in parts else None
-        fitted = validated(manifest, unpacked(parts["arrays"]), past)
+        parts_of = validated(manifest, unpacked(parts["arrays"]), past)
         estimator = _made(manifest)
-    if past is None:
-        regressor = manifest["estimator"] == "PatchworkRegressor"
-        left_out = LeftOut(str(path), manifest)
-        beside = [name for name, place in STORED.items() if place is Stored.WITH_CASES]
-        of_regressors = () if regressor else ("edges_", "kernel_density_", "outcomes_")
-        fitted |= {name: left_out for name in beside if name not in of_regressors}
-    fitted["posterior_"] = Posterior(**_fields(fitted, "posterior_."))
-    fitted["loo_"] = LeaveOneOutVotes(**_fields(fitted, "loo_."))
-    for name, value in fitted.items():
-        setattr(estimator, name, value)
+    estimator.fitted_ = _fitted(path, manifest, parts_of)
     return estimator
+
+
+def _fitted(path: Path, manifest: dict[str, Any], parts: dict[str, Any]) -> Fitted:
+    """The fitted model; past cases that were left out are replaced by a `LeftOut`."""
+    kind = FittedNumbers if manifest["estimator"] == "PatchworkRegressor" else FittedClasses
+    left_out = LeftOut(str(path), manifest)
+
+    def made(owner: Any, names: Iterable[str], prefix: str = "", **inner: Any) -> Any:
+        default = {name: left_out for name in names if STORED.get(prefix + name) is Stored.WITH_CASES}
+        given = {name: parts[prefix + name] for name in names if prefix + name in parts}
+        return owner(**{**(default if "x" not in parts else {}), **given, **inner})
+
+    posterior = made(Posterior, [part.name for part in fields(Posterior)], "posterior.")
+    loo = made(LeaveOneOutVotes, LeaveOneOutVotes._fields, "loo.")
+    fitted: Fitted = made(kind, [part.name for part in fields(kind)], posterior=posterior, loo=loo)
+    return fitted
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -347,12 +356,6 @@ def _named(path: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
         if isinstance(other, str) and other != __version__:
             wrong += f" (it was written by bayespatch {other[:40]!r}, and this is {__version__!r})"
         raise refuse(path, wrong) from error
-
-
-def _fields(fitted: dict[str, Any], start: str) -> dict[str, Any]:
-    """The fields of an object among the attributes, which are taken out."""
-    names = [name for name in fitted if name.startswith(start)]
-    return {name.removeprefix(start): fitted.pop(name) for name in names}
 
 
 def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> Part:

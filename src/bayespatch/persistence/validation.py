@@ -21,7 +21,7 @@ from bayespatch.encode import Schema, codes_of
 from bayespatch.kernel_density import KernelDensity
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
 from bayespatch.persistence.arrays import SIZES, Arrays, as_texts, check_arrays, specs_of
-from bayespatch.persistence.contents import Stored, where_stored
+from bayespatch.persistence.contents import Stored
 from bayespatch.persistence.file_format import load_json
 from bayespatch.persistence.json_codec import classes_from_json, from_json, hyper_from_json
 from bayespatch.persistence.second_opinion import START, opinion_from_arrays
@@ -111,7 +111,7 @@ _FARTHEST = 1e6  # from 0, of the numbers of a calibration
 
 
 def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The fitted attributes that a manifest describes by itself; any contradiction in it is a ValueError."""
+    """The fields of `Fitted` that a manifest describes by itself; any contradiction in it is a ValueError."""
     if tuple(manifest) != MANIFEST or manifest["holds"] != "model":
         raise ValueError("it does not have the keys of a model")
     check_choice("estimator", manifest["estimator"], ("PatchworkClassifier", "PatchworkRegressor"))
@@ -132,24 +132,21 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     hyper = hyper_from_json(described["hyper"])
     transductive = parameters.get("transductive", False)
     fitted: dict[str, Any] = {
-        "target_": manifest["target"],
-        "n_features_in_": sizes["P"],
-        "hyper_": hyper,
-        "calibration_": _calibration(manifest["calibration"], sizes["M"]),
-        "pool_": _pool(manifest["pool"], sizes["M"]),
-        "tuning_": _tuning(manifest["tuning"], hyper),
-        "posterior_.model": check_model(described["kind"], described["likelihood"], hyper, sizes["M"], sizes["P"]),
-        "posterior_.settings": _checked_settings(SamplingSettings(**run), sizes, transductive),
-        "posterior_.timing": _checked_timing(Timing(**cost)),
+        "target": manifest["target"],
+        "calibration": _calibration(manifest["calibration"], sizes["M"]),
+        "pool": _pool(manifest["pool"], sizes["M"]),
+        "tuning": _tuning(manifest["tuning"], hyper),
+        "posterior.model": check_model(described["kind"], described["likelihood"], hyper, sizes["M"], sizes["P"]),
+        "posterior.settings": _checked_settings(SamplingSettings(**run), sizes, transductive),
+        "posterior.timing": _checked_timing(Timing(**cost)),
     }
-    if named:
-        fitted["feature_names_in_"] = np.array([column["name"] for column in columns], dtype=object)
+    fitted["feature_names"] = tuple(column["name"] for column in columns) if named else None
     if manifest["estimator"] == "PatchworkRegressor":
         if manifest["classes"] is not None:
             raise ValueError("the outcomes of a regressor are numbers, and not classes")
     else:
-        fitted["classes_"] = classes_from_json(manifest["classes"])
-        if len(fitted["classes_"]) != sizes["M"]:
+        fitted["classes"] = classes_from_json(manifest["classes"])
+        if len(fitted["classes"]) != sizes["M"]:
             raise ValueError("the classes are not as many as the manifest says")
     return fitted
 
@@ -159,7 +156,7 @@ def _is_column(column: Any) -> bool:
 
 
 def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -> dict[str, Any]:
-    """The fitted attributes that manifest and arrays describe; any contradiction among them is a ValueError.
+    """The fields of `Fitted` that manifest and arrays describe; any contradiction among them is a ValueError.
 
     Without the past cases, those that are kept beside them are not among them. Fields of the posterior and of the
     leave-one-out votes have the names that `contents` gives them.
@@ -167,25 +164,23 @@ def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) 
     fitted = check_manifest(manifest)
     sizes, regressor = manifest["sizes"], manifest["estimator"] == "PatchworkRegressor"
     check_arrays(arrays, specs_of(Stored.ALWAYS, regressor), sizes)
-    if ("posterior_.steps" in arrays) != (sizes["T"] > 0):
+    if ("posterior.steps" in arrays) != (sizes["T"] > 0):
         raise ValueError("the steps of the importances are not as many as the manifest says")
-    closed = "posterior_.log_weights" in arrays
-    if closed != ("posterior_.compares_missing" in arrays):
+    closed = "posterior.log_weights" in arrays
+    if closed != ("posterior.compares_missing" in arrays):
         raise ValueError("closed-form votes need both the weights of the comparisons and what these compare")
     if closed != (sizes["K"] > 0) or (sizes["A"], sizes["B"]) != ((0, 0) if closed else (sizes["N"], sizes["S"])):
         raise ValueError("neighbors were either sampled for all cases and parents, or votes are in closed form")
     fitted |= arrays
     if past is not None:
         fitted |= _beside_cases(manifest, fitted, dict(past), sizes, regressor)
-    for name in fitted:
-        where_stored(name)
     return fitted
 
 
 def _beside_cases(
     manifest: Mapping[str, Any], fitted: Mapping[str, Any], past: Arrays, sizes: Mapping[str, int], regressor: bool
 ) -> dict[str, Any]:
-    """The attributes that are stored beside the past cases."""
+    """The fields that are stored with the past cases."""
     metadata = load_json(past.pop("metadata").tobytes())
     if not isinstance(metadata, dict) or tuple(metadata) != CASES_METADATA:
         raise ValueError("the metadata beside the past cases does not have the keys that it should")
@@ -196,23 +191,23 @@ def _beside_cases(
     described = [{name: getattr(column, name) for name in COLUMN} for column in schema.columns]
     if described != manifest["columns"] or (manifest["named"] and not schema.named):
         raise ValueError("the columns of the schema are not those that the manifest describes")
-    found: dict[str, Any] = {"groups_": None, **past, "salt_": past["salt_"].tobytes(), "ids_": ids, "schema_": schema}
-    found["class_names_"] = _class_names(metadata["class_names"], sizes["M"])
-    _check_rows(past, fitted["posterior_.settings"].exclude_self, sizes)
+    found: dict[str, Any] = {"groups": None, **past, "salt": past["salt"].tobytes(), "ids": ids, "schema": schema}
+    found["class_names"] = _class_names(metadata["class_names"], sizes["M"])
+    _check_rows(past, fitted["posterior.settings"].exclude_self, sizes)
     _check_values(past, schema, sizes["M"])
     n_comparisons = sum(1 + len(nested) for nested in schema.nested)
-    n_comparisons += int(np.sum(fitted.get("posterior_.compares_missing", 0)))
+    n_comparisons += int(np.sum(fitted.get("posterior.compares_missing", 0)))
     if sizes["K"] not in (0, n_comparisons):
         raise ValueError("the weights are not those of the comparisons that the columns need")
     if regressor:
         edges = _edges(metadata["edges"], sizes["M"])
-        if np.any(np.searchsorted(edges, past["outcomes_"], "right") != past["y_"]):
+        if np.any(np.searchsorted(edges, past["outcomes"], "right") != past["y"]):
             raise ValueError("the outcomes are not in the classes that they should be")
-        found |= {"edges_": edges, "kernel_density_": _kernel_density(metadata["kernel_density"])}
+        found |= {"edges": edges, "kernel_density": _kernel_density(metadata["kernel_density"])}
     elif metadata["edges"] is not None or metadata["kernel_density"] is not None:
         raise ValueError("only the outcomes of a regressor have edges and a kernel density")
-    found["opinion_"] = opinion_from_arrays(metadata["opinion"], opinion, schema, sizes, regressor)
-    if (found["opinion_"] is None) != (fitted["pool_"] is None):
+    found["opinion"] = opinion_from_arrays(metadata["opinion"], opinion, schema, sizes, regressor)
+    if (found["opinion"] is None) != (fitted["pool"] is None):
         raise ValueError("there is a second opinion without a weight, or a weight without one")
     return found
 
@@ -254,14 +249,14 @@ def _sizes(sizes: Any) -> dict[str, int]:
 
 def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> None:
     """Rows of the training table must be there, and neighbors not more than there are parents."""
-    for rows in (past["parents_"], past["cases_"]):
+    for rows in (past["parents"], past["cases"]):
         if rows[-1] >= sizes["n"] or not np.all(rows[1:] > rows[:-1]):
             raise ValueError("parents or cases are not rows of the training table in their order")
-    if exclude_self and not np.array_equal(past["parents_"], past["cases_"]):
+    if exclude_self and not np.array_equal(past["parents"], past["cases"]):
         raise ValueError("exclude_self says that parents and cases are the same rows, and they are not")
-    if past["posterior_.n_neighbors"].max(initial=0) > sizes["S"]:
+    if past["posterior.n_neighbors"].max(initial=0) > sizes["S"]:
         raise ValueError("n_neighbors counts more neighbors than there are parents")
-    if past["loo_.rows"].max() >= sizes["n"]:
+    if past["loo.rows"].max() >= sizes["n"]:
         raise ValueError("the leave-one-out votes are not of rows of the training table")
 
 
@@ -358,9 +353,9 @@ def _check_summary(summary: Any) -> None:
 
 def _check_values(past: Arrays, schema: Schema, n_classes: int) -> None:
     """The values of the past cases must be values of the schema."""
-    x, y, parents = past["x_"], past["y_"], past["parents_"]
+    x, y, parents = past["x"], past["y"], past["parents"]
     missing = "ignore" if schema.missing == "ignore" else "error"
     sizes: dict[str, Any] = {"n_values": schema.n_values, "n_classes": n_classes, "windows": schema.windows}
     check_data(x, y, x[parents], y[parents], missing=missing, **sizes)
-    if not np.array_equal(codes_of(schema, past["values_"]), x, equal_nan=True):
+    if not np.array_equal(codes_of(schema, past["values"]), x, equal_nan=True):
         raise ValueError("values and codes of the past cases contradict each other")

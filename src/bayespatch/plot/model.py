@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch import metrics
-from bayespatch.explain.fitted_model import FittedModel
+from bayespatch.fitted import HasFitted
 from bayespatch.plot.canvas import (
     BLUE,
     INK,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _ROW = 0.27  # inches for a feature
 
 
-def importance(model: FittedModel, ax: Axes | None = None) -> Figure:
+def importance(model: HasFitted, ax: Axes | None = None) -> Figure:
     """Posterior of each feature's importance: the paper's box plots, the most important on top.
 
     Boxes hold the middle half of the draws, whiskers 90 % of them, the dot is their mean.
@@ -47,7 +47,7 @@ def importance(model: FittedModel, ax: Axes | None = None) -> Figure:
     -------
     Figure
     """
-    draws = model.posterior_.q.reshape(-1, model.posterior_.q.shape[2])
+    draws = model.fitted_.posterior.q.reshape(-1, model.fitted_.posterior.q.shape[2])
     order = np.argsort(draws.mean(axis=0), kind="stable")
     ax = axes_of(ax, 6.5, 1.1 + _ROW * len(order))
     ax.boxplot(
@@ -64,7 +64,9 @@ def importance(model: FittedModel, ax: Axes | None = None) -> Figure:
     )
     ax.plot(draws.mean(axis=0)[order], np.arange(1, len(order) + 1), "o", color=VERMILLION, markersize=3.5)
     ax.set_yticks(
-        np.arange(1, len(order) + 1), [wrapped(model.schema_.columns[j].called, 34, 2) for j in order], fontsize=8
+        np.arange(1, len(order) + 1),
+        [wrapped(model.fitted_.schema.columns[j].called, 34, 2) for j in order],
+        fontsize=8,
     )
     ax.set(xlim=(0, 1), xlabel="importance (posterior: median and middle half; whiskers: 90%; dot: mean)")
     ax.grid(axis="x", color="#dddddd", linewidth=0.6)
@@ -73,7 +75,7 @@ def importance(model: FittedModel, ax: Axes | None = None) -> Figure:
     return finished(ax)
 
 
-def probabilities(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -> Figure:
+def probabilities(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
     """Probability of a class for the past cases, each predicted from all others, by their outcome.
 
     Parameters
@@ -87,9 +89,9 @@ def probabilities(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -
     -------
     Figure
     """
-    known = model.y_[model.loo_.rows]
+    known = model.fitted_.y[model.fitted_.loo.rows]
     p, _ = _predicted(model, of)
-    names = model.class_names_
+    names = model.fitted_.class_names
     ax = axes_of(ax, 6.0, 1.2 + 0.9 * len(names))
     rng = np.random.default_rng(0)  # jitter only
     for k in range(len(names)):
@@ -107,7 +109,7 @@ def probabilities(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -
     return finished(ax)
 
 
-def parents(model: FittedModel, ax: Axes | None = None, *, top: int = 30) -> Figure:
+def parents(model: HasFitted, ax: Axes | None = None, *, top: int = 30) -> Figure:
     """Importance of each feature of the most influential past cases: posterior mean of q-tilde.
 
     Parameters
@@ -121,15 +123,15 @@ def parents(model: FittedModel, ax: Axes | None = None, *, top: int = 30) -> Fig
     -------
     Figure
     """
-    if model.posterior_.log_weights is not None:
+    if model.fitted_.posterior.log_weights is not None:
         raise ValueError("a feature has the same importance for every past case of this model; use plot.importance")
-    chosen = np.argsort(-model.neighbor_totals(), kind="stable")[:top]
-    mean = model.posterior_.q_tilde.mean(axis=(0, 1))[chosen]
-    names = [wrapped(column.called, 34, 2) for column in model.schema_.columns]
+    chosen = np.argsort(-model.fitted_.neighbor_totals(1), kind="stable")[:top]
+    mean = model.fitted_.posterior.q_tilde.mean(axis=(0, 1))[chosen]
+    names = [wrapped(column.called, 34, 2) for column in model.fitted_.schema.columns]
     ax = axes_of(ax, 2.6 + 0.24 * len(chosen), 1.5 + _ROW * len(names))
     image = ax.imshow(mean.T, aspect="auto", cmap="cividis", interpolation="nearest", vmin=0.0, vmax=1.0)
-    ids = model.ids_
-    rows = model.parents_[chosen].tolist()
+    ids = model.fitted_.ids
+    rows = model.fitted_.parents[chosen].tolist()
     texts = [wrapped(str(row) if ids is None else ids[row], 16, 1) for row in rows]
     ax.set_xticks(np.arange(len(texts)), texts, rotation=90, fontsize=7)
     ax.set_yticks(np.arange(len(names)), names, fontsize=8)
@@ -139,7 +141,7 @@ def parents(model: FittedModel, ax: Axes | None = None, *, top: int = 30) -> Fig
     return finished(ax)
 
 
-def calibration(model: FittedModel, ax: Axes | None = None, *, of: int = -1, n_bins: int = 8) -> Figure:
+def calibration(model: HasFitted, ax: Axes | None = None, *, of: int = -1, n_bins: int = 8) -> Figure:
     """Calibration curve: how often a class occurred among past cases to which it was given a probability.
 
     Parameters
@@ -155,7 +157,7 @@ def calibration(model: FittedModel, ax: Axes | None = None, *, of: int = -1, n_b
     -------
     Figure
     """
-    loo = model.loo_
+    loo = model.fitted_.loo
     p, hit = _predicted(model, of)
     ax = axes_of(ax, 4.6, 4.6)
     ax.plot([0, 1], [0, 1], linestyle="--", color=QUIET, linewidth=1, label="as stated")
@@ -167,11 +169,11 @@ def calibration(model: FittedModel, ax: Axes | None = None, *, of: int = -1, n_b
         ax.errorbar(x, y, np.clip(errors, 0, None), fmt=marker, color=color, markersize=5, linewidth=1, label=label)
         ax.plot(x, y, color=color, linewidth=1, alpha=0.6)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    x_text = f"stated probability of {model.class_names_[of]}"
+    x_text = f"stated probability of {model.fitted_.class_names[of]}"
     return _labelled(ax, x_text, "how often it occurred (95% interval)", "upper left")
 
 
-def roc(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -> Figure:
+def roc(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
     """ROC curve of a class: which share of those with it is called, against which share of the others.
 
     Parameters
@@ -194,11 +196,11 @@ def roc(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -> Figure:
         area = np.trapezoid(y, x)
         ax.plot(x, y, color=BLUE, linewidth=1.6, label=f"this model, area {area:.2f}", drawstyle="steps-post")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    y_text = f"sensitivity: share of {model.class_names_[of]} called"
+    y_text = f"sensitivity: share of {model.fitted_.class_names[of]} called"
     return _labelled(ax, "1 - specificity: share of the others that are called", y_text, "lower right")
 
 
-def decision_curve(model: FittedModel, ax: Axes | None = None, *, of: int = -1) -> Figure:
+def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
     """Net benefit of calling a class above a probability, beside calling everybody and nobody (Vickers and Elkin 2006).
 
     Parameters
@@ -221,7 +223,7 @@ def decision_curve(model: FittedModel, ax: Axes | None = None, *, of: int = -1) 
     ax.plot(thresholds, [row.net_benefit for row in rows], color=BLUE, linewidth=1.6, label="this model")
     most = float(hit.mean())
     ax.set(xlim=(0, 1), ylim=(-0.15 * most, 1.08 * most))
-    x_text = f"probability of {model.class_names_[of]} above which it is called"
+    x_text = f"probability of {model.fitted_.class_names[of]} above which it is called"
     return _labelled(ax, x_text, "net benefit per case", "best")
 
 
@@ -234,13 +236,13 @@ def _labelled(ax: Axes, x_text: str, y_text: str, legend: Literal["upper left", 
     return finished(ax)
 
 
-def _predicted(model: FittedModel, of: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _predicted(model: HasFitted, of: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Probability of a class for past cases, each predicted from all others, and whether they had it."""
-    loo = model.loo_
-    return model.loo_probabilities()[:, of], model.y_[loo.rows] == (of % len(model.class_names_))
+    loo = model.fitted_.loo
+    return model.fitted_.loo_probabilities[:, of], model.fitted_.y[loo.rows] == (of % len(model.fitted_.class_names))
 
 
-def diagnostics(model: FittedModel, axes: Any = None) -> Figure:
+def diagnostics(model: HasFitted, axes: Any = None) -> Figure:
     """Have the chains mixed? The trace of log_joint, and R-hat of everything that is watched.
 
     Parameters
@@ -252,7 +254,7 @@ def diagnostics(model: FittedModel, axes: Any = None) -> Figure:
     -------
     Figure
     """
-    posterior, table = model.posterior_, model.diagnostics_
+    posterior, table = model.fitted_.posterior, model.fitted_.diagnostics
     if axes is None:
         height = max(3.0, 1.2 + 0.2 * len(table.names))
         axes = new_figure(9.5, height).subplots(1, 2, width_ratios=(3, 2))

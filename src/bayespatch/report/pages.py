@@ -10,15 +10,21 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from os import PathLike
-from typing import Any
+from typing import Any, Protocol
 
 from bayespatch.explain import Explanation, words
-from bayespatch.explain.fitted_model import FittedModel
 from bayespatch.explain.overview import Overview
 from bayespatch.persistence.atomic import check_writable, refuse, replacing
 
 Path = str | PathLike[str]
 Data = Mapping[str, Any]
+
+
+class HasOverview(Protocol):
+    """A fitted estimator."""
+
+    def overview(self) -> Overview:
+        """What the model has learned as a whole."""
 
 
 def case_report(explanation: Explanation | Data, path: Path, *, overwrite: bool = False) -> None:
@@ -37,7 +43,7 @@ def case_report(explanation: Explanation | Data, path: Path, *, overwrite: bool 
     _write(path, case_page(explanation))
 
 
-def model_report(model: FittedModel, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
+def model_report(model: HasOverview, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
     """Write the page about a fitted model: the items of TRIPOD+AI that software can fill.
 
     Parameters

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.sampling.diagnostics import Diagnostics, diagnose, diagnose_steps
 
+# Metadata of a field that may be stored in a model file without the past cases: it holds totals over all rows.
+STORED_WITHOUT_CASES = {"stored_without_cases": True}
+
 
 class SamplingSettings(NamedTuple):
     """How the draws were made; the same settings and the same data give the same draws."""
@@ -108,20 +111,20 @@ class Posterior:
     True
     """
 
-    q: NDArray[np.float64]
+    q: NDArray[np.float64] = field(metadata=STORED_WITHOUT_CASES)
     q_tilde: NDArray[np.float32]
     z_mean: NDArray[np.float32]
     votes_mean: NDArray[np.float64]
     n_neighbors: NDArray[np.int32]
     log_joint: NDArray[np.float64]
-    model: Model
-    settings: SamplingSettings
-    timing: Timing
-    kept_w_mean: NDArray[np.float32] | None = field(default=None)  # read through w_mean
-    kept_votes: NDArray[np.float32] | None = field(default=None)  # read through votes
-    steps: NDArray[np.float64] | None = field(default=None)
-    log_weights: NDArray[np.float64] | None = field(default=None)
-    compares_missing: NDArray[np.bool_] | None = field(default=None)
+    model: Model = field(metadata=STORED_WITHOUT_CASES)
+    settings: SamplingSettings = field(metadata=STORED_WITHOUT_CASES)
+    timing: Timing = field(metadata=STORED_WITHOUT_CASES)
+    kept_w_mean: NDArray[np.float32] | None = None  # read through w_mean
+    kept_votes: NDArray[np.float32] | None = None  # read through votes
+    steps: NDArray[np.float64] | None = field(default=None, metadata=STORED_WITHOUT_CASES)
+    log_weights: NDArray[np.float64] | None = field(default=None, metadata=STORED_WITHOUT_CASES)
+    compares_missing: NDArray[np.bool_] | None = field(default=None, metadata=STORED_WITHOUT_CASES)
 
     @classmethod
     def closed(

@@ -174,13 +174,14 @@ def averaging_more(fitted: PatchworkClassifier, sizes: StudySizes) -> PatchworkC
     if times < 2:
         return fitted
     twin = copy(fitted)
-    twin.posterior_ = replace(
+    repeated = replace(
         posterior,
         q=np.repeat(posterior.q, times, axis=1),
         q_tilde=np.repeat(posterior.q_tilde, times, axis=1),
         n_neighbors=np.repeat(posterior.n_neighbors, times, axis=1),
         log_joint=np.repeat(posterior.log_joint, times, axis=1),
     )
+    twin.fitted_ = replace(fitted.fitted_, posterior=repeated)
     return twin
 
 

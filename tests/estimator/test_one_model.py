@@ -107,7 +107,7 @@ def test_a_refused_refit_leaves_the_model_as_it_was(monkeypatch, estimator, y):
     ):
         with monkeypatch.context() as patch:
             if error is KeyboardInterrupt:
-                patch.setattr("bayespatch.estimator.base.run_chains", broken)
+                patch.setattr("bayespatch.estimator.learning.run_chains", broken)
             with pytest.raises(error):
                 model.fit(X, outcomes)
         assert vars(model).keys() == before.keys()

@@ -1,0 +1,574 @@
+"""From a table to a posterior: parameters, codings, parents, importances."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+import warnings
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from os import PathLike
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from joblib import cpu_count
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import validate_data
+
+from bayespatch.calibrate import Calibration
+from bayespatch.duplicates import duplicates_text, group_labels
+from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
+from bayespatch.encode.summary import TableSummary
+from bayespatch.encode.table import read_table
+from bayespatch.fitted import Fitted, past_data
+from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
+from bayespatch.importances_at_scale import N_STEPS, LeaveOneOutBatches
+from bayespatch.leave_one_out import LeaveOneOutVotes, leave_one_out_votes, n_left_out
+from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
+from bayespatch.parents import choose_parents
+from bayespatch.persistence.checkpoint_folder import check_folder
+from bayespatch.predict import blank_votes
+from bayespatch.progress import Report, progress_meter
+from bayespatch.sampling.metropolis import Shape
+from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
+from bayespatch.sampling.sampler import ENGINES, check_scheduler, check_size, chosen_engine, run_chains
+from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
+from bayespatch.validation import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
+
+# How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
+CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
+# With closed-form votes, numbers may agree at several nested windows.
+NESTED = ("4%", "22%", "40%")
+CLOSED_CODINGS: dict[str, dict[str, Any]] = {
+    "quantile bins": {"bins": "quantile"},
+    "nested rank windows": {"windows": "10%", "nested": NESTED},
+}
+MOST_TUNED = 2000  # rows on which codings of a large table are compared
+MOST_AUTO = 2000  # parents under "auto" where votes are sampled
+# What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
+# tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
+GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
+# Parameters that go by the same name in `Schema.learn`
+_CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
+
+
+class _TrainingTable(NamedTuple):
+    """The training table under one coding."""
+
+    schema: Schema
+    encoded: EncodedTable
+    parents: NDArray[np.int64]
+    cases: NDArray[np.int64]
+
+    def past(self, fit: _Fit, cases: NDArray[np.int64] | None = None) -> Data:
+        """The parents, beside the cases or those that are named."""
+        rows = self.cases if cases is None else cases
+        return past_data(self.encoded.x, fit.y, self.parents, rows, self.schema, fit.n_classes, fit.groups)
+
+    def part(self, rows: NDArray[np.int64], fit: _Fit) -> Data:
+        """Some rows as both cases and parents."""
+        everyone, groups = np.arange(len(rows)), None if fit.groups is None else fit.groups[rows]
+        return past_data(self.encoded.x[rows], fit.y[rows], everyone, everyone, self.schema, fit.n_classes, groups)
+
+
+class _Fit(NamedTuple):
+    """What is asked of a fit, and what it knows before it begins."""
+
+    y: NDArray[np.int64]
+    n_classes: int
+    model: Model
+    given: Hyperparameters | None  # by the user
+    base: NDArray[np.float64]
+    class_weight: NDArray[np.float64] | None
+    groups: NDArray[np.int64] | None  # (n,) rows of one group never vote on each other
+    seed: int
+    n_threads: int
+
+
+class Learned(NamedTuple):
+    """What the first half of a fit has learned: a coding, who votes, and the posterior of the importances."""
+
+    schema: Schema
+    encoded: EncodedTable
+    y: NDArray[np.int64]  # (n,)
+    n_classes: int
+    class_weight: NDArray[np.float64] | None  # (M,)
+    base: NDArray[np.float64]  # (M,) base rates
+    groups: NDArray[np.int64] | None  # (n,)
+    parents: NDArray[np.int64]  # (S,)
+    cases: NDArray[np.int64]  # (N,)
+    tuning: Tuning | None
+    posterior: Posterior
+
+    def past(self) -> Data:
+        """All rows, parents included, beside the parents: those chosen as parents may be unlike the rest."""
+        rows = np.arange(len(self.y))
+        return past_data(self.encoded.x, self.y, self.parents, rows, self.schema, self.n_classes, self.groups)
+
+    def fields(self) -> dict[str, Any]:
+        """Fields of `Fitted` that are known by now."""
+        encoded = self.encoded
+        numbered = encoded.ids == tuple(map(str, range(len(encoded.x))))
+        return {
+            **{name: getattr(self, name) for name in ("schema", "y", "groups", "parents", "cases")},
+            **{name: getattr(self, name) for name in ("tuning", "posterior")},
+            "x": encoded.x,
+            "values": encoded.values,
+            "ids": None if numbered else encoded.ids,
+            "salt": secrets.token_bytes(32),
+        }
+
+
+class ManyCasesWarning(UserWarning):
+    """There are too many past cases for all of them to be looked at; some are, drawn at random."""
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Rows repeat each other: several visits of one patient, or a table that was appended to itself."""
+
+
+class _Names(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Lets scikit-learn read the column names of a table without touching an estimator."""
+
+
+class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The part of an estimator that learns a posterior from a table."""
+
+    model: str
+    likelihood: str
+    parents: str | int | ArrayLike
+    n_parents: int | float | None
+    hyper: str | Hyperparameters
+    importances: str
+    second_opinion: Any
+    votes: str
+    error: float
+    chains: int
+    draws: int
+    warmup: int
+    thin: int
+    missing: str
+    transductive: bool
+    engine: str
+    scheduler: str | None
+    n_jobs: int | None
+    warm_start: bool
+    random_state: Any
+    progress: Any
+    checkpoint: str | PathLike[str] | None
+    supervised: bool
+    bins: Any
+    windows: Any
+    categorical: Any
+    max_levels: int
+
+    # Before any work: what was asked for
+
+    def _check_parameters(self) -> None:
+        check_model(self.model, self.likelihood, None, 1, 1)
+        for name in ("supervised", "transductive", "warm_start"):
+            check_flag(name, getattr(self, name))
+        for name, at_least in {"chains": 1, "draws": 1, "warmup": 0, "thin": 1}.items():
+            check_count(name, getattr(self, name), at_least=at_least)
+        if self.transductive:
+            check_sweeps(self.warmup, self.draws, self.thin)
+        check_choice("engine", self.engine, ("auto", *ENGINES))
+        check_scheduler(self.scheduler, self.engine)
+        if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
+            raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
+        check_choice("importances", self.importances, ("predictive", "joint"))
+        if self.importances == "predictive" and not self.supervised:
+            raise ValueError(
+                "supervised=False leaves no outcomes from which importances='predictive' could be learned; pass "
+                "importances='joint'"
+            )
+        if self.importances == "predictive" and self.engine == "paper":
+            raise ValueError("engine='paper' samples the paper's joint posterior; pass importances='joint' with it")
+        check_choice("votes", self.votes, ("auto", "closed", "sampled"))
+        if self.votes == "closed" and not self._votes_are_closed():
+            raise ValueError(
+                "votes='closed' needs model='I', likelihood='exact', importances='predictive' and transductive=False; "
+                "pass these, or votes='sampled'"
+            )
+        check_error(self.error)
+        progress_meter(self.progress)
+        if self.checkpoint is not None:
+            check_folder(self.checkpoint)
+            if not isinstance(self.random_state, Integral):
+                raise ValueError(
+                    f"random_state={self.random_state!r} gives another seed each time, and a fit with a checkpoint "
+                    f"goes on only with its own; pass a number, such as random_state=0"
+                )
+        self._n_threads()
+
+    def _feature_names(self, X: Any, y: Any) -> tuple[str, ...] | None:
+        """Column names of a training table, if it has any, by scikit-learn's rules; X and y must be equally long."""
+        if not is_table(X):
+            return None
+        names = _Names()
+        validate_data(names, X, skip_check_array=True, reset=True)
+        check_consistent_length(X, y)
+        texts = getattr(names, "feature_names_in_", None)
+        return None if texts is None else tuple(texts.tolist())
+
+    def _n_threads(self) -> int:
+        """As joblib counts, -1 is all cores and -2 all but one; but None is all, too.
+
+        joblib's own `effective_n_jobs` is about processes: it says 1 in a daemon, where threads can well be had.
+        """
+        if self.n_jobs is None:
+            return cpu_count()
+        n_jobs = check_count("n_jobs", self.n_jobs, at_least=-MOST_THREADS, at_most=MOST_THREADS)
+        if n_jobs == 0:
+            raise ValueError("n_jobs=0 is not a number of threads; pass at least 1, or -1 for all cores")
+        return n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs)
+
+    # The work
+
+    def _sampled(self, X: Any, y: Any, seed: int, *, classes: bool) -> Sample | None:
+        """The sample of a table that lies in parts; None where the table is here."""
+        if isinstance(X, Sample):
+            sample = X
+        elif is_partitioned(X) or hasattr(y, "npartitions"):
+            from bayespatch.engine.dask import computed
+
+            categorical = () if isinstance(self.categorical, str) else tuple(map(str, self.categorical))
+            table = Partitions.of_dask(X, y, partial(computed, scheduler=self.scheduler))
+            sample = table.sample(seed, classes=classes, categorical=categorical, max_levels=self.max_levels)
+        else:
+            return None
+        if not sample.is_all:
+            if not isinstance(self.parents, str | Integral):
+                raise ValueError(
+                    f"parents names rows, and of the {sample.summary.n_rows:,} rows of the table only a sample is "
+                    f"looked at; pass parents='auto', or a number"
+                )
+            warnings.warn(
+                f"of {sample.summary.n_rows:,} rows {len(sample.X):,}, drawn at random, are the model's past cases; "
+                f"quantiles, parents, tuning, importances, leave-one-out and the second opinion rest on them; class "
+                f"shares, levels, ranges and missing values are those of all rows",
+                ManyCasesWarning,
+                stacklevel=4,
+            )
+        return sample
+
+    def _learn(
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        n_classes: int,
+        seed: int,
+        *,
+        class_weight: NDArray[np.float64] | None = None,
+        outcomes: NDArray[np.float64] | None = None,
+        whole: TableSummary | None = None,
+        counts: NDArray[np.int64] | None = None,
+        groups: NDArray[np.int64] | None = None,
+    ) -> Learned:
+        """Code the table, choose the parents and learn the importances; y has codes of classes.
+
+        For numeric outcomes y has the classes into which they were cut. If X is a sample of a longer table, `whole`
+        and `counts` describe that table and how many of its rows have each class.
+        """
+        base = base_rates(y, n_classes, class_weight, counts)
+        model = Model(cast(ModelKind, self.model), cast(Likelihood, self.likelihood))
+        given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
+        if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
+            given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
+        fit = _Fit(y, n_classes, model, given, base, class_weight, groups, seed, self._n_threads())
+        tables = self._coded(X, fit, outcomes, whole)
+        if groups is None:
+            fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values()))))
+        learn = self._learn_closed if self._votes_are_closed() else self._learn_sampled
+        table, tuning, posterior = learn(tables, fit)
+        return Learned(
+            table.schema,
+            table.encoded,
+            y,
+            n_classes,
+            class_weight,
+            base,
+            fit.groups,
+            table.parents,
+            table.cases,
+            None if given is not None else tuning,
+            posterior,
+        )
+
+    def _votes_are_closed(self) -> bool:
+        """Whether every past case votes in closed form."""
+        return (
+            self.votes != "sampled"
+            and self.importances == "predictive"
+            and (self.model, self.likelihood) == ("I", "exact")
+            and not self.transductive
+        )
+
+    def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
+        """A coding that suits the table, and the posterior of the importances: every past case votes."""
+        began = time.perf_counter()
+        y = fit.y
+        some = np.linspace(0, len(y) - 1, min(len(y), MOST_TUNED)).round().astype(np.int64)
+        n_fits = (len(tables) if len(tables) > 1 else 0) + 1
+        with progress_meter(self.progress, "steps")(n_fits * N_STEPS) as report:
+            done, trials, odds = 0, [], {}
+            if len(tables) > 1:
+                for name, table in tables.items():
+                    small = self._large_density(table.part(some, fit), fit)
+                    found = small.learn(fit.seed, lambda step, at=done: report(at + step, "tuning"))  # type: ignore[misc]
+                    evidence = found.log_evidence(small.effects.n_splits)
+                    trials.append(Trial(name, evidence / len(some)))
+                    odds[name] = evidence + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
+                    done += N_STEPS
+            best = max(odds, key=lambda name: odds[name]) if odds else next(iter(tables))
+            table = tables[best]
+            tables.clear()  # what was not chosen takes memory
+            past = table.past(fit, np.arange(len(y)))
+            density = self._large_density(past, fit)
+            found = density.learn(fit.seed, lambda step: report(done + step, "importances"))
+        hyper = constants(past, fit.base) if fit.given is None else fit.given
+        model = check_model(fit.model.kind, fit.model.likelihood, hyper, fit.n_classes, past.x.shape[1])
+        q, log_weights, steps = density.draw(found, self.chains, self.draws, fit.seed)
+        settings = SamplingSettings(
+            engine="cpu",
+            chains=self.chains,
+            draws=self.draws,
+            warmup=self.warmup,
+            thin=self.thin,
+            seed=fit.seed,
+            supervised=self.supervised,
+            exclude_self=np.array_equal(table.parents, table.cases),
+            missing="ignore" if table.schema.missing == "ignore" else "error",
+        )
+        timing = Timing(0.0, time.perf_counter() - began, N_STEPS, fit.n_threads)
+        posterior = Posterior.closed(
+            q, log_weights, density.index.compares_missing, steps, fit.n_classes, model, settings, timing
+        )
+        return table, Tuning(best, hyper, tuple(trials)), posterior
+
+    def _large_density(self, past: Data, fit: _Fit) -> LeaveOneOutBatches:
+        hyper = constants(past, fit.base) if fit.given is None else fit.given
+        model = replace(fit.model, hyper=hyper)
+        return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads, self._predicting())
+
+    def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
+        """A coding that suits the table, and the posterior with sampled neighbors."""
+        with progress_meter(self.progress, "codings")(len(tables)) as report:
+            pasts = {name: table.past(fit) for name, table in tables.items()}
+            tuning, density, shape = self._tuned(pasts, fit, report)
+        table = tables.pop(tuning.coding)
+        tables.clear()  # what was not chosen takes memory
+        past = table.past(fit)
+        begin = self._beginning(table.schema, table.parents)
+        settings = SamplingSettings(
+            engine=chosen_engine(self.engine, past),
+            chains=self.chains,
+            draws=self.draws,
+            warmup=self.warmup,
+            thin=self.thin,
+            # Where chains begin must not depend on the random numbers that they will draw.
+            seed=fit.seed if begin is None else (fit.seed + begin.seed + 1) % 2**31,
+            supervised=self.supervised,
+            exclude_self=bool(past.own_parent.max() >= 0),
+            missing="ignore" if table.schema.missing == "ignore" else "error",
+        )
+        model = check_model(fit.model.kind, fit.model.likelihood, tuning.hyper, fit.n_classes, past.x.shape[1])
+        check_size(past, model, settings, fit.n_threads, checkpoint=self.checkpoint is not None)
+        predictive = None
+        if density is not None and shape is not None:
+            n_draws = self.draws * self.thin
+            with progress_meter(self.progress, "steps")(MAX_STEPS * (self.warmup + n_draws)) as report:
+                predictive = draw_importances(
+                    density,
+                    shape,
+                    chains=self.chains,
+                    warmup=self.warmup,
+                    draws=n_draws,
+                    seed=fit.seed,
+                    n_threads=fit.n_threads,
+                    report=lambda done: report(done, "importances"),
+                )
+                report(MAX_STEPS * (self.warmup + n_draws), "importances")
+        posterior = run_chains(
+            past if self.supervised else past._replace(y=np.full_like(past.y, HIDDEN)),
+            model,
+            settings,
+            n_threads=fit.n_threads,
+            progress=self.progress,
+            begin=begin,
+            predictive=predictive,
+            checkpoint=self.checkpoint,
+            scheduler=self.scheduler,
+            feature_names=table.schema.names,
+        )
+        return table, tuning, posterior
+
+    def _tuned(
+        self, pasts: dict[str, Data], fit: _Fit, report: Report
+    ) -> tuple[Tuning, LeaveOneOut | None, Shape | None]:
+        """A coding and constants that suit the table, and the density of the importances where they are predictive."""
+        if self.importances == "joint":
+            name = next(iter(pasts))
+            hyper = constants(pasts[name], fit.base) if fit.given is None else fit.given
+            return Tuning(name, hyper, ()), None, None
+        if fit.given is None:
+            log_prior = {name: GAPS_LOG_PRIOR for name in pasts if name.endswith(GAPS_COUNT)}
+            return tune(
+                pasts,
+                fit.model,
+                fit.base,
+                fit.class_weight,
+                lambda done: report(done, "tuning"),
+                log_prior,
+                n_threads=fit.n_threads,
+            )
+        (name,) = pasts
+        density = LeaveOneOut(pasts[name], replace(fit.model, hyper=fit.given), fit.base, fit.class_weight)
+        return Tuning(name, fit.given, ()), density, density.shape()
+
+    def _leave_one_out(self, learned: Learned) -> tuple[LeaveOneOutVotes, Calibration]:
+        """Votes of the past cases on each other, and the calibration learned from them."""
+        past, class_weight, n_threads = learned.past(), learned.class_weight, self._n_threads()
+        with progress_meter(self.progress, "cases")(n_left_out(past.y)) as report:
+            loo, by_chain = leave_one_out_votes(
+                learned.posterior,
+                past,
+                n_threads=n_threads,
+                engine=self._predicting(),
+                scheduler=self.scheduler,
+                report=lambda done: report(done, "leave-one-out"),
+            )
+        y = past.y[loo.rows]
+        weights = 1.0 if class_weight is None else class_weight[y] / class_weight[y].mean()
+        blank = blank_votes(learned.posterior, past, n_threads=n_threads)
+        return loo, Calibration.learn(by_chain, y, learned.base, weights, blank)
+
+    def _predicting(self) -> str:
+        """The engine for new cases: the paper's sampler cannot predict, and Dask workers are reached by `scheduler`."""
+        return "cpu" if self.engine in ("paper", "dask") else self.engine
+
+    def _coded(
+        self, X: Any, fit: _Fit, outcomes: NDArray[np.float64] | None, whole: TableSummary | None
+    ) -> dict[str, _TrainingTable]:
+        """The training table under each coding that is to be tried."""
+        y = fit.y
+        wishes = {name: getattr(self, name) for name in _CODING}
+        codings: dict[str, dict[str, Any]] = {"as asked": {}}
+        tried = self.hyper == "auto" and self.importances == "predictive"
+        if isinstance(self.bins, str) and self.bins == "auto":
+            wishes["bins"] = "quantile"
+            if self.windows is None:
+                several = CLOSED_CODINGS if self._votes_are_closed() else CODINGS
+                codings = several if tried else {"quantile bins": {}}
+        if self.missing == "auto":
+            wishes["missing"] = "ignore"
+            if tried:
+                counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
+                codings = {**codings, **counted}
+        tables: dict[str, _TrainingTable] = {}
+        plain = read_table(X)
+        for name, coding in codings.items():
+            schema = Schema.learn(plain, y if outcomes is None else outcomes, whole=whole, **{**wishes, **coding})
+            if any(schema.codes_as(table.schema) for table in tables.values()):
+                continue
+            encoded = schema.encode(plain)
+            if len(encoded.x) < 2:
+                raise ValueError(f"n_samples={len(y)}: a case needs another one to resemble; pass at least two rows")
+            parents, cases = self._chosen_parents(encoded.x, schema, fit)
+            tables[name] = _TrainingTable(schema, encoded, parents, cases)
+        return tables
+
+    def _groups_of(self, groups: ArrayLike | None, sample: Sample | None, n_rows: int) -> NDArray[np.int64] | None:
+        """The groups of the rows, where the user has given them."""
+        if groups is None:
+            return None
+        if sample is not None:
+            raise ValueError("groups cannot be given beside a table in partitions; pass a table that is here")
+        if not self._votes_are_closed():
+            raise ValueError("groups need votes in closed form; pass model='I', importances='predictive', votes='auto'")
+        return read_groups(groups, n_rows)
+
+    def _repeated_rows(self, table: _TrainingTable) -> NDArray[np.int64] | None:
+        """Groups of rows that repeat each other beyond chance, with a warning; None where there are none."""
+        repeats = table.schema.duplicates(table.encoded)
+        if not repeats:
+            return None
+        closed = self._votes_are_closed()
+        done = (
+            "they are taken for repeated patients, who do not vote on themselves"
+            if closed
+            else "sampled votes cannot tell them apart, so leave-one-out scores are too good"
+        )
+        warnings.warn(
+            f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass groups=, the patient of each row, or drop "
+            f"the repeats",
+            RepeatedRowsWarning,
+            stacklevel=5,
+        )
+        return group_labels(repeats, len(table.encoded.x)) if closed else None
+
+    def _chosen_parents(
+        self, x: NDArray[np.float64], schema: Schema, fit: _Fit
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Parents and cases, as rows of the training table."""
+        way, n_parents = self.parents, self.n_parents
+        if isinstance(way, str) and way == "auto":
+            way = "all" if n_parents is None else "random"
+            if n_parents is None and len(x) > MOST_AUTO and not self._votes_are_closed():
+                way, n_parents = "random", MOST_AUTO
+                warnings.warn(
+                    f"sampling looks at {MOST_AUTO:,} of the {len(x):,} past cases, drawn at random; pass n_parents "
+                    f"for another number, parents='all', or the defaults model='I' and importances='predictive', with "
+                    f"which every past case votes",
+                    ManyCasesWarning,
+                    stacklevel=6,
+                )
+        rng = np.random.default_rng(fit.seed)
+        return choose_parents(way, x, fit.y, rng, n_parents=n_parents, windows=schema.windows)
+
+    def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
+        """Where the last fit ended, if warm_start asks for it and the features are the same."""
+        fitted: Fitted | None = getattr(self, "fitted_", None)
+        if not self.warm_start or fitted is None or fitted.votes_are_closed or fitted.schema.names != schema.names:
+            return None
+        return fitted.posterior.last_draws(fitted.parents, parents)
+
+
+def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
+    """The group of each row as a number from 0 on."""
+    if groups is None:
+        return None
+    names = np.asarray(groups)
+    if names.shape != (n_rows,):
+        raise ValueError(f"groups has shape {names.shape} and there are {n_rows} rows; pass one group for each row")
+    missing = np.flatnonzero([name is None or name != name for name in names.tolist()])
+    if len(missing):
+        raise ValueError(f"groups has no value in row {missing[0]}; give every row its group, or drop the row")
+    numbers = np.unique(names.astype(str), return_inverse=True)[1].astype(np.int64)
+    if numbers.max(initial=0) == 0:
+        raise ValueError("groups has one group only, and nobody could vote; pass the patient of each row")
+    return numbers
+
+
+def check_error(error: object) -> float:
+    """A Monte Carlo standard error of a probability."""
+    if isinstance(error, bool) or not isinstance(error, int | float | np.number) or not 0.0 < float(error) < 1.0:
+        raise ValueError(f"error={error!r} is not a standard error of a probability; pass a number such as 0.01")
+    return float(error)
+
+
+def is_table(X: Any) -> bool:
+    """Whether X has two dimensions and at least one column; `encode` refuses what is not a table at all."""
+    try:
+        shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    except ValueError:  # rows of different lengths
+        return False
+    if len(shape) != 2:
+        return False
+    if shape[1] == 0:
+        raise ValueError(f"Found array with 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required.")
+    return True

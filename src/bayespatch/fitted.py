@@ -1,0 +1,519 @@
+"""Everything that `fit` learns, as one immutable object.
+
+An estimator holds a single `Fitted` and replaces it in one assignment, so a prediction that runs in another thread sees
+either the old model or the new one. Predictions, explanations, files and the case base all read a `Fitted`;
+scikit-learn's attributes with a trailing underscore are properties that look into it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayespatch.calibrate import Calibration
+from bayespatch.encode import MISSING_NUMBER, Schema, describe_values
+from bayespatch.encode.column import number_text
+from bayespatch.kernel_density import KernelDensity, calibrated_weights, quantile_between, vote_weights
+from bayespatch.leave_one_out import LeaveOneOutVotes
+from bayespatch.metrics import accuracy
+from bayespatch.model import HIDDEN, Data, Hyperparameters
+from bayespatch.pool import Pool
+from bayespatch.predict import Prediction, predict_batches, predict_cases
+from bayespatch.sampling.diagnostics import Diagnostics
+from bayespatch.sampling.posterior import STORED_WITHOUT_CASES, Posterior
+from bayespatch.second_opinion import AdditiveMean, AdditiveScore, LinearOpinion, UserOpinion
+from bayespatch.subgroups import Subgroups
+from bayespatch.tune import Tuning
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+MOST_COUNTED = 300  # past cases on which votes are counted by `neighbor_totals` and `has_as_neighbor`
+
+
+class OpinionOnCases(NamedTuple):
+    """The second opinion on n cases, to be pooled with the votes.
+
+    Attributes
+    ----------
+    probabilities : array of shape (n, M)
+    pool : Pool
+        How both opinions become one.
+    interval : array of shape (n, M, 2), or None
+        Intervals of `probabilities`; None if the opinion has none.
+    points : array of shape (n, P), or None
+        Percentage points that each feature adds to the probability of the last class, starting at the base rate.
+    number : function, optional
+        Numeric outcomes only: maps shares of the votes, (1, S), a level and the row of the case to the pooled mean and
+        the lower and upper end of its interval, (3,).
+    base : array of shape (M,), or None
+        Base rates, from which `points` count.
+    of_values : function, optional
+        Maps `EncodedTable.values` of other cases, (k, P), to their probabilities, (k, M).
+    """
+
+    probabilities: Array
+    pool: Pool
+    interval: Array | None = None
+    points: Array | None = None
+    number: Callable[[NDArray[np.float32], float, int], Array] | None = None
+    base: Array | None = None
+    of_values: Callable[[Array], Array] | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fitted(ABC):
+    """What `fit` has learned from n past cases with P features and M classes.
+
+    Attributes
+    ----------
+    schema : Schema
+        How columns are coded.
+    x, values : arrays of shape (n, P)
+        The training table as codes, and as `EncodedTable.values` (numbers instead of bins).
+    y : int array of shape (n,)
+        Classes; a numeric outcome is cut into classes.
+    groups : int array of shape (n,), or None
+        Rows of one group (a patient's visits) never vote on each other.
+    ids : tuple of n texts, or None
+        Names of the rows; None: they are numbered.
+    parents, cases : int arrays of shape (S,) and (N,)
+        Rows that may vote, and rows that the model has learned from.
+    posterior : Posterior
+        Draws of the importances, and of everything else that was sampled.
+    tuning : Tuning or None
+        Settings that were compared; None if the user gave `hyper`.
+    loo : LeaveOneOutVotes
+        Votes on past cases by all others.
+    calibration : Calibration
+        Maps votes to probabilities.
+    opinion, pool
+        The second opinion and how it is pooled with the precedents; None if there is none.
+    class_names : tuple of M texts
+    target : str
+        Name of the outcome; may be empty.
+    feature_names : tuple of P texts, or None
+        Column names, if the training table had any (scikit-learn's `feature_names_in_`).
+    salt : bytes
+        32 random bytes, stored with the past cases so that their checksum reveals nothing.
+
+    Fields with the metadata `STORED_WITHOUT_CASES` hold totals over all rows. Only these may be stored in a model file
+    that leaves out the past cases.
+    """
+
+    schema: Schema
+    x: Array
+    y: Rows
+    values: Array
+    groups: Rows | None
+    ids: tuple[str, ...] | None
+    parents: Rows
+    cases: Rows
+    posterior: Posterior
+    tuning: Tuning | None = field(metadata=STORED_WITHOUT_CASES)
+    loo: LeaveOneOutVotes
+    calibration: Calibration = field(metadata=STORED_WITHOUT_CASES)
+    opinion: AdditiveScore | UserOpinion | LinearOpinion | AdditiveMean | None
+    pool: Pool | None = field(metadata=STORED_WITHOUT_CASES)
+    class_names: tuple[str, ...]
+    target: str = field(metadata=STORED_WITHOUT_CASES)
+    feature_names: tuple[str, ...] | None = field(metadata=STORED_WITHOUT_CASES)
+    salt: bytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pickles and copies carry what was learned, not what was cached.
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    @property
+    def has_cases(self) -> bool:
+        """Whether the past cases are present; a model file may have been loaded without them."""
+        return isinstance(self.x, np.ndarray)
+
+    @property
+    def hyper(self) -> Hyperparameters:
+        """The constants used."""
+        return self.posterior.model.hyper
+
+    @property
+    def n_classes(self) -> int:
+        """M."""
+        return len(self.class_names)
+
+    @property
+    def votes_are_closed(self) -> bool:
+        """Whether every past case votes in closed form; otherwise neighbors are sampled."""
+        return self.posterior.log_weights is not None
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Whether the chains have mixed."""
+        names = self.feature_names or [f"x{j}" for j in range(self.posterior.q.shape[2])]
+        return self.posterior.diagnostics().with_features(list(names))
+
+    @cached_property
+    def past(self) -> Data:
+        """The cases the model has learned from, with the parents that vote on them."""
+        return past_data(self.x, self.y, self.parents, self.cases, self.schema, self.n_classes, self.groups)
+
+    def new_cases(self, x: Array, y: Rows | None = None) -> Data:
+        """Coded new cases, (n, P), with their classes where these are known."""
+        hidden = np.full(len(x), HIDDEN)
+        return self.past._replace(x=x, y=hidden if y is None else y, own_parent=np.full(len(x), -1))
+
+    # Past cases in the user's words
+
+    @cached_property
+    def outcome_texts(self) -> Sequence[str]:
+        """Outcome of each row of the training table."""
+        return self.describe_outcomes(self.y, None)
+
+    @abstractmethod
+    def describe_outcomes(self, codes: Rows, y: Any) -> Sequence[str]:
+        """Known outcomes as text, given their codes and what the user passed as y."""
+
+    @abstractmethod
+    def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
+        """Codes of n known outcomes."""
+
+    def named(self, row: int) -> str:
+        """Name of a row of the training table."""
+        return str(row) if self.ids is None else self.ids[row]
+
+    def may_be_shown(self, row: int) -> bool:
+        """Whether a row of the training table may be named or shown: only parents may."""
+        return bool(np.isin(row, self.parents))
+
+    def texts_of(self, row: int) -> dict[str, str]:
+        """Values of a row of the training table as texts, {feature: text}."""
+        if row not in self._texts:
+            self._texts[row] = describe_values(self.schema, self.values[row])
+        return self._texts[row]
+
+    @cached_property
+    def _texts(self) -> dict[int, dict[str, str]]:
+        return {}
+
+    def row_with(self, values: Array, id: str | None) -> int:
+        """Row of the training table with exactly these values, (P,), and this name; -1 if there is none.
+
+        A case without a name matches only if a single past case has its values.
+        """
+        same = np.all((self.values == values) | (np.isnan(self.values) & np.isnan(values)), axis=1)
+        rows = np.flatnonzero(same).tolist()
+        if id is None:
+            return rows[0] if len(rows) == 1 else -1
+        return next((row for row in rows if self.named(row) == id), -1)
+
+    # What is derived from the past cases
+
+    @cached_property
+    def ranges(self) -> Array:
+        """Smallest and largest number of each column, (P, 2); NaN if it holds no numbers."""
+        limits = np.full((len(self.schema.columns), 2), np.nan)
+        for j, column in enumerate(self.schema.columns):
+            numbers = self.values[:, j][np.isfinite(self.values[:, j]) & (self.values[:, j] > MISSING_NUMBER)]
+            if not column.is_coded and numbers.size:
+                limits[j] = numbers.min(), numbers.max()
+        return limits
+
+    @cached_property
+    def familiarity(self) -> Array:
+        """Sorted familiarity of the past cases, each predicted by the others.
+
+        Only cases the model has learned from count, unless all are parents: parents may have been chosen for being
+        unlike the rest.
+        """
+        learned = np.isin(self.loo.rows, self.cases)
+        return np.sort(self.loo.familiarity[learned if learned.any() else slice(None)])
+
+    def percentile(self, familiarity: Array) -> Array:
+        """Share of past cases that are no more familiar, the case itself included.
+
+        If cases are exchangeable, the percentile is at most u with probability at most u.
+        """
+        n_below = np.searchsorted(self.familiarity, familiarity, side="right").astype(np.float64)
+        return (1.0 + n_below) / (1.0 + len(self.familiarity))
+
+    def percentiles(self, parts: Sequence[Prediction]) -> Array:
+        """`percentile` of predicted cases."""
+        return self.percentile(np.concatenate([part.familiarity for part in parts]))
+
+    @cached_property
+    def loo_probabilities(self) -> Array:
+        """Leave-one-out probabilities of the past cases `loo.rows`, (R, M)."""
+        opinions = self.loo_opinions()
+        return opinions["pool"] if opinions is not None else self.calibration.apply(self.loo.votes)
+
+    def loo_opinions(self) -> dict[str, Array] | None:
+        """Leave-one-out probabilities of each opinion and of the pool, (R, M); None without a second opinion."""
+        return None
+
+    @cached_property
+    def subgroups(self) -> Subgroups:
+        """Subgroups of the past cases, and how good leave-one-out predictions are in each."""
+        rows, unflagged = self.loo.rows, np.zeros(len(self.loo.rows), dtype=np.bool_)
+        x, values, y = self.x[rows], self.values[rows], self.y[rows]
+        return Subgroups.learn(self.schema, x, values, self.loo_probabilities, y, self.class_names, unflagged)
+
+    @cached_property
+    def loo_accuracy(self) -> float:
+        """Share of past cases whose class is predicted correctly by the others."""
+        return accuracy(self.loo_probabilities, self.y[self.loo.rows])
+
+    def neighbor_totals(self, n_threads: int) -> Array:
+        """On how many past cases each parent votes, on average, (S,).
+
+        With closed-form votes this is an estimate from `MOST_COUNTED` past cases.
+        """
+        if not self.votes_are_closed:
+            return self.posterior.z_mean.sum(axis=0, dtype=np.float64)
+        past = self.past
+        some = np.linspace(0, len(past.x) - 1, min(len(past.x), MOST_COUNTED)).round().astype(np.int64)
+        cases = past._replace(x=past.x[some], y=np.full(len(some), HIDDEN), own_parent=past.own_parent[some])
+        total = np.zeros(len(past.x_parents))
+        for part in predict_batches(self.posterior, cases, detail="shares", n_threads=n_threads):
+            assert part.neighbors is not None
+            total += part.neighbors.share.sum(axis=0, dtype=np.float64)
+        return total * (len(past.x) / len(some))
+
+    def has_as_neighbor(self, parent: int, n_threads: int) -> tuple[Rows, Array]:
+        """Rows of past cases, and the probability that a parent (its place in `parents`) is their neighbor.
+
+        With closed-form votes these are the past cases most like the parent, and the probability is its share of the
+        votes on them.
+        """
+        if not self.votes_are_closed:
+            return self.cases, self.posterior.z_mean[:, parent].astype(np.float64)
+        past = self.past
+        own = past._replace(x=past.x_parents[[parent]], y=np.array([HIDDEN]), own_parent=np.array([parent]))
+        near = predict_cases(self.posterior, own, detail="shares", n_threads=n_threads).neighbors
+        assert near is not None
+        order = np.argsort(-near.share[0], kind="stable")[:MOST_COUNTED]
+        rows = np.setdiff1d(self.parents[order], self.parents[[parent]])
+        cases = np.flatnonzero(np.isin(self.cases, rows))
+        some = past._replace(x=past.x[cases], y=np.full(len(cases), HIDDEN), own_parent=past.own_parent[cases])
+        parts = predict_batches(self.posterior, some, detail="shares", n_threads=n_threads)
+        shares = [part.neighbors.share[:, parent] for part in parts if part.neighbors is not None]
+        return self.cases[cases], np.concatenate([np.empty(0), *shares])
+
+    # The second opinion
+
+    @abstractmethod
+    def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
+        """The second opinion on new cases: the rows of X, whose `EncodedTable.values` are given."""
+
+    @abstractmethod
+    def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
+        """The second opinion on rows of the training table, each as if it had not been learned from."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedClasses(Fitted):
+    """A fitted classifier.
+
+    Attributes
+    ----------
+    classes : array of shape (M,)
+        The classes themselves, sorted.
+    """
+
+    opinion: AdditiveScore | UserOpinion | LinearOpinion | None
+    classes: NDArray[Any] = field(metadata=STORED_WITHOUT_CASES)
+
+    def describe_outcomes(self, codes: Rows, y: Any) -> list[str]:
+        """Names of the classes."""
+        return [self.class_names[code] for code in codes.tolist()]
+
+    def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
+        """Places of n known classes in `classes`."""
+        labels = np.asarray(y)
+        unknown = sorted(set(labels.tolist()) - set(self.classes.tolist()), key=str)
+        if unknown or len(labels) != n:
+            raise ValueError(
+                f"y has {len(labels)} classes for {n} rows, and {unknown} were not there in training; "
+                f"pass one of {self.classes.tolist()} for each row, or leave y out"
+            )
+        return np.searchsorted(self.classes, labels)
+
+    def loo_opinions(self) -> dict[str, Array] | None:
+        """Leave-one-out probabilities: "precedents", "additive" and "pool"."""
+        if self.pool is None or self.opinion is None:
+            return None
+        precedents, additive = self.calibration.apply(self.loo.votes), self.opinion.loo[self.loo.rows]
+        return {"precedents": precedents, "additive": additive, "pool": self.pool.combine(additive, precedents)}
+
+    def opinion_on(self, X: Any, values: Array) -> Array:
+        """Probabilities by the second opinion alone, (n, M)."""
+        assert self.opinion is not None
+        return np.asarray(self.opinion.predict_proba(values if isinstance(self.opinion, AdditiveScore) else X))
+
+    def pooled(self, X: Any, values: Array, votes: Array) -> Array:
+        """Probabilities, (n, M), from the votes on the rows of X and the second opinion."""
+        precedents = self.calibration.apply(votes)
+        return precedents if self.pool is None else self.pool.combine(self.opinion_on(X, values), precedents)
+
+    def intervals(self, X: Any, values: Array, votes: Array, shares: NDArray[np.float32], level: float) -> Array:
+        """Intervals of the probabilities, (n, M, 2), from votes and the shares of each parent in them, (n, S)."""
+        ends = self.calibration.interval(votes, shares, level)
+        if self.pool is None:
+            return ends
+        additive = self.opinion.predict_interval(values, level) if isinstance(self.opinion, AdditiveScore) else None
+        return self.pool.interval(self.opinion_on(X, values), additive, self.calibration.apply(votes), ends, level)
+
+    def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
+        """Probabilities of new cases, with intervals and points if the opinion is the additive score."""
+        if self.pool is None or self.opinion is None:
+            return None
+        if not isinstance(self.opinion, AdditiveScore):
+            return OpinionOnCases(self.opinion.predict_proba(X), self.pool)
+        probabilities, intervals, points = self.opinion.explained(values, level)
+        return OpinionOnCases(
+            probabilities,
+            self.pool,
+            intervals,
+            points[:, :, -1],
+            base=self.opinion.base,
+            of_values=self.opinion.predict_proba,
+        )
+
+    def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
+        """Leave-one-out probabilities; interval and points would come from a model that knows the row."""
+        if self.pool is None or self.opinion is None:
+            return None
+        return OpinionOnCases(self.opinion.loo[rows], self.pool)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedNumbers(Fitted):
+    """A fitted regressor.
+
+    Attributes
+    ----------
+    outcomes : array of shape (n,)
+        Outcomes of the training table.
+    edges : array of shape (M - 1,)
+        Where outcomes are cut into classes; an edge belongs to the class above it.
+    kernel_density : KernelDensity
+        Maps weighted outcomes of neighbors to a distribution.
+    """
+
+    opinion: AdditiveMean | None
+    outcomes: Array
+    edges: Array
+    kernel_density: KernelDensity
+
+    def describe_outcomes(self, codes: Rows, y: Any) -> list[str]:
+        """The numbers themselves."""
+        return [number_text(outcome) for outcome in np.asarray(self.outcomes if y is None else y, float).tolist()]
+
+    def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
+        """Classes of n known outcomes."""
+        outcomes = np.asarray(y, dtype=np.float64)
+        if len(outcomes) != n:
+            raise ValueError(f"y has {len(outcomes)} outcomes for {n} rows; pass one for each row, or leave y out")
+        return outcome_classes(outcomes, self.edges)
+
+    def weights(self, share: NDArray[np.float32]) -> Array:
+        """Weights of the parents' outcomes, (n, S), from their shares of the votes."""
+        plain = vote_weights(share, np.full(len(share), -1))
+        return calibrated_weights(plain, self.y[self.parents], self.calibration)
+
+    def means(self, weights: Array, values: Array) -> Array:
+        """Pooled means, (n,), from weights of the parents' outcomes, (n, S)."""
+        precedents = self.kernel_density.mean(weights, self.outcomes[self.parents])
+        if self.pool is None or self.opinion is None:
+            return precedents
+        return self.pool.combine(self.opinion.predict(values), precedents)
+
+    def quantiles(self, weights: Array, values: Array, levels: Array) -> Array:
+        """Quantiles of the pooled distribution, (n, L): the mixture of both opinions'."""
+        outcomes, pool, opinion = self.outcomes[self.parents], self.pool, self.opinion
+        precedents = self.kernel_density.quantiles(weights, outcomes, levels)
+        if pool is None or opinion is None:
+            return precedents
+        additive, means = opinion.predict_quantiles(values, levels), opinion.predict(values)
+        low, high = np.minimum(precedents, additive), np.maximum(precedents, additive)
+
+        def below(at: Array) -> Array:
+            return pool.combine(opinion.below(means, at), self.kernel_density.below(weights, outcomes, at))
+
+        return np.column_stack(
+            [quantile_between(low[:, k], high[:, k], level, below) for k, level in enumerate(levels.tolist())]
+        )
+
+    def read_number(self, share: NDArray[np.float32], level: float) -> Array:
+        """Mean and interval by the precedents alone, (n, 3), from shares of the votes, (n, S)."""
+        weights, outcomes = self.weights(share), self.outcomes[self.parents]
+        ends = self.kernel_density.quantiles(weights, outcomes, tails(level))
+        return np.column_stack([self.kernel_density.mean(weights, outcomes), ends])
+
+    def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
+        """The additive mean as probabilities of the outcome's classes, and the pooled number."""
+        if self.pool is None or self.opinion is None:
+            return None
+        opinion = self.opinion
+        means = opinion.predict(values)
+        ends = [opinion.below(means, np.full(len(means), edge)) for edge in self.edges.tolist()]
+        below = np.column_stack([np.zeros(len(values)), *ends, np.ones(len(values))])
+
+        def number(share: NDArray[np.float32], level: float, row: int) -> Array:
+            weights = self.weights(share)
+            mean = self.means(weights, values[[row]])
+            return np.append(mean, self.quantiles(weights, values[[row]], tails(level))[0])
+
+        return OpinionOnCases(np.diff(below, axis=1), self.pool, number=number)
+
+    def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
+        """The additive mean on rows of the training table."""
+        return self.second_opinion(None, self.values[rows], 0.9)
+
+
+class HasFitted(Protocol):
+    """An estimator that holds what it has learned."""
+
+    @property
+    def fitted_(self) -> Fitted:
+        """What it has learned."""
+
+
+def tails(level: float) -> Array:
+    """The two quantiles that bound a central interval."""
+    return np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+
+
+def outcome_classes(outcomes: Array, edges: Array) -> Rows:
+    """Class of each outcome; an edge belongs to the class above it."""
+    return np.searchsorted(edges, outcomes, side="right").astype(np.int64)
+
+
+def past_data(
+    x: Array, y: Rows, parents: Rows, cases: Rows, schema: Schema, n_classes: int, groups: Rows | None = None
+) -> Data:
+    """Rows of the training table as cases, beside the parents that vote on them.
+
+    A row that is not a parent but shares its group with parents points at one of these, so that none of them votes.
+    """
+    own_parent = np.full(len(x), -1)
+    if groups is not None:
+        of_group = np.full(int(groups.max(initial=0)) + 1, -1)
+        of_group[groups[parents]] = np.arange(len(parents))
+        own_parent = of_group[groups]
+    own_parent[parents] = np.arange(len(parents))
+    return Data(
+        x=x[cases],
+        y=y[cases],
+        x_parents=x[parents],
+        y_parents=y[parents],
+        n_values=schema.n_values,
+        n_classes=n_classes,
+        windows=schema.windows,
+        own_parent=own_parent[cases],
+        nested=schema.nested,
+        groups=None if groups is None else groups[parents],
+    )
