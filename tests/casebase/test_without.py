@@ -49,18 +49,20 @@ def test_predictions_are_those_with_the_parent_taken_out(clf, row):
     new = without_case(clf, row)
     others, _ = people(12, seed=3)
     others = others.drop(index="c7")
-    x = new.schema_.encode(others).x
+    encoded = new.schema_.encode(others)
+    x = encoded.x
     data = clf.fitted_.past._replace(x=x, y=np.full(len(x), -1), own_parent=np.full(len(x), -1))
     posterior, place = clf.posterior_, np.flatnonzero(clf.parents_ == row)
     if place.size:
         posterior, data = without_parent(posterior, data, int(place[0]))
     share = 1.0 if clf.pool_ is None else max(1.0 - clf.pool_.weight, 0.5)
-    wishes = dict(calibration=clf.calibration_, error=clf.error / share)
-    expected = new._pooled(others, predict_cases(posterior, data, **wishes).mean_votes())
+    options = dict(calibration=clf.calibration_, error=clf.error / share)
+    votes = predict_cases(posterior, data, **options).mean_votes()
+    expected = new.fitted_.pooled(others, encoded.values, votes)
     assert np.array_equal(new.predict_proba(others), expected)
-    assert np.array_equal(
-        clf._pooled(others, np.full((len(x), 2), 0.5)), new._pooled(others, np.full((len(x), 2), 0.5))
-    )
+    even = np.full((len(x), 2), 0.5)
+    before, after = (model.fitted_.pooled(others, encoded.values, even) for model in (clf, new))
+    assert np.array_equal(before, after)
     if place.size:
         assert not np.array_equal(clf.predict_proba(others), expected)  # or the test would show nothing
 

@@ -48,7 +48,7 @@ def test_cases_without_precedent_are_left_empty_on_request(clinic, tmp_path):
 
 
 def test_whatever_is_asked_for_cases_are_sampled_once(clinic, monkeypatch):
-    from bayespatch.estimator import learning
+    from bayespatch.estimator import base
 
     real, asked = base.predict_batches, []
 
@@ -56,7 +56,7 @@ def test_whatever_is_asked_for_cases_are_sampled_once(clinic, monkeypatch):
         asked.append(len(new.x))
         return real(posterior, new, **options)
 
-    monkeypatch.setattr(learning, "predict_batches", counted)
+    monkeypatch.setattr(base, "predict_batches", counted)
     words = ["predict", clinic / "model.bpatch", clinic / "new.csv", "--intervals", "--votes", "--abstain", "--json"]
     assert len(document(*words)["predictions"]) == 5
     assert asked == [5]

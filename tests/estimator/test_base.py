@@ -33,7 +33,7 @@ def fit(**settings):
 def test_leave_one_out_is_a_prediction_of_each_case_by_the_others():
     clf = fit()
     np.testing.assert_array_equal(clf.loo_.rows, np.arange(24))
-    past = base._past(clf.x_, clf.y_, clf.parents_, clf.cases_, clf.schema_, 2)
+    past = clf.fitted_.past
     alone = past._replace(x=past.x[3:4], y=np.array([-1]), own_parent=np.array([3]))
     expected = predict_cases(clf.posterior_, alone, max_passes=1)
     np.testing.assert_array_equal(clf.loo_.votes[3], expected.mean_votes()[0])

@@ -1,12 +1,15 @@
 """What an explanation is made of, against the predictions it must agree with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from bayespatch.explain import TrainingCases, explain_cases
+from bayespatch.explain import CaseTexts, TrainingCases, explain_cases
 from bayespatch.explain.ballot import predict_without
 from bayespatch.fitted import OpinionOnCases
+from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.pool import Pool
 from bayespatch.predict import Neighborhood
 from bayespatch.report import case_page
@@ -145,7 +148,7 @@ def test_votes_without_a_crowd_are_those_of_a_model_without_it():
 def test_a_second_opinion_is_pooled_and_shown():
     clf = fitted()
     posterior, new, encoded = clf._new_cases(clf.fitted_, NEW.iloc[:2])
-    cases = clf._case_texts(NEW.iloc[:2], encoded, None)
+    cases = CaseTexts(encoded.ids, clf.schema_.describe_rows(NEW.iloc[:2]), encoded.values, encoded.unseen)
     other = np.array([[0.9, 0.1], [0.2, 0.8]])
     second = OpinionOnCases(other, Pool(0.25), points=np.arange(8.0).reshape(2, 4))
     # The pool takes a quarter of the error away: the same votes are drawn where as much more is asked of them alone.
@@ -174,14 +177,17 @@ def test_a_second_opinion_is_pooled_and_shown():
 
 def test_percentiles_of_like_cases_are_uniform():
     rng = np.random.default_rng(0)
-    draws = [_past(rng.normal(size=99)).percentile(rng.normal(size=1))[0] for _ in range(400)]
+    fitted_ = fitted().fitted_
+
+    def percentile():
+        known, new = rng.normal(size=99), rng.normal(size=1)
+        loo = LeaveOneOutVotes(np.arange(99), np.full((99, 2), 0.5), known)
+        return replace(fitted_, loo=loo, cases=np.arange(99)).percentile(new)[0]
+
+    draws = [percentile() for _ in range(400)]
     assert min(draws) >= 0.01
     assert max(draws) <= 1
     assert kstest(draws, "uniform").pvalue > 0.001
-
-
-def _past(familiarity):
-    return TrainingCases(*[None] * 11, familiarity, None, None, None, {})
 
 
 def test_a_single_chain_has_nothing_to_be_compared_with():

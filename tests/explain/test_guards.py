@@ -8,7 +8,7 @@ import pytest
 
 from bayespatch import PatchworkClassifier
 from bayespatch.explain import OutOfRangeWarning, warn_out_of_range
-from bayespatch.explain.guards import outside, ranges
+from bayespatch.explain.guards import outside
 from tests.explain.fitted import BAD, SHORT, fitted, table
 
 ROW = {"age": 44.5, "pain": "none", BAD: "red", "pulse": 70}
@@ -47,7 +47,7 @@ def test_numbers_out_of_range_are_named_with_how_far(settings):
 
 def test_many_cases_warn_once():
     clf = fitted()
-    limits = ranges(clf.schema_, clf.values_)
+    limits = clf.fitted_.ranges
     X, _ = table(20, seed=9)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -99,7 +99,8 @@ def test_what_was_kept_on_request_is_stored(on_frame, tmp_path):
     kept = copy.copy(on_frame)
     (n, s), p, m = on_frame.posterior_.z_mean.shape, 5, 2
     w, votes = np.full((n, s, p), 0.25, np.float32), np.full((2, 6, n, m), 0.5, np.float32)
-    kept.posterior_ = replace(on_frame.posterior_, kept_w_mean=w, kept_votes=votes)
+    posterior = replace(on_frame.posterior_, kept_w_mean=w, kept_votes=votes)
+    kept.fitted_ = replace(on_frame.fitted_, posterior=posterior)
     kept.save(tmp_path / "a.bpatch")
     loaded = load(tmp_path / "a.bpatch").posterior_
     assert same(loaded.w_mean, w)
@@ -334,7 +335,7 @@ def test_what_is_not_fitted_is_not_saved(tmp_path):
 
 def test_a_model_that_could_not_be_loaded_is_not_saved(small, tmp_path):
     broken = copy.copy(small)
-    broken.y_ = small.y_ + 5
+    broken.fitted_ = replace(small.fitted_, y=small.y_ + 5)
     with pytest.raises(StorageError, match="cannot be saved: y holds"):
         broken.save(tmp_path / "a")
     broken = copy.copy(small).set_params(chains=-1)

@@ -214,7 +214,7 @@ def _manifest(estimator: Any, fitted: Fitted, cases: Part | None) -> dict[str, A
         "parameters": parameters_to_json(estimator.get_params(deep=False)),
         "classes": array_to_json(fitted.classes) if isinstance(fitted, FittedClasses) else None,
         "target": fitted.target,
-        "named": hasattr(estimator, "feature_names_in"),
+        "named": fitted.feature_names is not None,
         "columns": [{name: getattr(column, name) for name in COLUMN} for column in fitted.schema.columns],
         "model": {
             "kind": posterior.model.kind,
