@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 # The path through the code, from a table to a page. A layer (a package, or a module) knows those before it, never those
 # after. Three modules of `persistence` come early: they know files, not models, and sampling writes with them.
 LAYERS = (
-    *("version", "model", "simulate", "validation", "metrics", "duplicates", "available_memory"),
+    *("version", "model", "simulate", "validation", "metrics", "survival", "duplicates", "available_memory"),
     *("encode", "dictionary", "parents"),
     *("engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
@@ -25,7 +25,7 @@ LAYERS = (
 
 # These see arrays and numbers, never tables: they do not know the layers that turn one into the other.
 ARRAY_LAYERS = (
-    *("version", "model", "simulate", "validation", "available_memory", "engine", "progress"),
+    *("version", "model", "simulate", "validation", "survival", "available_memory", "engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     *("retrieval", "sampling", "importances", "importances_at_scale", "calibrate", "predict", "leave_one_out"),
 )
@@ -65,6 +65,7 @@ KEEPERS = {
     "rich": ("progress", "cli"),
     "safetensors": ("persistence",),
     "arviz_stats": ("sampling",),
+    "lifelines": ("second_opinion",),
     "arviz": ("sampling",),
     "xarray": ("sampling",),
     "sklearn": (
@@ -79,7 +80,7 @@ HANDS_OUT = {
 # Not among the core dependencies: imported inside a function, or in a try that names the install command.
 OPTIONAL = (
     *("pandas", "polars", "pyarrow", "duckdb", "psycopg", "matplotlib", "jinja2"),
-    *("typer", "rich", "arviz", "xarray"),
+    *("typer", "rich", "arviz", "xarray", "lifelines"),
 )
 
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")

@@ -1,0 +1,432 @@
+"""Weighted summaries of what became of past cases: survival curves, cumulative incidence, frequencies, quantiles.
+
+Every past case counts with a weight, such as its share of the votes on a new case. Only ratios of the weights matter.
+Standard errors use Kish's effective number in place of the number of cases,
+
+    n_eff = (sum_b w_b)^2 / sum_b w_b^2,
+
+which is n if all weights are equal. For curves it is taken among the cases at risk at each time (Xie and Liu,
+Statistics in Medicine 24, 2005), so equal weights give Greenwood's formula.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv, ndtri
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_ROUNDING = 1e-12  # a curve this close to a level has reached it
+
+
+class SurvivalCurve(NamedTuple):
+    """A weighted Kaplan-Meier curve at the T distinct times of events and censoring.
+
+    The curve is 1 before the first time and constant between times.
+
+    Attributes
+    ----------
+    times : array of shape (T,)
+        Ascending.
+    survival, lower, upper : arrays of shape (T,)
+        Probability to be event-free just after each time, with pointwise intervals on the log-log scale.
+    variance : array of shape (T,)
+        Of log survival (Greenwood's sum); infinite where survival is 0.
+    n_at_risk : int array of shape (T,)
+        Cases whose time is no earlier.
+    effective_at_risk : array of shape (T,)
+        Their effective number.
+    level : float
+        Of the intervals.
+    """
+
+    times: Array
+    survival: Array
+    lower: Array
+    upper: Array
+    variance: Array
+    n_at_risk: NDArray[np.int64]
+    effective_at_risk: Array
+    level: float
+
+    def at(self, times: ArrayLike) -> Array:
+        """Survival and the ends of its interval at any times, (n, 3)."""
+        place = np.searchsorted(self.times, np.asarray(times, dtype=np.float64), side="right")
+        first = np.array([1.0, _without_event(self.effective_at_risk[0], self.level), 1.0])
+        steps = np.column_stack([self.survival, self.lower, self.upper])
+        return np.vstack([first, steps])[place]
+
+    def at_risk(self, times: ArrayLike) -> Array:
+        """Effective number of cases at risk at any times, (n,); 0 after the last one."""
+        place = np.searchsorted(self.times, np.asarray(times, dtype=np.float64), side="left")
+        return np.append(self.effective_at_risk, 0.0)[place]
+
+    def quantile(self, share: float) -> tuple[float | None, float | None, float | None]:
+        """First time at which survival is at most 1 - share, and its interval; None where it is not reached.
+
+        The interval has the times at which the curve's own interval includes the level (Brookmeyer and Crowley, 1982).
+        """
+        wanted = 1.0 - share + _ROUNDING
+        ends = [np.flatnonzero(curve <= wanted) for curve in (self.survival, self.lower, self.upper)]
+        middle, low, high = (float(self.times[rows[0]]) if rows.size else None for rows in ends)
+        return middle, low, high
+
+    def median(self) -> tuple[float | None, float | None, float | None]:
+        """Median survival time and its interval; None where the curve does not fall to one half."""
+        return self.quantile(0.5)
+
+
+class CumulativeIncidence(NamedTuple):
+    """Probability that each of K competing events has happened by each of T times (Aalen and Johansen).
+
+    Attributes
+    ----------
+    times : array of shape (T,)
+    incidence, lower, upper : arrays of shape (K, T)
+        Pointwise intervals on the log-log scale.
+    variance : array of shape (K, T)
+        Of the incidence (Dinse and Larson, 1986, equation 6), with effective numbers.
+    effective_at_risk : array of shape (T,)
+    level : float
+    """
+
+    times: Array
+    incidence: Array
+    lower: Array
+    upper: Array
+    variance: Array
+    effective_at_risk: Array
+    level: float
+
+
+class Frequencies(NamedTuple):
+    """Weighted shares of K categories, (K,), with intervals, and the effective number of cases."""
+
+    share: Array
+    lower: Array
+    upper: Array
+    effective: float
+
+
+class Quantiles(NamedTuple):
+    """Weighted quantiles, (L,), with intervals, and the effective number of cases."""
+
+    value: Array
+    lower: Array
+    upper: Array
+    effective: float
+
+
+class _Risk(NamedTuple):
+    """Cases at risk and events at distinct times, as sums of weights."""
+
+    times: Array  # (T,)
+    weight: Array  # (T,) of the cases at risk
+    effective: Array  # (T,)
+    n: NDArray[np.int64]  # (T,)
+    hazard: Array  # (K, T) share of the weight at risk that has event k
+
+
+def effective_number(weights: ArrayLike) -> float:
+    """Kish's effective number of cases with these weights; 0 if there are none.
+
+    Examples
+    --------
+    >>> effective_number([1.0, 1.0, 1.0]), round(effective_number([3.0, 1.0]), 3)
+    (3.0, 1.6)
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    squares = float(w @ w)
+    return float(w.sum()) ** 2 / squares if squares > 0.0 else 0.0
+
+
+def check_times(
+    time: ArrayLike, event: ArrayLike, name: str = "time", event_name: str = "event"
+) -> tuple[Array, Flags]:
+    """Times as numbers and events as flags; a ValueError names what is wrong with them.
+
+    Parameters
+    ----------
+    time : array-like of shape (n,)
+        Time to the event, or to the end of follow-up: finite and not negative.
+    event : array-like of shape (n,)
+        Whether the event happened at that time: booleans, or 0 and 1.
+    name, event_name : str
+        What the columns are called in messages.
+
+    Examples
+    --------
+    >>> check_times([3, 5], [1, 0])
+    (array([3., 5.]), array([ True, False]))
+    >>> check_times([3, -5], [1, 0], "follow_up_days")
+    Traceback (most recent call last):
+    ...
+    ValueError: column 'follow_up_days' has negative times: -5 in row 1. Correct or drop these rows
+    """
+    try:
+        times = np.asarray(time, dtype=np.float64)
+        flags = np.asarray(event, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"columns {name!r} and {event_name!r} must be numbers, the event 0 or 1: {error}") from error
+    if times.ndim != 1 or times.shape != flags.shape:
+        raise ValueError(f"{name!r} has shape {times.shape} and {event_name!r} {flags.shape}; pass one of each per row")
+    wrong = np.flatnonzero((flags != 0.0) & (flags != 1.0))
+    if wrong.size:
+        raise ValueError(
+            f"column {event_name!r} has {flags[wrong[0]]:g} in row {wrong[0]}. Use 1 (or True) if the event happened "
+            f"and 0 (or False) if follow-up ended without it"
+        )
+    missing = np.flatnonzero(~np.isfinite(times))
+    if missing.size:
+        happened = " although the event happened" if flags[missing[0]] else ""
+        raise ValueError(
+            f"column {name!r} has no finite time in row {missing[0]}{happened} ({missing.size} such rows). Enter the "
+            f"time of the event or of the last contact, or drop these rows"
+        )
+    negative = np.flatnonzero(times < 0.0)
+    if negative.size:
+        raise ValueError(
+            f"column {name!r} has negative times: {times[negative[0]]:g} in row {negative[0]}. "
+            f"Correct or drop these rows"
+        )
+    if times.size and not flags.any():
+        raise ValueError(
+            f"column {event_name!r} has no event: all {times.size} times are censored. Check that events are coded as "
+            f"1 (or True)"
+        )
+    return times, flags == 1.0
+
+
+def kaplan_meier(time: Array, event: Flags, weights: ArrayLike | None = None, level: float = 0.9) -> SurvivalCurve:
+    """The weighted Kaplan-Meier curve, ``S(t) = prod_{t_j <= t} (1 - d_j / n_j)`` with d and n as sums of weights.
+
+    A case that is censored at the time of an event is still at risk then. Cases of weight 0 do not count. Before the
+    first event, where the log-log interval has no width, the lower end is that of no event among the effective number
+    at risk, ``(alpha / 2)^(1 / n_eff)``. Where survival is 0, the upper end stays at its last value.
+
+    Parameters
+    ----------
+    time, event : arrays of shape (n,)
+        As checked by `check_times`.
+    weights : array-like of shape (n,), optional
+        Not negative; None: all equal.
+    level : float
+        Of the pointwise intervals.
+
+    Examples
+    --------
+    >>> curve = kaplan_meier(np.array([1.0, 2.0, 2.0, 4.0]), np.array([True, True, False, True]))
+    >>> curve.times.tolist(), curve.survival.tolist(), curve.n_at_risk.tolist()
+    ([1.0, 2.0, 4.0], [0.75, 0.5, 0.0], [4, 3, 1])
+    >>> curve.median()[0]
+    2.0
+    """
+    risk = _at_risk(time, np.where(event, 1, 0), weights, n_events=1)
+    hazard = risk.hazard[0]
+    survival = np.cumprod(1.0 - hazard)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.cumsum(hazard / ((1.0 - hazard) * risk.effective))
+    lower, upper = _log_log(survival, np.sqrt(variance), level)
+    lower = np.where(survival == 1.0, _without_event(risk.effective, level), lower)
+    upper = np.where(survival == 1.0, 1.0, upper)
+    gone = survival <= 0.0
+    if gone.any():
+        last = int(np.flatnonzero(gone)[0])
+        lower[last:], upper[last:] = 0.0, upper[last - 1] if last else 1.0
+    return SurvivalCurve(risk.times, survival, lower, upper, variance, risk.n, risk.effective, level)
+
+
+def survival_at(time: Array, event: Flags, weights: Array, times: Array) -> tuple[Array, Array]:
+    """Weighted Kaplan-Meier estimates of n cases at T times, and the variance of their logarithms, (n, T) each.
+
+    Parameters
+    ----------
+    time, event : arrays of shape (S,)
+        Of the past cases.
+    weights : array of shape (n, S)
+        Of the past cases, for each case; a row without any weight counts all alike.
+    times : array of shape (T,)
+        Ascending.
+
+    Examples
+    --------
+    >>> time, event = np.array([1.0, 2.0, 3.0]), np.array([True, False, True])
+    >>> survival_at(time, event, np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 3.0]]), np.array([0.5, 1.0]))[0]
+    array([[1.        , 0.66666667],
+           [1.        , 0.75      ]])
+    """
+    nobody = weights.sum(axis=1) <= 0.0
+    weights = np.where(nobody[:, None], 1.0, weights)
+    order = np.argsort(time, kind="stable")
+    sorted_time, sorted_weights = time[order], weights[:, order]
+    distinct, first = np.unique(sorted_time, return_index=True)
+    last_needed = int(np.searchsorted(distinct, times.max(initial=0.0), side="right"))
+    at_risk = np.cumsum(sorted_weights[:, ::-1], axis=1)[:, ::-1][:, first]
+    squares = np.cumsum(sorted_weights[:, ::-1] ** 2, axis=1)[:, ::-1][:, first]
+    events = np.add.reduceat(np.where(event[order], sorted_weights, 0.0), first, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        hazard = np.where(at_risk > 0.0, np.minimum(events / at_risk, 1.0), 0.0)[:, :last_needed]
+        effective = (at_risk**2 / squares)[:, :last_needed]
+        spread = np.where(hazard > 0.0, hazard / ((1.0 - hazard) * effective), 0.0)
+    ones, zeros = np.ones((len(weights), 1)), np.zeros((len(weights), 1))
+    place = np.searchsorted(distinct[:last_needed], times, side="right")
+    survival = np.hstack([ones, np.cumprod(1.0 - hazard, axis=1)])[:, place]
+    return survival, np.hstack([zeros, np.cumsum(spread, axis=1)])[:, place]
+
+
+def cumulative_incidence(
+    time: Array, cause: NDArray[np.int64], weights: ArrayLike | None = None, level: float = 0.9
+) -> CumulativeIncidence:
+    """Weighted Aalen-Johansen estimate of each competing event; `cause` is 0 for censored cases, else 1..K.
+
+    Examples
+    --------
+    >>> found = cumulative_incidence(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 2, 0, 1]))
+    >>> found.incidence.round(3).tolist()
+    [[0.25, 0.25, 0.25, 0.75], [0.0, 0.25, 0.25, 0.25]]
+    """
+    n_events = int(cause.max(initial=0))
+    if n_events < 1:
+        raise ValueError("no case has an event: all are censored (cause 0)")
+    risk = _at_risk(time, cause, weights, n_events)
+    total = np.minimum(risk.hazard.sum(axis=0), 1.0)
+    survival = np.cumprod(1.0 - total)
+    before = np.append(1.0, survival[:-1])
+    incidence = np.cumsum(before * risk.hazard, axis=1)
+    variance = np.stack([_incidence_variance(risk, k, total, before, f) for k, f in enumerate(incidence)])
+    z = float(ndtri((1.0 + level) / 2.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log(incidence)
+        width = z * np.sqrt(np.maximum(variance, 0.0)) / (incidence * np.abs(log))
+        lower, upper = (np.exp(log * np.exp(sign * width)) for sign in (1.0, -1.0))
+    none, all_ = incidence <= 0.0, incidence >= 1.0
+    lower, upper = np.where(none, 0.0, np.where(all_, 1.0, lower)), np.where(none, 0.0, np.where(all_, 1.0, upper))
+    return CumulativeIncidence(risk.times, incidence, lower, upper, variance, risk.effective, level)
+
+
+def frequencies(codes: NDArray[np.int64], n_codes: int, weights: ArrayLike, level: float = 0.9) -> Frequencies:
+    """Weighted share of each of K codes, with Jeffreys intervals for the effective number of cases.
+
+    Examples
+    --------
+    >>> found = frequencies(np.array([0, 0, 1, 0]), 2, np.ones(4))
+    >>> found.share.tolist(), found.effective
+    ([0.75, 0.25], 4.0)
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    total, n = float(w.sum()), effective_number(w)
+    if total <= 0.0:
+        raise ValueError("there is no case to count")
+    share = np.bincount(codes, w, n_codes) / total
+    return Frequencies(share, *_jeffreys(share, n, level), n)
+
+
+def weighted_quantiles(values: Array, shares: ArrayLike, weights: ArrayLike, level: float = 0.9) -> Quantiles:
+    """Weighted quantiles: the smallest value below or at which at least this share of the weight lies.
+
+    Intervals invert the Jeffreys interval of that share (Woodruff, 1952). Where a share falls exactly between two
+    values, their mean is taken, so equal weights give the usual median.
+
+    Examples
+    --------
+    >>> weighted_quantiles(np.array([1.0, 2.0, 3.0, 10.0]), [0.5], np.ones(4)).value.tolist()
+    [2.5]
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    values, w = values[w > 0.0], w[w > 0.0]
+    if not values.size:
+        raise ValueError("there is no case with a value")
+    order = np.argsort(values, kind="stable")
+    values, below = values[order], np.cumsum(w[order]) / w.sum()
+    below[-1] = 1.0
+    wanted, n = np.asarray(shares, dtype=np.float64), effective_number(w)
+
+    def at(share: Array, side: float) -> Array:
+        return values[np.minimum(np.searchsorted(below, share + side * _ROUNDING), len(values) - 1)]
+
+    low, high = _jeffreys(wanted, n, level)
+    middle = 0.5 * (at(wanted, -1.0) + at(wanted, 1.0))
+    return Quantiles(middle, at(low, -1.0), at(high, 1.0), n)
+
+
+def _at_risk(time: Array, cause: NDArray[np.int64], weights: ArrayLike | None, n_events: int) -> _Risk:
+    """Sums of weights at the distinct times of cases that have any weight."""
+    w = np.ones(len(time)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != time.shape or not np.isfinite(w).all() or np.any(w < 0.0):
+        raise ValueError("weights must be finite and not negative, one for each case")
+    counts = w > 0.0
+    time, cause, w = time[counts], cause[counts], w[counts]
+    if not time.size:
+        raise ValueError("there is no case with a positive weight")
+    times, place = np.unique(time, return_inverse=True)
+
+    def from_here(each: Array) -> Array:
+        return np.cumsum(np.bincount(place, each, len(times))[::-1])[::-1]
+
+    weight, squares, n = from_here(w), from_here(w**2), from_here(np.ones(len(w)))
+    events = np.stack([np.bincount(place, w * (cause == k + 1), len(times)) for k in range(n_events)])
+    hazard = np.minimum(events / weight, 1.0)
+    return _Risk(times, weight, weight**2 / squares, n.astype(np.int64), hazard)
+
+
+def _without_event(effective: ArrayLike, level: float) -> Array:
+    """Lower end for survival among an effective number of cases that have had no event."""
+    return np.asarray(((1.0 - level) / 2.0) ** (1.0 / np.maximum(effective, 1.0)))
+
+
+def _log_log(survival: Array, error: Array, level: float) -> tuple[Array, Array]:
+    """Interval of survival from the standard error of its logarithm."""
+    z = float(ndtri((1.0 + level) / 2.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log(survival)
+        width = z * error / np.abs(log)
+        return np.exp(log * np.exp(width)), np.exp(log * np.exp(-width))
+
+
+def _incidence_variance(risk: _Risk, k: int, total: Array, before: Array, incidence: Array) -> Array:
+    """Delta-method variance of one event's cumulative incidence at each time.
+
+    With c_j = F(t) - F(t_j), the sum over t_j <= t of
+    ``c_j^2 a_j + S(t_j-)^2 h_j (1 - h_j) / n_j - 2 c_j S(t_j-) h_j / n_j``, a_j Greenwood's term, is expanded in powers
+    of F(t), so that cumulative sums suffice.
+    """
+    h, n = risk.hazard[k], risk.effective
+    with np.errstate(divide="ignore"):
+        greenwood = np.where(total < 1.0, total / ((1.0 - total) * n), 0.0)  # nothing happens after total = 1
+    cross = before * h / n
+    f = incidence
+    square = f**2 * np.cumsum(greenwood) - 2.0 * f * np.cumsum(greenwood * f) + np.cumsum(greenwood * f**2)
+    mixed = f * np.cumsum(cross) - np.cumsum(cross * f)
+    return np.asarray(square + np.cumsum(before**2 * h * (1.0 - h) / n) - 2.0 * mixed)
+
+
+def _jeffreys(share: Array, n: float, level: float) -> tuple[Array, Array]:
+    """Jeffreys intervals of shares among n cases; an end of 0 or 1 is kept where the share is."""
+    tail = (1.0 - level) / 2.0
+    a, b = n * share + 0.5, n * (1.0 - share) + 0.5
+    low, high = betaincinv(a, b, tail), betaincinv(a, b, 1.0 - tail)
+    return np.where(share <= 0.0, 0.0, low), np.where(share >= 1.0, 1.0, high)
+
+
+def harrell_concordance(time: Array, event: Flags, risk: Array) -> float:
+    """Harrell's concordance index: share of comparable pairs in which the case with the earlier event has more risk.
+
+    A pair is comparable if the earlier time is that of an event; equal times are comparable if one is an event and the
+    other censored. Equal risks count one half. NaN if no pair is comparable.
+
+    Examples
+    --------
+    >>> harrell_concordance(np.array([1.0, 2.0, 3.0]), np.array([True, True, False]), np.array([3.0, 1.0, 2.0]))
+    0.6666666666666666
+    """
+    concordant = pairs = 0.0
+    for i in np.flatnonzero(event).tolist():
+        later = (time > time[i]) | ((time == time[i]) & ~event)
+        pairs += int(later.sum())
+        concordant += int((risk[later] < risk[i]).sum()) + 0.5 * int((risk[later] == risk[i]).sum())
+    return concordant / pairs if pairs else math.nan
