@@ -366,7 +366,7 @@ def _at_risk(time: Array, cause: NDArray[np.int64], weights: ArrayLike | None, n
     times, place = np.unique(time, return_inverse=True)
 
     def from_here(each: Array) -> Array:
-        return np.cumsum(np.bincount(place, each, len(times))[::-1])[::-1]
+        return np.asarray(np.cumsum(np.bincount(place, each, len(times))[::-1])[::-1], dtype=np.float64)
 
     weight, squares, n = from_here(w), from_here(w**2), from_here(np.ones(len(w)))
     events = np.stack([np.bincount(place, w * (cause == k + 1), len(times)) for k in range(n_events)])
