@@ -29,7 +29,7 @@ serve: venv ## Serve the consulting page with the bundled heart data on http://1
 JOBS ?= 2
 # BLAS has one thread in each process: small matrices gain nothing from more, and waiting threads take the others' time.
 test: venv ## Run the tests, but for the slow statistical ones (JOBS: in so many processes)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests study/tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
 	@command -v "$${CHROMIUM:-chromium}" > /dev/null || echo "Left out: tests/browser, as there is no Chromium here (make test-browser)"
 
 STATISTICAL ?= tests/statistical
@@ -67,7 +67,7 @@ test-lowest: ## Run the tests with the oldest versions of everything that pyproj
 	$(PYTHON) tests/packaging/lowest.py > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check \
 	    --constraint build/lowest/constraints.txt '.[test]'
-	build/lowest/bin/python -m pytest tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
+	build/lowest/bin/python -m pytest tests study/tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
 
 lint: venv ## Check style (ruff) and types (mypy)
 	$(BIN)/ruff check .
@@ -96,8 +96,8 @@ package-check: venv ## Build wheel and sdist; install them, and each extra alone
 	$(BIN)/python tests/packaging/installs.py
 
 study: venv ## Run the paper's experiments (finished parts are kept); READMISSION=path adds the third data set
-	$(BIN)/bayespatch study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
+	$(BIN)/python -m study --out docs/study $(if $(READMISSION),--readmission $(READMISSION))
 
 clean: ## Remove what was built, .venv included
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests study benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

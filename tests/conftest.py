@@ -7,7 +7,7 @@ import os
 import pytest
 
 # Folders whose files share what is slow to make: a part of the study, a database server, a fitted model.
-TOGETHER = ("tests/casebase/", "tests/cli/", "tests/explain/", "tests/study/", "tests/web/")
+TOGETHER = ("tests/casebase/", "tests/cli/", "tests/explain/", "study/tests/", "tests/web/")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,12 +13,16 @@ from contextlib import closing
 import pytest
 
 import bayespatch
+import study
 from bayespatch import datasets
 
 pytest.importorskip("matplotlib").use("Agg")
 
-MODULES = ["bayespatch", *(found.name for found in pkgutil.walk_packages(bayespatch.__path__, "bayespatch."))]
-MODULES = [name for name in MODULES if not name.endswith("__main__")]
+PACKAGES = (bayespatch, study)
+MODULES = [
+    found.name for package in PACKAGES for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+]
+MODULES = ["bayespatch", *(name for name in MODULES if not name.startswith("study.tests") and "__main__" not in name)]
 
 
 def public():

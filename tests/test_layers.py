@@ -20,7 +20,7 @@ LAYERS = (
     *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
     *("subgroups", "fitted", "explain", "plot", "report"),
     *("persistence", "estimator"),
-    *("datasets", "source", "compare", "evaluation", "casebase", "web", "study", "cli"),
+    *("datasets", "source", "compare", "evaluation", "casebase", "web", "cli"),
 )
 
 # These see arrays and numbers, never tables: they do not know the layers that turn one into the other.
@@ -45,15 +45,11 @@ KEEPERS = {
     "yaml": ("dictionary",),
     "filelock": ("casebase",),
     "narwhals": ("encode",),
-    "numba": (
-        "engine",
-        "retrieval",
-        "study.bcm.kernel",
-    ),  # the rival is compiled as well, or speeds could not be compared
+    "numba": ("engine", "retrieval"),
     "cuda": ("engine.cuda.launch",),
     "dask": ("engine.dask",),
     "distributed": ("engine.dask",),
-    "matplotlib": ("plot", "study.figures"),
+    "matplotlib": ("plot",),
     "jinja2": ("report", "web"),
     "starlette": ("web",),
     "fastapi": ("web",),
@@ -68,9 +64,7 @@ KEEPERS = {
     "lifelines": ("second_opinion",),
     "arviz": ("sampling",),
     "xarray": ("sampling",),
-    "sklearn": (
-        *("metrics", "encode", "parents", "second_opinion", "explain", "estimator", "datasets", "compare", "study"),
-    ),
+    "sklearn": (*("metrics", "encode", "parents", "second_opinion", "explain", "estimator", "datasets", "compare"),),
 }
 WITHOUT_NUMBA = ("engine.base", "engine.paper")  # the contract, and the oracle that is to be read
 HANDS_OUT = {
@@ -261,9 +255,9 @@ def build(root: Path, files: dict[str, str]) -> Path:
         ({"model.py": "def f():\n    import bayespatch.plot", "plot.py": ""}, "model knows plot"),
         ({"engine/cpu.py": "from bayespatch.encode import Schema", "encode.py": ""}, "engine sees arrays"),
         ({"tune.py": "import bayespatch"}, "are for its users"),
-        ({"model.py": "import numba"}, "numba is for engine, retrieval, study.bcm.kernel alone"),
+        ({"model.py": "import numba"}, "numba is for engine, retrieval alone"),
         ({"engine/paper.py": "from numba import njit"}, "engine.paper is without Numba"),
-        ({"explain.py": "def f():\n    from matplotlib import pyplot"}, "matplotlib is for plot, study.figures alone"),
+        ({"explain.py": "def f():\n    from matplotlib import pyplot"}, "matplotlib is for plot alone"),
         ({"plot.py": "import matplotlib.pyplot as plt"}, "matplotlib is optional"),
         ({"sampling.py": "def f():\n    import pandas"}, "pandas is for encode, datasets, source alone"),
         ({"explain.py": "import narwhals as nw"}, "narwhals is for encode alone"),

@@ -14,7 +14,7 @@ from bayespatch.casebase import comparison
 from bayespatch.compare import Table, _class_measures
 from bayespatch.explain.summarize import _performance
 from bayespatch.metrics import calibration_curve
-from bayespatch.study.metrics import measures
+from study.metrics import measures
 
 
 def made(n=203, n_classes=2, seed=0):

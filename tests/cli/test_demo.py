@@ -1,7 +1,5 @@
-import inspect
 from pathlib import Path
 
-import bayespatch.study
 from tests.cli.program import call, complaint, document
 
 
@@ -31,18 +29,3 @@ def test_the_demo(tmp_path, few_patients):
     assert found["truth"] in found["explanation"]["prediction"]["probabilities"]
     assert [Path(page).is_file() for page in found["pages"].values()] == [True, True]
     assert "already exists" in complaint(*words)
-
-
-def test_the_study_is_called_with_what_was_asked_for(monkeypatch, tmp_path):
-    asked = {}
-
-    taken = inspect.signature(bayespatch.study.run)
-
-    def run(*args, **wishes):
-        asked.update(taken.bind(*args, **wishes).arguments)
-        return asked["out"] / "README.md"
-
-    monkeypatch.setattr(bayespatch.study, "run", run)
-    words = ["study", "--out", tmp_path, "--quick", "--only", "heart", "--only", "breast", "--seed", "3"]
-    assert document(*words, "--json") == {"page": str(tmp_path / "README.md")}
-    assert asked == dict(out=tmp_path, quick=True, only=["heart", "breast"], readmission=None, seed=3, again=False)

@@ -104,10 +104,6 @@ EXTRAS = {
         ("matplotlib", "pyarrow"),
     ),
     "dask": ("from bayespatch.engine.dask import DaskEngine\nassert DaskEngine.REMOTE", ("matplotlib", "typer")),
-    "study": (
-        "from bayespatch.study import run\nassert run('study', quick=True, only=['trees']).exists()",
-        ("pyarrow", "sqlalchemy"),
-    ),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
 }
 NOT_TRIED = ("cuda", "test", "browser", "contract", "audit", "docs", "dev")  # for a GPU, and for developers

@@ -12,10 +12,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-import bayespatch.study.bcm as bcm
-import bayespatch.study.bcm.kernel as kernel
+import study.bcm as bcm
+import study.bcm.kernel as kernel
+from study.tests.bcm.enumerated_cases import enumerate_cases, sequence_probability, summaries
 from tests.montecarlo import TOLERANCE, batch_means
-from tests.study.bcm.enumerated_cases import enumerate_cases, sequence_probability, summaries
 
 X = np.array([[0, 1], [0, 0], [1, 2]])
 N_VALUES = np.array([2, 3])

@@ -14,7 +14,6 @@ from bayespatch.cli.info import info
 from bayespatch.cli.predict import predict
 from bayespatch.cli.report import report
 from bayespatch.cli.serve import serve
-from bayespatch.cli.study import study
 from bayespatch.cli.validate import validate
 from bayespatch.cli.what_if import what_if
 from bayespatch.version import __version__
@@ -37,7 +36,6 @@ COMMANDS = (
     info,
     compare,
     serve,
-    study,
 )
 
 GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}

@@ -380,7 +380,3 @@ Threshold = Annotated[
 ]
 Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]
 IntendedUse = Annotated[str, typer.Option(metavar="TEXT", help="For whom and for what the model is meant.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Everything at a size that takes minutes.")]
-Only = Annotated[list[str] | None, typer.Option(metavar="PART", help="Only this part; may be repeated.")]
-Readmission = Annotated[Path | None, typer.Option(metavar="FILE", help="UCI's diabetic_data.csv, also compressed.")]
-Again = Annotated[bool, typer.Option("--again", help="Run finished parts again.")]

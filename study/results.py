@@ -1,0 +1,127 @@
+"""The study's folder: tables, pictures and a record of each finished part, all written atomically."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from bayespatch.version import __version__
+from study.figures import PICTURES, to_png
+from study.parts import PARTS, Context, Part
+from study.tables import Table, write_atomically
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+MAX_MARKDOWN_ROWS = 250  # longer tables are for programs, or for a picture
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of what the numbers depend on."""
+    return {
+        "python": platform.python_version(),
+        "bayespatch": __version__,
+        **{name: metadata.version(name) for name in PACKAGES},
+    }
+
+
+class Results(Mapping[str, Table]):
+    """The tables in a folder by name, and which parts are finished.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> len(Results(Path(tempfile.mkdtemp())))
+    0
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getitem__(self, name: str) -> Table:
+        path = self.folder / "tables" / f"{name}.csv"
+        if not path.exists():
+            raise KeyError(name)
+        return Table.from_csv(name, path.read_text(encoding="utf-8"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(path.stem for path in (self.folder / "tables").glob("*.csv")))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def record(self, part: Part) -> dict[str, Any] | None:
+        """What is known about a finished part: its key, seconds, versions, tables."""
+        path = self.folder / "parts" / f"{part.name}.json"
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def is_finished(self, part: Part, context: Context) -> bool:
+        """Whether this part has been run with these settings and its tables are there."""
+        record = self.record(part)
+        return (
+            record is not None and record["key"] == key_of(part, context) and all(n in self for n in record["tables"])
+        )
+
+    def holds_full_study(self) -> bool:
+        """Whether a part of the full study lies here, which a quick one must not replace."""
+        records = [self.record(part) for part in PARTS]
+        return any(not record["key"]["quick"] for record in records if record is not None)
+
+    def store(self, part: Part, context: Context, tables: list[Table], seconds: float) -> None:
+        """Write a part's tables and, last, the record that says that it is finished."""
+        record = {
+            "key": key_of(part, context),
+            "seconds": round(seconds, 2),
+            "versions": versions(),
+            "tables": [table.name for table in tables],
+        }
+        for table in tables:
+            path = self.folder / "tables" / f"{table.name}.csv"
+            write_atomically(path, table.to_csv())
+            if len(table.rows) <= MAX_MARKDOWN_ROWS:
+                text = f"# {table.caption}\n\n{table.to_markdown()}\n\n{about(record)}\n"
+                write_atomically(path.with_suffix(".md"), text)
+        write_atomically(self.folder / "parts" / f"{part.name}.json", json.dumps(record, indent=1) + "\n")
+
+    def draw(self, changed: set[str], context: Context) -> list[str]:
+        """Draw the pictures whose tables have changed, or which are not there; returns their names."""
+        drawn = []
+        for picture in PICTURES:
+            path = self.folder / "figures" / f"{picture.name}.png"
+            if any(name not in self for name in picture.needs):
+                continue
+            if path.exists() and not changed & set(picture.needs):
+                continue
+            found = versions()
+            about_it = f"seed {context.seed}, bayespatch {found['bayespatch']}"
+            write_atomically(path, to_png(picture.draw({name: self[name] for name in picture.needs}), about_it))
+            drawn.append(picture.name)
+        return drawn
+
+
+def key_of(part: Part, context: Context) -> dict[str, Any]:
+    """What a part's results depend on: if it is the same, they are not computed again."""
+    from study.protocol import QUICK
+
+    return {
+        "part": part.name,
+        "seed": context.seed,
+        "quick": context.sizes == QUICK,
+        "version": __version__,
+        "sizes": asdict(context.sizes),
+    }
+
+
+def about(record: Mapping[str, Any]) -> str:
+    """Where a table comes from, in one line."""
+    key = record["key"]
+    found = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    size = "quick" if key["quick"] else "full"
+    return f"*{size} study, part {key['part']}, seed {key['seed']}, {record['seconds']} s; {found}*"
