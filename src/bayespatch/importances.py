@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.engine.base import AGREES, DIFFERS, UNKNOWN, Pairs, predict_each
 from bayespatch.model import Data, Model
 from bayespatch.sampling.diagnostics import steps_converged
@@ -206,6 +207,23 @@ def _share(logits: Array) -> Array:
 def _spread(n: int, most: int) -> NDArray[np.int64]:
     """0..n-1, or `most` of them, evenly spread."""
     return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+
+
+def check_draws_fit(n_features: int, chains: int, warmup: int, draws: int) -> None:
+    """Refuse, before any work, chains of importances that do not fit into memory.
+
+    Examples
+    --------
+    >>> check_draws_fit(13, chains=4, warmup=500, draws=500)
+    """
+    n_steps = chains * (MIN_STEPS * warmup + MAX_STEPS * draws)
+    needed, available = 3 * 8 * (n_features + 2) * n_steps, available_memory()
+    if available is not None and needed > available:
+        most = max(("warmup", warmup), ("draws*thin", draws), ("chains", chains), key=lambda part: part[1])
+        raise MemoryError(
+            f"{n_steps} steps of the importances of {n_features} features need {shown_bytes(needed)} of memory, and "
+            f"{shown_bytes(available)} are available; {most[0]}={most[1]} is too large, pass less"
+        )
 
 
 def draw_importances(

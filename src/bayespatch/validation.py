@@ -34,6 +34,7 @@ MISSING: tuple[Missing, ...] = ("error", "ignore")
 MAX_SEED = 2**63 - 1  # a seed must fit the 64-bit integers of compiled code
 LARGEST_OUTCOME = 1e100  # of a number that is predicted: its square is a float as well
 MOST_SWEEPS = 100_000  # of a chain that runs whenever a transductive model predicts
+LONGEST_CHAIN = 2**24  # sweeps; float32 counts draws exactly up to here
 MOST_THREADS = 1024
 _MOST_NAMED = 4  # columns or values that a message names before it says "and so on"
 
@@ -114,6 +115,27 @@ def check_sweeps(warmup: int, draws: int, thin: int) -> None:
             f"transductive=True takes warmup + draws*thin = {n_sweeps} sweeps of each chain for every prediction; pass "
             f"numbers that make at most {MOST_SWEEPS}"
         )
+
+
+def check_chain_lengths(chains: object, draws: object, warmup: object, thin: object) -> None:
+    """How many chains there are and how long they may be; checked before any work.
+
+    Examples
+    --------
+    >>> check_chain_lengths(4, 500, 10**12, 1)
+    Traceback (most recent call last):
+        ...
+    ValueError: warmup=1000000000000 is too large; pass an integer of at most 16777216
+    """
+    n_chains = check_count("chains", chains, at_least=1, at_most=LONGEST_CHAIN)
+    n_draws = check_count("draws", draws, at_least=1, at_most=LONGEST_CHAIN)
+    n_warmup = check_count("warmup", warmup, at_least=0, at_most=LONGEST_CHAIN)
+    n_thin = check_count("thin", thin, at_least=1, at_most=LONGEST_CHAIN)
+    if n_chains * n_draws > LONGEST_CHAIN:
+        raise ValueError(f"chains*draws={n_chains * n_draws} is above 2**24; pass fewer draws")
+    n_sweeps = n_warmup + n_draws * n_thin
+    if n_sweeps > LONGEST_CHAIN:
+        raise ValueError(f"warmup + draws*thin = {n_sweeps} sweeps of each chain exceed 2**24; pass a smaller thin")
 
 
 def check_seed(value: object) -> int:

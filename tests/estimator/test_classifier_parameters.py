@@ -143,3 +143,19 @@ def test_a_warm_start_with_other_parents_or_other_columns():
     assert clf.n_features_in_ == 2
     cold = fit(warm_start=False)
     assert cold._beginning(cold.schema_, cold.parents_) is None
+
+
+TOO_MUCH = [("warmup", 10**12), ("draws", 10**12), ("chains", 10**12), ("thin", 10**12), ("warmup", 2**70)]
+
+
+@pytest.mark.parametrize(
+    ("votes", "name", "value"),
+    [*((votes, *one) for votes in ("closed", "sampled") for one in TOO_MUCH), ("sampled", "warmup", 10**7)],
+)
+def test_impossible_chain_lengths_are_refused_before_any_work(votes, name, value, monkeypatch):
+    monkeypatch.setattr("bayespatch.importances.available_memory", lambda: 10**9)
+    monkeypatch.setattr(PatchworkClassifier, "_tuned", lambda *_: pytest.fail("work was begun"))
+    rng = np.random.default_rng(0)
+    clf = PatchworkClassifier(votes=votes, **{name: value})
+    with pytest.raises((ValueError, MemoryError), match=f"{name}.*too large[;,] pass"):
+        clf.fit(rng.integers(0, 3, (30, 4)), rng.integers(0, 2, 30))

@@ -25,7 +25,7 @@ from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_parti
 from bayespatch.encode.summary import TableSummary
 from bayespatch.encode.table import read_table
 from bayespatch.fitted import Fitted, past_data
-from bayespatch.importances import MAX_STEPS, LeaveOneOut, draw_importances
+from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw_importances
 from bayespatch.importances_at_scale import N_STEPS, LeaveOneOutBatches
 from bayespatch.leave_one_out import LeaveOneOutVotes, leave_one_out_votes, n_left_out
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
@@ -37,7 +37,15 @@ from bayespatch.sampling.metropolis import Shape
 from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
 from bayespatch.sampling.sampler import ENGINES, check_scheduler, check_size, chosen_engine, run_chains
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
-from bayespatch.validation import MOST_THREADS, check_choice, check_count, check_flag, check_model, check_sweeps
+from bayespatch.validation import (
+    MOST_THREADS,
+    check_chain_lengths,
+    check_choice,
+    check_count,
+    check_flag,
+    check_model,
+    check_sweeps,
+)
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
@@ -172,8 +180,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         check_model(self.model, self.likelihood, None, 1, 1)
         for name in ("supervised", "transductive", "warm_start"):
             check_flag(name, getattr(self, name))
-        for name, at_least in {"chains": 1, "draws": 1, "warmup": 0, "thin": 1}.items():
-            check_count(name, getattr(self, name), at_least=at_least)
+        check_chain_lengths(self.chains, self.draws, self.warmup, self.thin)
         if self.transductive:
             check_sweeps(self.warmup, self.draws, self.thin)
         check_choice("engine", self.engine, ("auto", *ENGINES))
@@ -357,6 +364,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
         """A coding that suits the table, and the posterior with sampled neighbors."""
+        if self.importances == "predictive":
+            n_features = next(iter(tables.values())).encoded.x.shape[1]
+            check_draws_fit(n_features, self.chains, self.warmup, self.draws * self.thin)
         with progress_meter(self.progress, "codings")(len(tables)) as report:
             pasts = {name: table.past(fit) for name, table in tables.items()}
             tuning, density, shape = self._tuned(pasts, fit, report)

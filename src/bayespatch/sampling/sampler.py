@@ -20,7 +20,15 @@ from bayespatch.sampling.checkpoint import check_seconds, describe, opened
 from bayespatch.sampling.diagnostics import MixingWarning
 from bayespatch.sampling.memory_needed import bytes_needed, check_memory
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
-from bayespatch.validation import check_choice, check_count, check_data, check_flag, check_model, check_seed
+from bayespatch.validation import (
+    check_chain_lengths,
+    check_choice,
+    check_count,
+    check_data,
+    check_flag,
+    check_model,
+    check_seed,
+)
 
 # Names are loaded when they are asked for: importing bayespatch does not load Numba.
 ENGINES: dict[str, str] = {
@@ -29,8 +37,6 @@ ENGINES: dict[str, str] = {
     "cuda": "bayespatch.engine.cuda:CudaEngine",
     "dask": "bayespatch.engine.dask:DaskEngine",
 }
-
-_MAX_SUMMED = 2**24  # float32 counts draws exactly up to here
 
 
 def chosen_engine(name: str, data: Data) -> str:
@@ -182,6 +188,7 @@ def sample(
     >>> bool((longer.q[:, :50] == short.q).all())
     True
     """
+    check_chain_lengths(chains, draws, warmup, thin)
     data = check_data(
         x,
         y,
@@ -196,10 +203,10 @@ def sample(
     )
     settings = SamplingSettings(
         engine=chosen_engine(engine, data),
-        chains=check_count("chains", chains, at_least=1),
-        draws=check_count("draws", draws, at_least=1),
-        warmup=check_count("warmup", warmup, at_least=0),
-        thin=check_count("thin", thin, at_least=1),
+        chains=int(chains),
+        draws=int(draws),
+        warmup=int(warmup),
+        thin=int(thin),
         seed=check_seed(seed),
         supervised=supervised,
         exclude_self=exclude_self,
@@ -287,9 +294,7 @@ def check_size(
     keep_votes: bool = False,
     checkpoint: bool = False,
 ) -> None:
-    """Refuse, before any work, a run whose draws cannot be counted or do not fit into memory."""
-    if settings.chains * settings.draws > _MAX_SUMMED:
-        raise ValueError(f"chains*draws={settings.chains * settings.draws} is above 2**24; pass fewer draws")
+    """Refuse, before any work, a run that does not fit into memory."""
     sizes = ProblemSizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes)
     need = bytes_needed(
         sizes,
