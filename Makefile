@@ -13,11 +13,11 @@ help: ## Show this list
 
 venv: $(STAMP) ## Build .venv with the package (editable) and everything for development
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml cuda/pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; ok = (3, 11) <= v < (3, 14); \
 	    ok or sys.exit("Python 3.11 to 3.13 is needed, found %d.%d; name another: make PYTHON=python3.12 ..." % v)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable ./cuda
 	@touch $@
 
 demo: venv ## Fit the bundled heart data, show one patient's patchwork, write a page about the patient and the model
@@ -66,7 +66,7 @@ test-lowest: ## Run the tests with the oldest versions of everything that pyproj
 	$(PYTHON) -m venv --clear build/lowest
 	$(PYTHON) tests/packaging/lowest.py > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check \
-	    --constraint build/lowest/constraints.txt '.[test]'
+	    --constraint build/lowest/constraints.txt '.[test]' ./cuda
 	build/lowest/bin/python -m pytest tests study/tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
 
 lint: venv ## Check style (ruff) and types (mypy)
@@ -100,4 +100,4 @@ study: venv ## Run the paper's experiments (finished parts are kept); READMISSIO
 
 clean: ## Remove what was built, .venv included
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find src tests study benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src cuda tests study benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

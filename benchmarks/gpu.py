@@ -3,8 +3,8 @@
     python benchmarks/gpu.py --parts updates exact speed models end --data FOLDER --out FOLDER
 
 Every speed is a ratio of two things measured in this run, on this machine. Results go to ``gpu.json`` in --out (the
-variable OUT, or benchmarks/results), where other parts that ran on this GPU stay. Nothing but the engine, NumPy, SciPy,
-scikit-learn and pandas is needed.
+variable OUT, or benchmarks/results), where other parts that ran on this GPU stay. Install the engine first:
+``pip install ./cuda``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from numba.core.errors import NumbaPerformanceWarning  # noqa: E402
 
 warnings.simplefilter("ignore", NumbaPerformanceWarning)  # small grids: the problems that can be enumerated are tiny
 
+from bayespatch_cuda.engine import CudaEngine  # noqa: E402
+
 from bayespatch.engine.cpu import CpuEngine  # noqa: E402
-from bayespatch.engine.cuda import CudaEngine  # noqa: E402
 from bayespatch.model import KINDS, Hyperparameters, Model  # noqa: E402
 from bayespatch.validation import check_data  # noqa: E402
 from benchmarks.problems import simulated_arrays  # noqa: E402
@@ -121,7 +122,7 @@ def models() -> list[dict[str, Any]]:
 
 def updates(n_updates: int = 3) -> list[dict[str, Any]]:
     """Neighbors found on the GPU against those that the definitions give with the same random numbers."""
-    from tests.engine.update_at_hand import update
+    from tests.cuda.update_at_hand import update
     from tests.problems import random_data
 
     rows = []

@@ -37,7 +37,7 @@ def measure_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
     from problems import simulated_arrays
 
     from bayespatch import Hyperparameters, sample
-    from bayespatch.sampling.sampler import load_engine
+    from bayespatch.engine.installed import load_engine
 
     warnings.simplefilter("ignore")
     load_engine("cpu")

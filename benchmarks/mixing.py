@@ -8,7 +8,6 @@ one run, into ``results/mixing_against.json``.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -28,6 +27,7 @@ from problems import heart
 import bayespatch
 from bayespatch import Hyperparameters, Posterior
 from bayespatch.engine.cpu import CpuEngine, CpuState
+from bayespatch.engine.installed import BUILT_IN
 from bayespatch.model import KINDS, ModelKind
 from bayespatch.sampling.diagnostics import MixingWarning
 
@@ -43,7 +43,7 @@ class SweepAlone(CpuEngine):
         """Stay."""
 
 
-importlib.import_module("bayespatch.sampling.sampler").ENGINES["sweep alone"] = f"{__name__}:SweepAlone"
+BUILT_IN["sweep alone"] = f"{__name__}:SweepAlone"
 
 
 class Length(NamedTuple):

@@ -24,8 +24,8 @@ def sampled_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
 
     from bayespatch import Hyperparameters, sample
     from bayespatch.engine.base import ProblemSizes
+    from bayespatch.engine.installed import load_engine
     from bayespatch.sampling.memory_needed import bytes_needed
-    from bayespatch.sampling.sampler import load_engine
 
     warnings.simplefilter("ignore")
     hyper = Hyperparameters(alpha=NEIGHBORS / n_parents)

@@ -46,7 +46,6 @@ KEEPERS = {
     "filelock": ("casebase",),
     "narwhals": ("encode",),
     "numba": ("engine", "retrieval"),
-    "cuda": ("engine.cuda.launch",),
     "dask": ("engine.dask",),
     "distributed": ("engine.dask",),
     "matplotlib": ("plot",),

@@ -1,6 +1,7 @@
 """What every engine must do, whatever it runs on: one list of checks, for all engines and models.
 
-``test_contract.py`` runs them for the paper's engine and the CPU's, ``simulated_cuda.py`` for the GPU's in a simulator.
+``test_contract.py`` runs them for the paper's engine and the CPU's, ``tests/cuda/simulated_engine.py`` for the
+GPU's in a simulator.
 """
 
 import numpy as np

@@ -11,11 +11,11 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from bayespatch import PatchworkClassifier, PatchworkRegressor, load, plot
+from bayespatch.engine.installed import load_engine
 from bayespatch.explain import words
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.predict import sampled as predict
 from bayespatch.report import case_page, case_report, model_page
-from bayespatch.sampling.sampler import load_engine
 from tests.explain.fitted import BAD, SHORT, explained, fitted, table
 
 NEW, _ = table(20, seed=9)

@@ -106,7 +106,7 @@ EXTRAS = {
     "dask": ("from bayespatch.engine.dask import DaskEngine\nassert DaskEngine.REMOTE", ("matplotlib", "typer")),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
 }
-NOT_TRIED = ("cuda", "test", "browser", "contract", "audit", "docs", "dev")  # for a GPU, and for developers
+NOT_TRIED = ("test", "browser", "contract", "audit", "docs", "dev")  # for developers
 CORE_IS_WITHOUT = ("pandas", "matplotlib", "typer", "rich", "arviz_base")
 
 

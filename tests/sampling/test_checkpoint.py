@@ -264,7 +264,7 @@ def test_another_version_is_refused(finished, monkeypatch):
     with pytest.raises(StorageError, match=r"bayespatch was '.*' and is '9\.9'"):
         run_here(finished, draws=5, warmup=3)
     monkeypatch.undo()
-    monkeypatch.setattr(checkpoint, "digest_of_sources", lambda folder: "0" * 64)
+    monkeypatch.setattr(checkpoint, "digest_of_engine", lambda name: "0" * 64)
     with pytest.raises(StorageError, match="the code of the engines differs"):
         run_here(finished, draws=5, warmup=3)
 

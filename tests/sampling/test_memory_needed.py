@@ -9,11 +9,12 @@ import sys
 import pytest
 
 from bayespatch.engine.base import Engine, ProblemSizes
+from bayespatch.engine.installed import load_engine
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.sampling import memory_needed
 from bayespatch.sampling.memory_needed import Need, bytes_needed, check_memory
 from bayespatch.sampling.posterior import SamplingSettings
-from bayespatch.sampling.sampler import load_engine, sample
+from bayespatch.sampling.sampler import sample
 
 SETTINGS = SamplingSettings("cpu", chains=3, draws=10, warmup=5, thin=1, seed=0)
 SIZES = ProblemSizes(n_cases=50, n_parents=20, n_features=4, n_classes=3)

@@ -16,9 +16,10 @@ import pytest
 from joblib import cpu_count
 
 from bayespatch.engine.base import Engine, Observation
+from bayespatch.engine.installed import BUILT_IN, load_engine
 from bayespatch.model import Hyperparameters
 from bayespatch.sampling.diagnostics import MixingWarning
-from bayespatch.sampling.sampler import ENGINES, load_engine, sample
+from bayespatch.sampling.sampler import sample
 from tests.interruption import ctrl_c_interrupts, no_thread_left  # noqa: F401  # the fixture serves every test here
 from tests.problems import TO_SAMPLE
 
@@ -103,7 +104,7 @@ class CountingEngine(Engine):
 @pytest.fixture
 def counting(monkeypatch):
     """The counting engine under the name "counting", fresh."""
-    monkeypatch.setitem(ENGINES, "counting", f"{__name__}:CountingEngine")
+    monkeypatch.setitem(BUILT_IN, "counting", f"{__name__}:CountingEngine")
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__, sys.modules[CountingEngine.__module__]))
     for name, value in {"made": [], "sleep": 0.0, "interrupt": None, "fail": None, "most_running": 0}.items():
         monkeypatch.setattr(CountingEngine, name, value)

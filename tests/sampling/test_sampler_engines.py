@@ -11,16 +11,16 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from bayespatch.engine.auto import gpu_is_present
 from bayespatch.engine.base import Engine
+from bayespatch.engine.installed import BUILT_IN, gpu_is_present, load_engine
 from bayespatch.model import Hyperparameters
 from bayespatch.sampling.diagnostics import MixingWarning
-from bayespatch.sampling.sampler import ENGINES, load_engine, sample
+from bayespatch.sampling.sampler import sample
 from tests.interruption import ctrl_c_interrupts, no_thread_left  # noqa: F401  # the fixture serves every test here
 from tests.problems import TO_SAMPLE
 
 # Workers of their own take seconds to start in every call: tests/engine/test_dask.py shares some.
-REAL_ENGINES = [name for name in ENGINES if name != "dask" and (name != "cuda" or gpu_is_present())]
+REAL_ENGINES = [*(name for name in BUILT_IN if name != "dask"), *(["cuda"] if gpu_is_present() else [])]
 
 
 def small(**changes):

@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+from bayespatch_cuda import engine as cuda_engine
+from bayespatch_cuda import importance as cuda_importance
+from bayespatch_cuda import layout as cuda_layout
+from bayespatch_cuda import update as cuda_update
+from bayespatch_cuda.engine import CudaEngine
 
 from bayespatch import model as bp
-from bayespatch.engine.cuda import CudaEngine
-from bayespatch.engine.cuda import engine as cuda_engine
-from bayespatch.engine.cuda import importance as cuda_importance
-from bayespatch.engine.cuda import layout as cuda_layout
-from bayespatch.engine.cuda import update as cuda_update
 from bayespatch.model import KINDS, Hyperparameters, Model
+from tests.cuda.simulated_gpu import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.engine.contract import CHAINS, GIVEN
-from tests.engine.simulated_gpu import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
 
 

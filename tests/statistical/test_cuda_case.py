@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from bayespatch_cuda.layout import bit, ones
+from bayespatch_cuda.update import cast_votes, refresh_labels
+from bayespatch_cuda.weigh import CEILING, accepted, largest_odds, turned_down
 
 from bayespatch.engine.base import AGREES, DIFFERS
-from bayespatch.engine.cuda.layout import bit, ones
-from bayespatch.engine.cuda.update import cast_votes, refresh_labels
-from bayespatch.engine.cuda.weigh import CEILING, accepted, largest_odds, turned_down
 from bayespatch.engine.votes import VOTE_OFF, VOTE_ON, pick
 from bayespatch.model import KINDS, Latent, label_votes
-from tests.engine.gpu_layout import GROUP, B, begun, chances, w_of
+from tests.cuda.gpu_layout import GROUP, B, begun, chances, w_of
 
 
 def test_ones_counts_bits():

@@ -4,11 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-
-from bayespatch.engine.compiling import compiled
-from bayespatch.engine.cuda.layout import Importance
-from bayespatch.engine.cuda.update import Case, Change, begin_case, refresh_labels
-from bayespatch.engine.cuda.weigh import (
+from bayespatch_cuda.layout import Importance
+from bayespatch_cuda.update import Case, Change, begin_case, refresh_labels
+from bayespatch_cuda.weigh import (
     Pair,
     choose_count,
     next_coefficient,
@@ -16,9 +14,11 @@ from bayespatch.engine.cuda.weigh import (
     prepare_feature,
     weight_of_count,
 )
+
+from bayespatch.engine.compiling import compiled
 from bayespatch.engine.votes import ON
 from bayespatch.model import Latent, log_likelihood_features, log_likelihood_labels
-from tests.engine.gpu_layout import B, hand, w_of
+from tests.cuda.gpu_layout import B, hand, w_of
 
 N_DRAWS = 20_000
 

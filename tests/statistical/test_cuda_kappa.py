@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from bayespatch_cuda.layout import Importance
+from bayespatch_cuda.weigh import draw_kappa, factor_given_kappa, largest_odds, likely_odds, weight_of_kappa
 
-from bayespatch.engine.cuda.layout import Importance
-from bayespatch.engine.cuda.weigh import draw_kappa, factor_given_kappa, largest_odds, likely_odds, weight_of_kappa
 from bayespatch.engine.paper import N_CANDIDATES
-from tests.engine.gpu_layout import GROUP, B, begun, chances
+from tests.cuda.gpu_layout import GROUP, B, begun, chances
 
 
 @pytest.mark.parametrize("n_features", [5, 70])

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from bayespatch_cuda.layout import words_of
+from bayespatch_cuda.sums import begin_redraw, draw_w, likelihood_of, sum_over_nodes
 
 from bayespatch.engine.compiling import compiled
-from bayespatch.engine.cuda.layout import words_of
-from bayespatch.engine.cuda.sums import begin_redraw, draw_w, likelihood_of, sum_over_nodes
 from bayespatch.engine.quadrature import HANDFUL, make_nodes, make_rates
 from bayespatch.engine.votes import VOTE_OFF, VOTE_ON
-from tests.engine.gpu_layout import hand, model_one, settings
+from tests.cuda.gpu_layout import hand, model_one, settings
 
 SEEDS = range(6)
 N_DRAWS = 20_000

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulator import check_in_simulator
 
-FILES = "tests/engine/simulated_cuda.py", "tests/statistical/simulated_cuda.py", "tests/retrieval/simulated_votes.py"
+FILES = "tests/cuda/simulated_engine.py", "tests/statistical/simulated_cuda.py", "tests/cuda/simulated_votes.py"
 
 
 @pytest.mark.parametrize("file", FILES)

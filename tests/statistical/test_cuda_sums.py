@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from bayespatch_cuda.summary import summarise_case
+from bayespatch_cuda.sums import begin_redraw, draw_w, find_tilt, likelihood_of, log_of_silent, log_others
 from scipy.special import logsumexp
 
 from bayespatch.engine.compiling import compiled
-from bayespatch.engine.cuda.summary import summarise_case
-from bayespatch.engine.cuda.sums import begin_redraw, draw_w, find_tilt, likelihood_of, log_of_silent, log_others
 from bayespatch.model import KINDS, class_votes, log_likelihood_features, log_likelihood_labels
-from tests.engine.gpu_layout import hand, latent_of, log_of_others, log_settings, rules, settings, w_of
+from tests.cuda.gpu_layout import hand, latent_of, log_of_others, log_settings, rules, settings, w_of
 
 SEEDS = range(6)
 N_DRAWS = 20_000

@@ -547,8 +547,7 @@ def plant(bug: Bug, healthy: Path, folder: Path) -> None:
     """
     shutil.copytree(healthy, folder)
     package = folder / "bayespatch"
-    of_threads = [path for path in sources_of(package) if "cuda" not in (path.parent.name, path.stem)]
-    sources = [path for path in of_threads if bug.old in path.read_text()]
+    sources = [path for path in sources_of(package) if bug.old in path.read_text()]
     assert len(sources) == 1, f"{bug.old!r} stands in {[path.name for path in sources]}, not in one file"
     (source,) = sources
     text = source.read_text()

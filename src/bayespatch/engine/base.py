@@ -82,6 +82,16 @@ class Engine(ABC):
         """Give back what the engine holds outside of this process, if anything."""
 
     @classmethod
+    def is_available(cls) -> bool:
+        """Whether this machine has what the engine needs."""
+        return True
+
+    @classmethod
+    def fits(cls, n_cases: int, n_parents: int, n_features: int) -> bool:
+        """Whether a problem of this size fits into memory of the engine's own, such as a GPU's."""
+        return True
+
+    @classmethod
     def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
         """Memory that a chain holds (its engine and its state), and that a sweep takes besides.
 

@@ -21,8 +21,10 @@ STAMP = digest_of_sources(_PACKAGE / "engine") + digest_of_sources(_PACKAGE / "r
 REASSOCIATED = {"reassoc", "contract", "nsz"}  # sums and products may be reordered, and so use vector instructions
 
 
-def kept(**options: Any) -> Callable[[Any], Any]:
+def kept(further_stamp: str = "", **options: Any) -> Callable[[Any], Any]:
     """Numba's compiler with these options, its results kept on disk under the stamp of all sources.
+
+    `further_stamp`: a digest of the sources of another package that compiles kernels with this function.
 
     The stamp is set in a private attribute of Numba's; where a version lacks it, Numba's own stamp (of the function's
     file) stays in place. So with the reading of its index.
@@ -32,7 +34,7 @@ def kept(**options: Any) -> Callable[[Any], Any]:
         kernel = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
         cache_file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
         if hasattr(cache_file, "_source_stamp"):
-            cache_file._source_stamp = STAMP
+            cache_file._source_stamp = STAMP + further_stamp
         if hasattr(cache_file, "_load_index"):
             cache_file._load_index = _nothing_if_unreadable(cache_file._load_index)
         return kernel

@@ -24,6 +24,7 @@ from bayespatch.duplicates import duplicates_text, group_labels
 from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
 from bayespatch.encode.summary import TableSummary
 from bayespatch.encode.table import read_table
+from bayespatch.engine.installed import check_engine
 from bayespatch.fitted import Fitted, past_data
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw_importances
 from bayespatch.importances_at_scale import N_STEPS, LeaveOneOutBatches
@@ -35,7 +36,7 @@ from bayespatch.predict import blank_votes
 from bayespatch.progress import Report, progress_meter
 from bayespatch.sampling.metropolis import Shape
 from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
-from bayespatch.sampling.sampler import ENGINES, check_scheduler, check_size, chosen_engine, run_chains
+from bayespatch.sampling.sampler import check_scheduler, check_size, chosen_engine, run_chains
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
 from bayespatch.validation import (
     MOST_THREADS,
@@ -183,7 +184,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         check_chain_lengths(self.chains, self.draws, self.warmup, self.thin)
         if self.transductive:
             check_sweeps(self.warmup, self.draws, self.thin)
-        check_choice("engine", self.engine, ("auto", *ENGINES))
+        check_engine(self.engine, "auto")
         check_scheduler(self.scheduler, self.engine)
         if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
             raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")

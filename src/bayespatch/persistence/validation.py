@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import Schema, codes_of
+from bayespatch.engine.installed import check_engine
 from bayespatch.kernel_density import KernelDensity
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
 from bayespatch.persistence.arrays import SIZES, Arrays, as_texts, check_arrays, specs_of
@@ -27,7 +28,6 @@ from bayespatch.persistence.json_codec import classes_from_json, from_json, hype
 from bayespatch.persistence.second_opinion import START, opinion_from_arrays
 from bayespatch.pool import Pool
 from bayespatch.sampling.posterior import SamplingSettings, Timing
-from bayespatch.sampling.sampler import ENGINES
 from bayespatch.tune import Trial, Tuning
 from bayespatch.validation import (
     LARGEST_OUTCOME,
@@ -68,7 +68,7 @@ _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     "model": lambda name, value: check_choice(name, value, KINDS),
     "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
     "missing": lambda name, value: check_choice(name, value, ("auto", "category", "ignore", "error")),
-    "engine": lambda name, value: check_choice(name, value, ("auto", *ENGINES)),
+    "engine": lambda name, value: check_engine(value, "auto"),
     "votes": lambda name, value: check_choice(name, value, ("auto", "closed", "sampled")),
     "importances": lambda name, value: check_choice(name, value, ("predictive", "joint")),
     "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto",))),
@@ -326,7 +326,7 @@ def _checked_settings(settings: SamplingSettings, sizes: Mapping[str, int], tran
     check_count("draws", settings.draws, at_least=sizes["D"])
     if check_count("chains", settings.chains, at_least=1) != sizes["C"]:
         raise ValueError("the settings are not those of the draws")
-    check_choice("engine", settings.engine, ENGINES)
+    check_engine(settings.engine)
     if transductive:
         check_sweeps(settings.warmup, settings.draws, settings.thin)
     return settings

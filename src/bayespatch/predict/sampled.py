@@ -40,12 +40,13 @@ from bayespatch.engine.base import (
     open_streams,
     vote_on_cases,
 )
+from bayespatch.engine.installed import load_engine
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.predict.closed import predict_closed
 from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
-from bayespatch.sampling.sampler import chosen_engine, load_engine, run_chains
+from bayespatch.sampling.sampler import chosen_engine, run_chains
 from bayespatch.validation import MAX_SEED, check_choice
 
 ERROR = 0.01  # Monte Carlo standard error of a probability that is good enough, unless told otherwise

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.engine.auto import LARGE, gpu_is_present
+from bayespatch.engine.installed import LARGE, gpu_is_present, load_votes
 from bayespatch.retrieval.index import CaseIndex, Ranges
 from bayespatch.retrieval.sums import (
     MOST_SUMMED,
@@ -26,6 +26,30 @@ from bayespatch.retrieval.sums import (
 from bayespatch.validation import check_choice
 
 ENGINES = ("cpu", "cuda", "auto")
+
+
+class VotesElsewhere(Protocol):
+    """The functions below as a module of another package has them, for a device of its own."""
+
+    def vote(self, index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: LeftOut) -> VoteSums:
+        """As `vote`; the weights fit single precision."""
+
+    def vote_shares(
+        self,
+        index: CaseIndex,
+        ranges: Ranges,
+        log_weights: Array,
+        totals: VoteSums,
+        heard: Array,
+        *,
+        left_out: LeftOut,
+    ) -> NDArray[np.float32]:
+        """As `vote_shares`; the weights fit single precision."""
+
+    def leave_one_out_sums(
+        self, index: CaseIndex, ranges: Ranges, left_out: LeftOut, log_weights: Array
+    ) -> LeaveOneOutSums:
+        """As `leave_one_out_sums`; the weights fit double precision."""
 
 
 class Tables(NamedTuple):
@@ -154,9 +178,8 @@ def vote(
 
     out = LeftOut.nobody(len(ranges)) if left_out is None else left_out
     if _on_gpu(engine, index, len(ranges)) and fits_products(log_weights, MOST_SUMMED):
-        from bayespatch.retrieval import cuda
-
-        return cuda.vote(index, ranges, log_weights, left_out=out)
+        gpu: VotesElsewhere = load_votes("cuda")
+        return gpu.vote(index, ranges, log_weights, left_out=out)
     layout, tables = _tables(index, log_weights)
     n_draws = len(log_weights)
     sums, shift = np.empty((len(ranges), index.n_classes, n_draws)), np.empty((len(ranges), n_draws))
@@ -205,9 +228,8 @@ def vote_shares(
 
     out = LeftOut.nobody(len(ranges)) if left_out is None else left_out
     if _on_gpu(engine, index, len(ranges)) and fits_products(log_weights, MOST_SUMMED):
-        from bayespatch.retrieval import cuda
-
-        return cuda.vote_shares(index, ranges, log_weights, totals, heard, left_out=out)
+        gpu: VotesElsewhere = load_votes("cuda")
+        return gpu.vote_shares(index, ranges, log_weights, totals, heard, left_out=out)
     layout, tables = _tables(index, log_weights)
     n_draws = len(log_weights)
     scale = totals.scale(heard)
@@ -269,9 +291,8 @@ def leave_one_out_sums(
 
     in_products = fits_products(log_weights[None], MOST_SUMMED_DOUBLE)
     if _on_gpu(engine, index, len(ranges)) and in_products:
-        from bayespatch.retrieval import cuda
-
-        return cuda.leave_one_out_sums(index, ranges, left_out, log_weights)
+        gpu: VotesElsewhere = load_votes("cuda")
+        return gpu.leave_one_out_sums(index, ranges, left_out, log_weights)
     layout = Layout.of(index, _most_bits(index, 3))
     logs = layout.log_table(log_weights[None])[:, 0]
     table = np.exp(logs) if in_products else logs

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.engine import digest_of_sources
+from bayespatch.engine.installed import digest_of_engine
 from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.persistence.atomic import StorageError, refuse
 from bayespatch.persistence.checkpoint_folder import (
@@ -77,7 +77,7 @@ def describe(
     Not among it is `draws`: a run of more draws begins with those of a shorter one.
     """
     said: dict[str, Any] = {"bayespatch": __version__}
-    said["the code of the engines"] = digest_of_sources(Path(__file__).parents[1] / "engine")
+    said["the code of the engines"] = digest_of_engine(settings.engine)
     said[DATA] = checksum(*map(np.asarray, data[:-2]))  # the last two are for closed-form votes alone
     said |= {"model": model.kind, "likelihood": model.likelihood}
     for constant in fields(Hyperparameters):

@@ -67,7 +67,7 @@ def bytes_needed(
 
     Examples
     --------
-    >>> from bayespatch.sampling.sampler import load_engine
+    >>> from bayespatch.engine.installed import load_engine
     >>> sizes = ProblemSizes(n_cases=101_766, n_parents=200, n_features=19, n_classes=2)
     >>> settings = SamplingSettings("cpu", chains=4, draws=500, warmup=500, thin=1, seed=0)
     >>> need = bytes_needed(sizes, Model(), settings, load_engine("cpu"), n_threads=2)

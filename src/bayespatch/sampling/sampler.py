@@ -6,13 +6,12 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from importlib import import_module
 
 from joblib import cpu_count
 from numpy.typing import ArrayLike
 
-from bayespatch.engine.auto import fastest_engine
-from bayespatch.engine.base import Engine, ProblemSizes
+from bayespatch.engine.base import ProblemSizes
+from bayespatch.engine.installed import check_engine, fastest_engine, load_engine
 from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.progress import Tell, progress_meter
 from bayespatch.sampling.chains import Run
@@ -20,37 +19,14 @@ from bayespatch.sampling.checkpoint import check_seconds, describe, opened
 from bayespatch.sampling.diagnostics import MixingWarning
 from bayespatch.sampling.memory_needed import bytes_needed, check_memory
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
-from bayespatch.validation import (
-    check_chain_lengths,
-    check_choice,
-    check_count,
-    check_data,
-    check_flag,
-    check_model,
-    check_seed,
-)
-
-# Names are loaded when they are asked for: importing bayespatch does not load Numba.
-ENGINES: dict[str, str] = {
-    "cpu": "bayespatch.engine.cpu:CpuEngine",
-    "paper": "bayespatch.engine.paper:PaperEngine",
-    "cuda": "bayespatch.engine.cuda:CudaEngine",
-    "dask": "bayespatch.engine.dask:DaskEngine",
-}
+from bayespatch.validation import check_chain_lengths, check_count, check_data, check_flag, check_model, check_seed
 
 
 def chosen_engine(name: str, data: Data) -> str:
     """The engine that is meant: "auto" is a GPU where one is present and the data are large enough to pay."""
-    if check_choice("engine", name, ("auto", *ENGINES)) != "auto":
+    if check_engine(name, "auto") != "auto":
         return name
     return fastest_engine(len(data.x), *data.x_parents.shape)
-
-
-def load_engine(name: str) -> type[Engine]:
-    """The engine class that goes by `name`."""
-    module, _, class_name = ENGINES[check_choice("engine", name, ENGINES)].partition(":")
-    engine: type[Engine] = getattr(import_module(module), class_name)
-    return engine
 
 
 def check_scheduler(scheduler: object, engine: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Votes of all past cases on an NVIDIA GPU; same arguments and results as in `votes`.
+"""Votes of all past cases on an NVIDIA GPU; as `bayespatch.retrieval.votes`.
 
 A block of threads handles one case and a stretch of the past cases, a tile of them at a time:
 
@@ -20,11 +20,11 @@ import numpy as np
 from numba import cuda, float32, float64, int32
 from numpy.typing import NDArray
 
-from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda import layout as gpu
-from bayespatch.engine.cuda.launch import power_of_two
 from bayespatch.retrieval.index import CaseIndex, Ranges
 from bayespatch.retrieval.sums import Array, Layout, LeaveOneOutSums, LeftOut, VoteSums
+from bayespatch_cuda import layout as gpu
+from bayespatch_cuda.compiling import inlined
+from bayespatch_cuda.launch import power_of_two
 
 THREADS = 128  # of a block, a power of two; also the past cases of a tile, at most
 TILE_ROWS = 4096  # table rows in shared memory: tiles are smaller where a case has more than 32 keys
@@ -286,18 +286,17 @@ def _n_stretches(index: CaseIndex, n_blocks: int) -> int:
     return max(1, min(-(-N_BLOCKS // n_blocks), index.n_cases // (LEAST_TILES * THREADS)))
 
 
-def vote(index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: LeftOut | None = None) -> VoteSums:
+def vote(index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: LeftOut) -> VoteSums:
     """As `votes.vote`, on the GPU. The weights must fit single precision (`fits_products`)."""
     gpu.require_gpu()
     n, n_classes, n_draws = len(ranges), index.n_classes, len(log_weights)
-    out = LeftOut.nobody(n) if left_out is None else left_out
     layout, there = _layout(index, MOST_BITS, n_draws)
     table = gpu.to_device(np.exp(layout.log_table(log_weights)).astype(np.float32))
     blank = gpu.blank((1, 1, 1), np.float32)
     lanes = power_of_two(n_draws, THREADS)
     n_chunks = -(-n_draws // lanes)
     past, result = _past(index), np.empty((n, n_classes, n_draws))
-    for batch, cases in _batches(ranges, out, 8 * n_classes * n_draws):
+    for batch, cases in _batches(ranges, left_out, 8 * n_classes * n_draws):
         size = batch.stop - batch.start
         n_parts = _n_stretches(index, size * n_chunks)
         sums = gpu.blank((n_parts, size, n_classes, n_draws), np.float64)
@@ -313,17 +312,16 @@ def vote_shares(
     totals: VoteSums,
     heard: Array,
     *,
-    left_out: LeftOut | None = None,
+    left_out: LeftOut,
 ) -> NDArray[np.float32]:
     """As `votes.vote_shares`, on the GPU. The weights must fit single precision (`fits_products`)."""
     gpu.require_gpu()
     n = len(ranges)
-    out = LeftOut.nobody(n) if left_out is None else left_out
     layout, there = _layout(index, MOST_BITS, len(log_weights))
     table = gpu.to_device(np.exp(layout.log_table(log_weights)).T.astype(np.float32))
     scale = totals.scale(heard) * np.exp(-totals.shift)[:, None]
     past, shares = _past(index), np.empty((n, index.n_cases), np.float32)
-    for batch, cases in _batches(ranges, out, 4 * max(1, index.n_cases)):
+    for batch, cases in _batches(ranges, left_out, 4 * max(1, index.n_cases)):
         size = batch.stop - batch.start
         part = gpu.blank((size, index.n_cases), np.float32)
         votes = DeviceVotes(table, gpu.to_device(scale[batch].astype(np.float32)), part)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numba import cuda, float64
 
-from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.layout import BIT, in_word, vote_weight
-from bayespatch.engine.cuda.update import KEPT, Shape
 from bayespatch.engine.votes import AGREE, MU, MU0, TOTAL
+from bayespatch_cuda.compiling import inlined
+from bayespatch_cuda.layout import BIT, in_word, vote_weight
+from bayespatch_cuda.update import KEPT, Shape
 
 
 @inlined

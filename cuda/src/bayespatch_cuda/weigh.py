@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.layout import BIT, bit, in_word
 from bayespatch.engine.streams import beta, key_of, open_stream, to_unit
 from bayespatch.engine.votes import (
     AGREE,
@@ -35,6 +33,8 @@ from bayespatch.engine.votes import (
     label_ratio,
     pick,
 )
+from bayespatch_cuda.compiling import inlined
+from bayespatch_cuda.layout import BIT, bit, in_word
 
 ZERO, UNIT = np.float32(0.0), np.float32(1.0)
 TO_UNIT_24 = np.float32(2.0**-24)

@@ -9,37 +9,35 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numba import cuda
 from numpy.typing import NDArray
 from scipy.special import expit
 
-try:
-    from numba import cuda
-except ImportError as error:  # pragma: no cover
-    raise ImportError("engine='cuda' needs numba-cuda: pip install 'bayespatch[cuda]', or pass engine='cpu'") from error
 from bayespatch.engine.base import Engine, Neighbors, Observation, first_capacity
 from bayespatch.engine.cpu import layout as cpu_layout
 from bayespatch.engine.cpu.engine import CpuEngine, CpuState
 from bayespatch.engine.cpu.summary import Tally, add_w, add_z
-from bayespatch.engine.cuda import importance, layout, summary, sums, update
-from bayespatch.engine.cuda.importance import Chain, Move, ParentCodes, Prior
-from bayespatch.engine.cuda.launch import Launcher, grid_of_pairs, grid_over, power_of_two
-from bayespatch.engine.cuda.layout import (
+from bayespatch.engine.importance import N_MOVES, draw_prior, log_prior, logit_inside
+from bayespatch.engine.quadrature import make_nodes, make_rates
+from bayespatch.engine.streams import CARRY, CASES, GLOBAL, MOVE, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
+from bayespatch.engine.votes import PARENT_MISSING
+from bayespatch.model import Data, Latent, Model, feature_constants, log_beta_density
+from bayespatch_cuda import importance, layout, summary, sums, update
+from bayespatch_cuda.importance import Chain, Move, ParentCodes, Prior
+from bayespatch_cuda.launch import Launcher, grid_of_pairs, grid_over, power_of_two
+from bayespatch_cuda.layout import (
     DeviceData,
     DeviceNeighbors,
     Importance,
     ImportanceOfParts,
     UpdateArguments,
 )
-from bayespatch.engine.cuda.update import Shape
-from bayespatch.engine.cuda.weigh import LOG_STEP
-from bayespatch.engine.importance import N_MOVES, draw_prior, log_prior, logit_inside
-from bayespatch.engine.quadrature import make_nodes, make_rates
-from bayespatch.engine.streams import CARRY, CASES, GLOBAL, MOVE, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
-from bayespatch.engine.votes import PARENT_MISSING
-from bayespatch.model import Data, Latent, Model, feature_constants, log_beta_density
+from bayespatch_cuda.update import Shape
+from bayespatch_cuda.weigh import LOG_STEP
 
 MOST_AT_ONCE = 8  # features: more would need more registers, and groups could not run side by side
 
@@ -67,6 +65,19 @@ class CudaEngine(Engine):
     """Blocked Gibbs sampling on a GPU."""
 
     GROWING = CpuEngine.GROWING
+
+    @classmethod
+    def is_available(cls) -> bool:
+        """Whether there is a GPU whose driver works."""
+        try:
+            return find_spec("numba_cuda") is not None and bool(cuda.is_available())
+        except Exception:  # a driver that does not fit numba-cuda
+            return False
+
+    @classmethod
+    def fits(cls, n_cases: int, n_parents: int, n_features: int) -> bool:
+        """Whether the problem fits into the GPU's memory, with room for the chains."""
+        return layout.fits(n_cases, n_parents, n_features)
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)

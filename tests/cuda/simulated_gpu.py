@@ -1,5 +1,5 @@
 """The GPU as Numba's simulator has it, which has to be chosen before Numba is loaded. It knows no device memory here:
-plain arrays take its place, so that the functions of ``cuda_case`` and its like run compiled, and only the kernels
+plain arrays take its place, so that the functions that update a case run compiled, and only the kernels
 around them are simulated."""
 
 import sys
@@ -9,18 +9,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bayespatch_cuda import importance as cuda_importance
+from bayespatch_cuda import layout as cuda_layout
+from bayespatch_cuda.engine import CudaEngine
 from numba import config
 from numba.cuda.simulator.kernelapi import FakeCUDAModule, FakeCUDAShared
 from numba.np.numpy_support import as_dtype
 
 from bayespatch.engine.cpu import CpuEngine
-from bayespatch.engine.cuda import CudaEngine
-from bayespatch.engine.cuda import importance as cuda_importance
-from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.engine.streams import subkey
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.predict import predict_cases
-from tests.engine.update_at_hand import update
+from tests.cuda.update_at_hand import update
 from tests.enumeration import enumerate_posterior
 from tests.montecarlo import batch_means
 from tests.problems import PROBLEMS, random_data

@@ -13,10 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, float64, int32, int64, uint64
 
-from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.launch import THREADS
-from bayespatch.engine.cuda.layout import BIT, in_word, vote_weight
-from bayespatch.engine.cuda.update import KEPT
 from bayespatch.engine.quadrature import HANDFUL, with_entry, with_weighted_entry
 from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import (
@@ -31,6 +27,10 @@ from bayespatch.engine.votes import (
     label_change,
     label_slope,
 )
+from bayespatch_cuda.compiling import inlined
+from bayespatch_cuda.launch import THREADS
+from bayespatch_cuda.layout import BIT, in_word, vote_weight
+from bayespatch_cuda.update import KEPT
 
 
 class DeviceNodes(NamedTuple):

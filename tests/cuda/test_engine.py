@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from bayespatch_cuda import engine as cuda_engine
+from bayespatch_cuda import launch as cuda_launch
+from bayespatch_cuda import layout as cuda_layout
 
-from bayespatch.engine.cuda import engine as cuda_engine
-from bayespatch.engine.cuda import launch as cuda_launch
-from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.sampling.sampler import sample
 from tests.problems import random_data

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from numba import cuda, float64, int32, uint64
 
-from bayespatch.engine.compiling import compiled, inlined
-from bayespatch.engine.cuda.layout import Importance, chance_at
 from bayespatch.engine.importance import (
     MOST_STEPS,
     adapted,
@@ -27,6 +25,8 @@ from bayespatch.engine.importance import (
 )
 from bayespatch.engine.streams import key_of, logit_beta, open_stream, uniform, uniform_positive
 from bayespatch.engine.votes import VOTE_ON
+from bayespatch_cuda.compiling import compiled, inlined
+from bayespatch_cuda.layout import Importance, chance_at
 
 BLOCK = 256  # threads for a feature, at most; a power of two
 

@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from bayespatch_cuda import votes as cuda
 
-from bayespatch.retrieval import CaseIndex, LeftOut, cuda, leave_one_out, vote, vote_shares
-from tests.engine.simulated_gpu import simulated  # noqa: F401
+from bayespatch.retrieval import CaseIndex, LeftOut, leave_one_out, vote, vote_shares
+from tests.cuda.simulated_gpu import simulated  # noqa: F401
 from tests.retrieval.test_votes import PROBLEMS, Problem
 
 # The simulator runs each thread of a block as a thread of Python: small blocks, and fewer past cases.

@@ -3,17 +3,17 @@ length is in ``tests/statistical``."""
 
 import numpy as np
 import pytest
+from bayespatch_cuda import importance as cuda_importance
+from bayespatch_cuda import launch as cuda_launch
+from bayespatch_cuda import layout as cuda_layout
+from bayespatch_cuda.engine import CudaEngine
+from bayespatch_cuda.sums import compare_nodes, find_tilt, log_of_silent, log_others
 
-from bayespatch.engine.cuda import CudaEngine
-from bayespatch.engine.cuda import importance as cuda_importance
-from bayespatch.engine.cuda import launch as cuda_launch
-from bayespatch.engine.cuda import layout as cuda_layout
-from bayespatch.engine.cuda.sums import compare_nodes, find_tilt, log_of_silent, log_others
 from bayespatch.engine.importance import N_MOVES
 from bayespatch.engine.streams import SUM, subkey
 from bayespatch.model import KINDS, Hyperparameters, Model
+from tests.cuda.simulated_gpu import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.engine.contract import GIVEN, a_thawed_chain_goes_on, statistics_are_those_of_the_model
-from tests.engine.simulated_gpu import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.problems import PROBLEMS, random_data
 
 

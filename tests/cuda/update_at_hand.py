@@ -2,9 +2,9 @@
 with the random numbers of the GPU's engine. Nothing of its layout, its bounds or its groups of threads is in here."""
 
 import numpy as np
+from bayespatch_cuda.weigh import draw_kappa
 
 from bayespatch.engine.cpu import layout
-from bayespatch.engine.cuda.weigh import draw_kappa
 from bayespatch.engine.paper import N_CANDIDATES
 from bayespatch.engine.streams import key_of, to_unit
 from bayespatch.engine.votes import pick

@@ -7,12 +7,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from bayespatch_cuda.layout import DeviceData, DeviceNeighbors, chance_at, words_of
+from bayespatch_cuda.sums import DeviceNodes
+from bayespatch_cuda.update import Case, Change, Own, begin_case, refresh_labels
 from numpy.typing import NDArray
 
 from bayespatch.engine.cpu import layout
-from bayespatch.engine.cuda.layout import DeviceData, DeviceNeighbors, chance_at, words_of
-from bayespatch.engine.cuda.sums import DeviceNodes
-from bayespatch.engine.cuda.update import Case, Change, Own, begin_case, refresh_labels
 from bayespatch.engine.quadrature import Nodes, make_nodes, make_rates
 from bayespatch.engine.votes import ON, VOTE_ON, Constants
 from bayespatch.model import (

@@ -1,9 +1,9 @@
 """What fits onto a GPU."""
 
 import pytest
+from bayespatch_cuda import engine as cuda_engine
+from bayespatch_cuda import layout as cuda_layout
 
-from bayespatch.engine.cuda import engine as cuda_engine
-from bayespatch.engine.cuda import layout as cuda_layout
 from bayespatch.model import Hyperparameters, Model
 from tests.problems import random_data
 

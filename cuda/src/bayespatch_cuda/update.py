@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import config, cuda, float32, float64, uint32, uint64
 
-from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.layout import BIT, Importance, bit, in_word, vote_weight
-from bayespatch.engine.cuda.weigh import (
+from bayespatch.engine.streams import key_of, to_unit
+from bayespatch.engine.votes import AGREE, AGREES, DIFFERS, MU, MU0, N_CANDIDATES, TOTAL
+from bayespatch_cuda.compiling import inlined
+from bayespatch_cuda.layout import BIT, Importance, bit, in_word, vote_weight
+from bayespatch_cuda.weigh import (
     UNIT,
     ZERO,
     Pair,
@@ -37,8 +39,6 @@ from bayespatch.engine.cuda.weigh import (
     weight_of_count,
     weight_of_kappa,
 )
-from bayespatch.engine.streams import key_of, to_unit
-from bayespatch.engine.votes import AGREE, AGREES, DIFFERS, MU, MU0, N_CANDIDATES, TOTAL
 
 KEPT = 32  # kernels of so many shapes are kept
 

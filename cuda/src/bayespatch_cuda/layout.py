@@ -12,8 +12,8 @@ import numpy as np
 from numba import cuda
 from numpy.typing import DTypeLike, NDArray
 
-from bayespatch.engine.compiling import inlined
-from bayespatch.engine.cuda.launch import power_of_two
+from bayespatch_cuda.compiling import inlined
+from bayespatch_cuda.launch import power_of_two
 
 GROUP = 32  # threads that update a case together, at most: a warp
 MOST_FEATURES = 400  # of a case, that 48 KB of shared memory hold in any model
@@ -135,8 +135,7 @@ def require_gpu() -> None:
     """Refuse to go on without a GPU."""
     if not cuda.is_available():
         raise RuntimeError(
-            "engine='cuda' needs an NVIDIA GPU with its driver, and none was found; pass engine='cpu', or install "
-            "the driver and pip install 'bayespatch[cuda]'"
+            "engine='cuda' needs an NVIDIA GPU and its driver, and found none; install the driver, or pass engine='cpu'"
         )
 
 

@@ -1,0 +1,13 @@
+"""Kernels that also run on the CPU, in tests: compiled anew when a source of this package or of bayespatch changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bayespatch.engine import digest_of_sources
+from bayespatch.engine.compiling import kept
+
+_STAMP = digest_of_sources(Path(__file__).parent)
+
+compiled = kept(_STAMP)
+inlined = kept(_STAMP, forceinline=True)

@@ -1,0 +1,104 @@
+"""Engines by name: those of this package, and those that other installed packages add.
+
+A package adds an engine with an entry point:
+
+    [project.entry-points."bayespatch.engines"]
+    cuda = "bayespatch_cuda.engine:CudaEngine"
+
+An entry point of the same name in the group "bayespatch.votes" names the module that computes closed-form votes there.
+An engine is imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from bayespatch.engine import digest_of_sources
+from bayespatch.engine.base import Engine
+from bayespatch.validation import check_choice
+
+BUILT_IN: dict[str, str] = {
+    "cpu": "bayespatch.engine.cpu:CpuEngine",
+    "paper": "bayespatch.engine.paper:PaperEngine",
+    "dask": "bayespatch.engine.dask:DaskEngine",
+}
+INSTALL = {"cuda": "pip install bayespatch-cuda"}  # known engines of other packages
+
+# Cases x parents x features from which a GPU pays: a sweep takes one core a tenth of a second here.
+LARGE = 10**7
+
+
+@cache
+def added(group: str) -> dict[str, EntryPoint]:
+    """The entry points of installed packages in a group, by name."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def check_engine(name: object, *others: str) -> str:
+    """The name of an engine, or one of `others`; engines that are known but not installed count."""
+    if isinstance(name, str) and name in (*others, *BUILT_IN, *INSTALL):
+        return name
+    return check_choice("engine", name, (*others, *dict.fromkeys((*BUILT_IN, *INSTALL, *added("bayespatch.engines")))))
+
+
+def load_engine(name: str) -> type[Engine]:
+    """The engine class of this name.
+
+    Raises
+    ------
+    ImportError
+        Where the engine is part of a package that is not installed.
+
+    Examples
+    --------
+    >>> load_engine("cpu").__name__
+    'CpuEngine'
+    """
+    if check_engine(name) in BUILT_IN:
+        module, _, class_name = BUILT_IN[name].partition(":")
+        engine: type[Engine] = getattr(import_module(module), class_name)
+        return engine
+    return _loaded("bayespatch.engines", name)
+
+
+def load_votes(name: str) -> Any:
+    """The module of this engine that computes closed-form votes."""
+    return _loaded("bayespatch.votes", name)
+
+
+def _loaded(group: str, name: str) -> Any:
+    point = added(group).get(name)
+    if point is None:
+        command = INSTALL.get(name, f"install the package that has the entry point {name!r} in the group {group!r}")
+        raise ImportError(f"engine={name!r} is not installed: {command}, or pass engine='cpu'")
+    return point.load()
+
+
+def digest_of_engine(name: str) -> str:
+    """A digest of the code of an engine: it changes whenever draws might."""
+    here = Path(__file__).parent
+    home = Path(inspect.getfile(load_engine(name))).parent
+    return digest_of_sources(here) + ("" if home.is_relative_to(here) else digest_of_sources(home))
+
+
+def gpu_is_present() -> bool:
+    """Whether the GPU engine is installed and a GPU is there."""
+    return "cuda" in added("bayespatch.engines") and load_engine("cuda").is_available()
+
+
+def fastest_engine(n_cases: int, n_parents: int, n_features: int) -> str:
+    """The engine for a problem of this size: "cuda" where a GPU is present and a large problem fits, else "cpu".
+
+    Examples
+    --------
+    >>> fastest_engine(n_cases=300, n_parents=80, n_features=13)
+    'cpu'
+    """
+    if n_cases * n_parents * n_features < LARGE or not gpu_is_present():
+        return "cpu"
+    return "cuda" if load_engine("cuda").fits(n_cases, n_parents, n_features) else "cpu"
