@@ -56,6 +56,11 @@ class OpinionOnCases(NamedTuple):
         Base rates, from which `points` count.
     of_values : function, optional
         Maps `EncodedTable.values` of other cases, (k, P), to their probabilities, (k, M).
+    of_known : function, optional
+        Maps a row and sets of known features, (k, P), to what the opinion says if nothing else is known of the case:
+        probabilities, (k, M), or means, (k,), where outcomes are numbers.
+    uses : bool array of shape (n, P), or None
+        Which features count, missing ones among them where missing is a value.
     """
 
     probabilities: Array
@@ -65,6 +70,8 @@ class OpinionOnCases(NamedTuple):
     number: Callable[[NDArray[np.float32], float, int], Array] | None = None
     base: Array | None = None
     of_values: Callable[[Array], Array] | None = None
+    of_known: Callable[[int, NDArray[np.bool_]], Array] | None = None
+    uses: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -372,14 +379,17 @@ class FittedClasses(Fitted):
             return None
         if not isinstance(self.opinion, AdditiveScore):
             return OpinionOnCases(self.opinion.predict_proba(X), self.pool)
-        probabilities, intervals, points = self.opinion.explained(values, level)
+        opinion = self.opinion
+        probabilities, intervals, points = opinion.explained(values, level)
         return OpinionOnCases(
             probabilities,
             self.pool,
             intervals,
             points[:, :, -1],
-            base=self.opinion.base,
-            of_values=self.opinion.predict_proba,
+            base=opinion.base,
+            of_values=opinion.predict_proba,
+            of_known=lambda row, known: opinion.predict_known(values[[row]], known),
+            uses=opinion.design.matrix(values).presence > 0.0,
         )
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
@@ -453,6 +463,15 @@ class FittedNumbers(Fitted):
         ends = self.kernel_density.quantiles(weights, outcomes, tails(level))
         return np.column_stack([self.kernel_density.mean(weights, outcomes), ends])
 
+    def means_of_classes(self, cast: Array, outcomes: Array) -> Array:
+        """Means by the precedents alone, (k,), from votes cast by class, (k, M), and their sums of outcomes, (k, M)."""
+        y, rest = self.y[self.parents], 1.0 - cast.sum(axis=1, keepdims=True)  # which goes to all parents alike
+        counts = np.bincount(y, minlength=self.n_classes)
+        totals = np.bincount(y, self.outcomes[self.parents], self.n_classes)
+        votes = cast + rest * counts / len(y)
+        means = (outcomes + rest * totals / len(y)) / np.maximum(votes, np.finfo(np.float64).tiny)
+        return self.kernel_density.mean(self.calibration.apply(votes), means)
+
     def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
         """The additive mean as probabilities of the outcome's classes, and the pooled number."""
         if self.pool is None or self.opinion is None:
@@ -467,7 +486,14 @@ class FittedNumbers(Fitted):
             mean = self.means(weights, values[[row]])
             return np.append(mean, self.quantiles(weights, values[[row]], tails(level))[0])
 
-        return OpinionOnCases(np.diff(below, axis=1), self.pool, number=number)
+        points, base = opinion.points(values), opinion.base
+        return OpinionOnCases(
+            np.diff(below, axis=1),
+            self.pool,
+            number=number,
+            of_known=lambda row, known: base + known @ points[row],
+            uses=points != 0.0,
+        )
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
         """The additive mean on rows of the training table."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bayespatch.calibrate import Calibration
 from bayespatch.encode.values import without_each_value
 from bayespatch.explain import guards
+from bayespatch.explain.attribution import Value, attribute
 from bayespatch.explain.ballot import Ballot, ballot_of, closed_ballot, predict_without
 from bayespatch.explain.cases import CaseTexts, TrainingCases
 from bayespatch.explain.evidence import (
@@ -32,10 +33,12 @@ from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.groups import group_voters
 from bayespatch.explain.like_this import like_this
 from bayespatch.explain.parts import (
+    Attribution,
     Closest,
     Distances,
     Exemplar,
     Feature,
+    FeaturePoints,
     Group,
     Guard,
     Member,
@@ -47,10 +50,10 @@ from bayespatch.explain.parts import (
     Tally,
     Ungrouped,
 )
-from bayespatch.fitted import OpinionOnCases
+from bayespatch.fitted import FittedNumbers, OpinionOnCases
 from bayespatch.model import HIDDEN, Data
 from bayespatch.pool import disagreement
-from bayespatch.predict import predict_batches, predict_cases
+from bayespatch.predict import SubsetVoter, predict_batches, predict_cases
 from bayespatch.sampling.posterior import Posterior
 
 INTERVAL = (0.05, 0.95)  # of the importances' draws
@@ -372,13 +375,16 @@ class _CaseExplainer:
         groups = self.groups()
         features = tuple(self.feature(j, [*named, *others], exemplars) for j in range(len(past.schema.columns)))
         left_out = past.rows != same
+        number = self.number()
         return Explanation(
             id=self.words.named(self.row),
             values=dict(self.words.texts[self.row]),
+            n_known=sum(text != "missing" for text in self.words.texts[self.row].values()),
             outcome=None if known is None else known[self.row],
             target=past.target,
             predicted=past.classes[self.best],
             probabilities=self.by_class(self.probabilities),
+            population=self.by_class(past.counts / max(1, past.counts.sum())),
             intervals=self.ends_by_class(ends),
             votes=self.by_class(votes),
             error=self.error(),
@@ -389,6 +395,7 @@ class _CaseExplainer:
                 past.y[past.rows[left_out]] == self.best,
                 past.classes[self.best],
             ),
+            attribution=self.attribution(number),
             opinions=self.opinions(),
             precedent=precedent,
             guards=tuple(self.guards(features, precedent, same)),
@@ -403,7 +410,7 @@ class _CaseExplainer:
             stability=self.stability(len(self.neighbors)),
             reliance_class=past.classes[-1],
             about=dict(past.about),
-            **self.number(),
+            **number,
         )
 
     def number(self) -> dict[str, Any]:
@@ -417,6 +424,39 @@ class _CaseExplainer:
         else:
             mean, low, high = self.past.read_number(share, self.level)[0].tolist()
         return {"mean": mean, "interval": (low, high)}
+
+    def attribution(self, number: dict[str, Any]) -> Attribution | None:
+        """What each value adds to the prediction; None where that cannot be known."""
+        second, fitted, row = self.reading.second, self.past.fitted, self.row
+        if self.posterior.log_weights is None or (second is not None and second.of_known is None):
+            return None
+        case = self.whole._replace(x=self.whole.x[[row]], y=np.array([HIDDEN]), own_parent=self.whole.own_parent[[row]])
+        known = ~np.isnan(case.x[0])
+        if second is not None and second.uses is not None:
+            known |= second.uses[row]
+        players = np.flatnonzero(known)
+        votes = self.plain.votes[[self.i]]
+        if isinstance(fitted, FittedNumbers):
+            label, scale, total = None, 1.0, float(number["mean"])
+            voter = SubsetVoter.of(self.posterior, case, players, fitted.outcomes[fitted.parents])
+            precedents = fitted.read_number(self.plain.everyone[[self.i]], self.level)[:, 0]
+            value = Value.of_mean(fitted, second, row, players)
+        else:
+            m = len(votes[0]) - 1 if len(votes[0]) <= 2 else self.best
+            label, scale, total = self.past.classes[m], 100.0, float(self.probabilities[m])
+            voter = SubsetVoter.of(self.posterior, case, players)
+            precedents = self.past.calibration.apply(votes)
+            value = Value.of_class(m, fitted, second, row, players)
+        found = attribute(voter, value, precedents, total)
+        own, names = self.words.texts[row], self.past.schema.names
+        parts = np.zeros((len(names), 2))
+        parts[players] = scale * found.parts
+        each = [
+            FeaturePoints(name, own[name], float(part.sum()), float(part[0]), float(part[1]))
+            for name, part in zip(names, parts, strict=True)
+        ]
+        error = scale * float(found.error.max(initial=0.0))
+        return Attribution(label, found.base, total, error, tuple(sorted(each, key=lambda one: -abs(one.points))))
 
     def by_class(self, numbers: NDArray[np.float64]) -> dict[str, float]:
         return dict(zip(self.past.classes, numbers.tolist(), strict=True))

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from bayespatch.explain.notebook import as_html
-from bayespatch.explain.parts import Exemplar, Findings, Group, Neighbor, Opinions
+from bayespatch.explain.parts import Attribution, Exemplar, Findings, Group, Neighbor, Opinions
 from bayespatch.explain.text import as_text
 
 
@@ -22,6 +22,8 @@ class Explanation(Findings):
         What the case is called: its index in a data frame.
     values : dict
         The case in the user's own values, {feature: text}.
+    n_known : int
+        How many of the values are known.
     outcome : str or None
         The case's outcome, where it was known and counted in finding the neighbors (type III of the paper). The
         prediction and the exemplars are those without knowing it.
@@ -32,12 +34,17 @@ class Explanation(Findings):
     probabilities, votes : dict
         Probability of each class, calibrated and pooled with the second opinion where there is one; and the plain share
         of the votes.
+    population : dict
+        Share of each class among the past cases.
     intervals : dict
         Credible interval of each probability, (low, high), of this `level`.
     error : float or None
         Monte Carlo standard error of the probability, largest over the classes.
     like_this : LikeThis or None
         What votes like these were worth for past cases.
+    attribution : Attribution or None
+        What each value adds to the prediction, from the base rate on: the reason for it. None where neighbors are
+        sampled, and where the second opinion cannot say what it would be without a value.
     opinions : Opinions or None
         What the votes and the second opinion say, each for itself.
     precedent : Precedent
@@ -73,7 +80,7 @@ class Explanation(Findings):
     >>> why.predicted, why.exemplars[0].outcome
     ('sick', 'sick')
     >>> list(why.to_dict())[:5]
-    ['case', 'prediction', 'opinions', 'precedent', 'groups']
+    ['case', 'prediction', 'attribution', 'opinions', 'precedent']
     """
 
     @property
@@ -101,6 +108,7 @@ class Explanation(Findings):
                 "warning_kinds": [guard.kind for guard in self.guards],
                 "outcome": self.outcome,
                 "target": self.target,
+                "known": {"n": self.n_known, "of": len(self.values)},
             },
             "prediction": {
                 "class": self.predicted,
@@ -114,7 +122,9 @@ class Explanation(Findings):
                 "level": self.level,
                 "mean": self.mean,
                 "interval": None if self.interval is None else list(self.interval),
+                "population": dict(self.population),
             },
+            "attribution": None if self.attribution is None else _attribution(self.attribution),
             "opinions": None if self.opinions is None else _opinions(self.opinions),
             "precedent": _plain(self.precedent),
             "groups": [_group(group) for group in self.groups],
@@ -217,6 +227,11 @@ def _group(group: Group) -> dict[str, Any]:
         "shared": [{"feature": name, "value": value} for name, value in group.shared],
         "closest": shown,
     }
+
+
+def _attribution(points: Attribution) -> dict[str, Any]:
+    found = _plain(points)
+    return {"class": found.pop("label"), **found, "features": list(found["features"])}
 
 
 def _opinions(both: Opinions) -> dict[str, Any]:

@@ -343,6 +343,51 @@ class Opinions:
 
 
 @dataclass(frozen=True)
+class FeaturePoints:
+    """What one value of the case adds to the prediction.
+
+    Attributes
+    ----------
+    feature, value : str
+    points : float
+        Percentage points, or the unit of a numeric outcome: `precedents` + `additive`.
+    precedents, additive : float
+        The part through past cases, and through the additive score.
+    """
+
+    feature: str
+    value: str
+    points: float
+    precedents: float
+    additive: float
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """How the values of the case lead from the base rate to the prediction: Shapley values.
+
+    Attributes
+    ----------
+    label : str or None
+        The class whose probability is explained: of two the last, of more the predicted one; None for numbers.
+    base : float
+        The probability, or the number, if nothing is known of the case.
+    total : float
+        The prediction.
+    error : float
+        Largest standard error of the points; 0 where they are exact.
+    features : tuple of FeaturePoints
+        Those that move the prediction most first. ``base * 100`` plus their points is ``total * 100``.
+    """
+
+    label: str | None
+    base: float
+    total: float
+    error: float
+    features: tuple[FeaturePoints, ...]
+
+
+@dataclass(frozen=True)
 class Guard:
     """A reason for care.
 
@@ -390,15 +435,18 @@ class Findings:
 
     id: str | None
     values: dict[str, str]
+    n_known: int
     outcome: str | None
     target: str
     predicted: str
     probabilities: dict[str, float]
+    population: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     votes: dict[str, float]
     error: float | None
     level: float
     like_this: LikeThis | None
+    attribution: Attribution | None
     opinions: Opinions | None
     precedent: Precedent
     guards: tuple[Guard, ...]

@@ -27,6 +27,7 @@ from bayespatch.predict.sampled import (
     votes_by_place,
     without_parent,
 )
+from bayespatch.predict.subsets import SubsetVoter, SubsetVotes, all_subsets
 
 __all__ = [
     "ERROR",
@@ -38,7 +39,10 @@ __all__ = [
     "Neighborhood",
     "PrecisionWarning",
     "Prediction",
+    "SubsetVoter",
+    "SubsetVotes",
     "UnseenValueWarning",
+    "all_subsets",
     "blank_votes",
     "predict_batches",
     "predict_cases",

@@ -242,6 +242,28 @@ class AdditiveScore:
         found = [self._probabilities(self._stated(self.design.matrix(part))[0]) for part in self._batches(values)]
         return np.concatenate(found)
 
+    def predict_known(self, values: Array, known: NDArray[np.bool_]) -> Array:
+        """Probabilities of one row, (1, P), of which only some features are known: (k, M), for sets (k, P)."""
+        terms, feature = self.design.matrix(values), self.design.feature
+        own = np.zeros((1 + terms.presence.shape[1], 1 + len(feature)))  # terms by feature, intercept first
+        own[0, 0] = 1.0
+        own[1 + feature, 1 + np.arange(len(feature))] = terms.x[0]
+        each = own[1:, 1:] @ self.coef + self.shares[:, None] * (self.intercept - self._base_logits())
+        if self.covariance.ndim == 3:
+            covariance = own @ self.covariance @ own.T
+        else:
+            n_sums, size = len(self.intercept), own.shape[1]
+            blocks = self.covariance.reshape(n_sums, size, n_sums, size)
+            covariance = np.einsum("ai,kilj,bj->kalb", own, blocks, own, optimize=True)
+            covariance = covariance.reshape(n_sums * len(own), n_sums * len(own))
+        found = []
+        for rows in row_batches(len(known), len(self.intercept)):
+            presence = terms.presence * known[rows]
+            leverage = leverages(with_intercept(presence), covariance)
+            eta = self._base_logits() + presence @ each
+            found.append(self._probabilities(self._moderated(eta, leverage)))
+        return np.concatenate(found)
+
     def contributions(self, values: Array) -> Array:
         """By how much each feature moves the log odds from those of the base rate, (n, P, K).
 

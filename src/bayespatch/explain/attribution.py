@@ -1,0 +1,284 @@
+"""Why this probability: what each value of a case adds to it, from the base rate to the prediction.
+
+The points of a feature are its Shapley value in the game whose value v(S) is the pooled probability of a case of which
+only the values of the features S are known: v of none is the base rate, v of all is the prediction. They are the mean,
+over all orders in which the values may become known, of the change when this value does.
+
+Each v(S) is split between precedents and additive opinion in the same way: w(S, T), the pool of precedents that know S
+and an additive opinion that knows T, is reached from w(none, none) in the two orders in which both opinions can learn
+the values S, and each opinion gets its mean change. Shapley values are linear, so the parts of a feature add up to its
+points.
+
+All sets of values are evaluated where that is affordable. Otherwise the Shapley values are those of a weighted least
+squares problem over sampled sets and their complements (kernel SHAP with paired sampling: Lundberg and Lee 2017, Covert
+and Lee 2021), whose solutions add up exactly. Where votes are thinned, so that the sum misses the prediction by a
+little, the difference is shared out by regression on the sum (a control variate). The standard error of either
+approximation comes from a jackknife.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.fitted import Fitted, FittedNumbers, OpinionOnCases
+from bayespatch.predict import SubsetVoter, all_subsets
+
+Array = NDArray[np.float64]
+
+SETS_PER_FEATURE = 8  # that are evaluated at least,
+MOST_SETS = 4000  # and at most, where not all are
+ENOUGH_DRAWS = 100  # of the importances, before more sets are evaluated
+N_GROUPS = 8  # of sampled sets, for the jackknife
+
+
+class Sets(NamedTuple):
+    """Sets of p values, and what makes Shapley values of the values of these sets.
+
+    Attributes
+    ----------
+    known : bool array of shape (K, p)
+        Nothing first, everything last.
+    solver : array of shape (p, K)
+        From the values of the sets to the Shapley values.
+    without : array of shape (G, p, K)
+        The same without one group of the sampled sets after the other; G = 0 where all sets are there.
+    """
+
+    known: NDArray[np.bool_]
+    solver: Array
+    without: Array
+
+    @classmethod
+    def every(cls, p: int) -> Sets:
+        """All 2^p of them.
+
+        Examples
+        --------
+        >>> Sets.every(2).solver @ [0.0, 1.0, 2.0, 6.0]
+        array([3.5, 2.5])
+        """
+        known = all_subsets(p)
+        size = known.sum(axis=1)
+        weight = np.array([1.0 / (p * math.comb(p - 1, s)) for s in range(p)])
+        with_it, without_it = weight[np.maximum(size - 1, 0)], weight[np.minimum(size, p - 1)]
+        return cls(known, np.where(known.T, with_it, -without_it), np.empty((0, p, len(known))))
+
+    @classmethod
+    def sampled(cls, p: int, n_sets: int, rng: np.random.Generator) -> Sets:
+        """About so many: all of the smallest and largest sizes, and of the others pairs of a set and its complement."""
+        mass = {s: (p - 1) / (s * (p - s)) * (1 if 2 * s == p else 2) for s in range(1, p // 2 + 1)}
+        left, rest = float(n_sets), sum(mass.values())
+        sets, weights = [], []
+        for s in range(1, p // 2 + 1):
+            n = math.comb(p, s) * (1 if 2 * s == p else 2)
+            if s > 1 and left * mass[s] / rest < n:
+                break
+            own = np.zeros((math.comb(p, s), p), dtype=np.bool_)
+            for k, members in enumerate(combinations(range(p), s)):
+                own[k, members] = True
+            sets.append(own if 2 * s == p else np.concatenate([own, ~own]))
+            weights.append(np.full(n, mass[s] / n))
+            left, rest = left - n, rest - mass.pop(s)
+        group = np.full(sum(map(len, sets)), -1)
+        if mass:
+            n_pairs = max(N_GROUPS, int(left) // 2)
+            sizes = rng.choice(list(mass), size=n_pairs, p=np.array(list(mass.values())) / rest)
+            ranks = rng.random((n_pairs, p)).argsort(axis=1).argsort(axis=1)
+            half = ranks < sizes[:, None]
+            sets.append(np.concatenate([half, ~half]))
+            weights.append(np.full(2 * n_pairs, rest / (2 * n_pairs)))
+            group = np.concatenate([group, np.tile(np.arange(n_pairs) % N_GROUPS, 2)])
+        inner, weight = np.concatenate(sets), np.concatenate(weights)
+        known = np.concatenate([np.zeros((1, p), np.bool_), inner, np.ones((1, p), np.bool_)])
+        n_groups = N_GROUPS if mass else 0
+        scale = N_GROUPS / (N_GROUPS - 1)
+        without = [_solver(inner, np.where(group < 0, weight, weight * scale * (group != g))) for g in range(n_groups)]
+        return cls(known, _solver(inner, weight), np.reshape(without, (n_groups, p, len(known))))
+
+
+def _solver(inner: NDArray[np.bool_], weight: Array) -> Array:
+    """Weighted least squares under the constraint that the sum is right, as a matrix on the values of all sets."""
+    z = inner.astype(np.float64)
+    p = z.shape[1]
+    inverse = np.linalg.inv(z.T @ (weight[:, None] * z))
+    free = inverse @ (z.T * weight)
+    share = inverse.sum(axis=1) / inverse.sum()
+    found = np.empty((p, len(z) + 2))
+    found[:, 1:-1] = free - np.outer(share, free.sum(axis=0))
+    found[:, -1] = share
+    found[:, 0] = -found[:, 1:].sum(axis=1)
+    return found
+
+
+class Value(NamedTuple):
+    """How votes and the additive opinion become the number that is explained.
+
+    Attributes
+    ----------
+    precedents : function
+        What the precedents say, (K, M) or (K,), from votes cast by class, (K, M), and their sums of outcomes.
+    additive : function
+        What the additive opinion says, (K, M) or (K,), of sets of known features, (K, p).
+    pooled : function
+        The number itself, (K,), from both, the additive opinion first.
+    """
+
+    precedents: Callable[[Array, Array | None], Array]
+    additive: Callable[[NDArray[np.bool_]], Array]
+    pooled: Callable[[Array, Array], Array]
+
+    @classmethod
+    def of_class(
+        cls, m: int, fitted: Fitted, second: OpinionOnCases | None, row: int, players: NDArray[np.int64]
+    ) -> Value:
+        """The probability of class m of the case in this row."""
+
+        def precedents(cast: Array, outcomes: Array | None) -> Array:
+            rest = 1.0 - cast.sum(axis=1, keepdims=True)
+            base = fitted.hyper.mu0_per_class(fitted.n_classes)
+            return fitted.calibration.apply(cast + rest * base / base.sum())
+
+        def pooled(additive: Array, own: Array) -> Array:
+            return (own if second is None else second.pool.combine(additive, own))[:, m]
+
+        return cls(precedents, _additive(second, row, players, fitted.n_classes), pooled)
+
+    @classmethod
+    def of_mean(
+        cls, fitted: FittedNumbers, second: OpinionOnCases | None, row: int, players: NDArray[np.int64]
+    ) -> Value:
+        """The mean outcome of the case in this row."""
+
+        def precedents(cast: Array, outcomes: Array | None) -> Array:
+            assert outcomes is not None
+            return fitted.means_of_classes(cast, outcomes)
+
+        def pooled(additive: Array, own: Array) -> Array:
+            return own if second is None else second.pool.combine(additive, own)
+
+        return cls(precedents, _additive(second, row, players, None), pooled)
+
+
+def _additive(
+    second: OpinionOnCases | None, row: int, players: NDArray[np.int64], n_classes: int | None
+) -> Callable[[NDArray[np.bool_]], Array]:
+    """What the second opinion says of sets of players; zeros without one."""
+
+    def of_sets(known: NDArray[np.bool_]) -> Array:
+        if second is None or second.of_known is None:
+            return np.zeros(len(known) if n_classes is None else (len(known), n_classes))
+        n_features = second.uses.shape[1] if second.uses is not None else len(players)
+        everywhere = np.zeros((len(known), n_features), np.bool_)
+        everywhere[:, players] = known
+        return second.of_known(row, everywhere)
+
+    return of_sets
+
+
+class Points(NamedTuple):
+    """Shapley values of p features.
+
+    Attributes
+    ----------
+    base : float
+        The number if nothing is known of the case.
+    parts : array of shape (p, 2)
+        What each feature adds through precedents and through the additive opinion.
+    error : array of shape (p,)
+        Standard error of their sum.
+    """
+
+    base: float
+    parts: Array
+    error: Array
+
+
+def attribute(voter: SubsetVoter, value: Value, precedents: Array, total: float) -> Points:
+    """Share out the difference between base rate and prediction among the features whose values are known.
+
+    Parameters
+    ----------
+    voter : SubsetVoter
+        Votes on the case given some of its values.
+    value : Value
+    precedents : array of shape (1, M) or (1,)
+        What the precedents say if all values are known, by all draws.
+    total : float
+        The prediction.
+    """
+    if not voter.n_players:
+        return Points(total, np.zeros((0, 2)), np.zeros(0))
+    sets = _sets_for(voter)
+    seen = voter.vote_on_all() if voter.affords_all() else voter.vote_on(sets.known)
+    additive = value.additive(sets.known)
+
+    def by_precedents(batches: NDArray[np.bool_]) -> Array:
+        """What the precedents say given each set, by some batches of the votes."""
+        sums = None if seen.outcomes is None else seen.outcomes[batches].mean(axis=0)
+        return value.precedents(seen.cast[batches].mean(axis=0), sums)
+
+    n = len(seen.cast)
+    own = by_precedents(np.ones(n, np.bool_))
+    base, game = _split(value.pooled, additive, own)
+    found = sets.solver @ game
+    exact = _split(value.pooled, additive[[0, -1]], np.concatenate([own[:1], precedents]))[1][-1]
+    exact[0] += total - base - exact.sum()  # by rounding
+    moves = np.zeros((0, *found.shape))
+    if n > 1:
+        each = [sets.solver @ _split(value.pooled, additive, by_precedents(np.arange(n) != k))[1] for k in range(n)]
+        moves = np.sqrt((n - 1) / n * seen.omitted) * (np.array(each) - np.mean(each, axis=0))
+    share = _shares_of_sum(found, moves)
+    by_draws = (moves - share * moves.sum(axis=1, keepdims=True)).sum(axis=2)
+    by_sets = np.zeros((0, len(found)))
+    if len(sets.without):
+        left_out = (sets.without @ game).sum(axis=2)
+        by_sets = np.sqrt((N_GROUPS - 1) / N_GROUPS) * (left_out - left_out.mean(axis=0))
+    error = np.sqrt((by_draws**2).sum(axis=0) + (by_sets**2).sum(axis=0))
+    return Points(base, found + share * (exact - found.sum(axis=0)), error)
+
+
+def _split(pooled: Callable[[Array, Array], Array], additive: Array, precedents: Array) -> tuple[float, Array]:
+    """The value of the first set, and how much each opinion adds to it in every set, (K, 2): precedents, additive."""
+    both = pooled(additive, precedents)
+    first = pooled(np.broadcast_to(additive[:1], additive.shape), precedents)
+    second = pooled(additive, np.broadcast_to(precedents[:1], precedents.shape))
+    gap = first - second
+    return float(both[0]), 0.5 * (both - both[0] + np.stack([gap, -gap])).T
+
+
+def _shares_of_sum(found: Array, moves: Array) -> Array:
+    """Of a difference in the sum over features, the share that is due to each, (p, 2): by regression on the sum.
+
+    Without replicates it is rounding, and goes where the points are.
+    """
+    total = moves.sum(axis=1, keepdims=True)
+    spread = (total**2).sum(axis=0)
+    size = np.abs(found) + 1e-300
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(spread > 0.0, (moves * total).sum(axis=0) / spread, size / size.sum(axis=0))
+
+
+def _sets_for(voter: SubsetVoter) -> Sets:
+    p = voter.n_players
+    affordable = voter.affordable_sets(ENOUGH_DRAWS)
+    n_sets = min(max(affordable, SETS_PER_FEATURE * p), MOST_SETS)
+    if voter.affords_all() or 2**p <= n_sets:
+        return _every(p)
+    return _sampled(p, n_sets, voter.seed)
+
+
+@lru_cache(maxsize=8)
+def _every(p: int) -> Sets:
+    return Sets.every(p)
+
+
+@lru_cache(maxsize=8)
+def _sampled(p: int, n_sets: int, seed: int) -> Sets:
+    return Sets.sampled(p, n_sets, np.random.default_rng(seed))

@@ -1,0 +1,272 @@
+"""Votes on one case of which only some values are known, for many sets of values at once.
+
+A past case's weight is a product of one factor per feature, so the votes given a set S of known values follow from the
+factors of the features in S. Past cases that compare alike with the case count together. All subsets of P values are
+evaluated as products of two tables, one for each half of the features; where there are too many subsets, some of them
+are evaluated one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from bayespatch.model import Data
+from bayespatch.predict.closed import ClosedForm
+from bayespatch.predict.results import Importances
+from bayespatch.retrieval import LeftOut
+from bayespatch.retrieval.sums import LEAST
+
+Array = NDArray[np.float64]
+
+MOST_PRODUCTS = 4e8  # subsets x past cases x draws that are multiplied;
+MOST_EXPONENTIALS = 6e7  # or exponentiated, where only some of the subsets are evaluated
+FEWEST_DRAWS = 48  # of the importances
+N_BATCHES = 8  # of draws and, in large tables, of past cases; their spread tells the error
+MOST_PATTERNS = 20_000  # in each batch; more are sampled
+AT_ONCE = 2_000_000  # numbers in one block of memory
+_SINGLE, _DOUBLE = 60.0, 600.0  # range of a log weight within which products keep their precision
+
+
+class SubsetVotes(NamedTuple):
+    """Votes on a case given K sets of its values.
+
+    Attributes
+    ----------
+    cast : array of shape (B, K, M)
+        Mean shares of the votes that past cases of each class cast, in B batches; one if they are exact.
+    outcomes : array of shape (B, K, M), or None
+        These votes times the mean outcome of those who cast them, where outcomes are numbers.
+    omitted : float
+        Share of the draws that was not used: 0 where the votes are exact, 1 where past cases were sampled.
+    """
+
+    cast: Array
+    outcomes: Array | None
+    omitted: float
+
+
+def all_subsets(n: int) -> NDArray[np.bool_]:
+    """Every set of n values, (2^n, n), in the order of `SubsetVoter.vote_on_all`.
+
+    Examples
+    --------
+    >>> all_subsets(2).astype(int).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    return (np.arange(1 << n)[:, None] >> np.arange(n)[::-1] & 1).astype(np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetVoter:
+    """The past cases, compared with one case.
+
+    Attributes
+    ----------
+    holds : array of shape (C, U)
+        Which of the C comparisons of known values hold for each of U different past cases, as numbers.
+    players : int array of shape (p,)
+        The features whose values are known; all features that are compared are among them.
+    feature : int array of shape (C,)
+        The place in `players` of each comparison.
+    start : int array of shape (M + 1,)
+        Where the past cases of each class begin.
+    counts : array of shape (U,)
+        How many past cases each stands for.
+    outcomes : array of shape (U,), or None
+        Their mean outcome.
+    log_weights : array of shape (D, C)
+        Of every comparison in every draw.
+    heard : array of shape (M,)
+        Weight of a vote for each class.
+    seed : int
+    """
+
+    holds: NDArray[np.float32]
+    players: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    start: NDArray[np.int64]
+    counts: Array
+    outcomes: Array | None
+    log_weights: Array
+    heard: Array
+    seed: int
+
+    @classmethod
+    def of(
+        cls, posterior: Importances, case: Data, players: NDArray[np.int64], outcomes: Array | None = None
+    ) -> SubsetVoter:
+        """Of a model with closed-form votes, one case with its players, and numeric outcomes of the past cases."""
+        closed = ClosedForm.of(posterior, case)
+        index = closed.index
+        low, high = (ends[0] for ends in index.ranges(case.x))
+        used = np.flatnonzero(low <= high)
+        codes = index.codes[index.columns[used]]
+        holds = (codes >= low[used, None]) & (codes <= high[used, None])
+        may_vote = np.ones(index.n_cases, dtype=np.bool_)
+        may_vote[LeftOut.members(index, case.own_parent, case.groups).positions] = False
+        classes = index.classes
+        key = np.packbits(holds, axis=0).T
+        key = np.ascontiguousarray(np.column_stack([classes.astype(">u4").view(np.uint8).reshape(-1, 4), key]))
+        as_bytes = key.view(np.dtype((np.void, key.shape[1])))[:, 0]
+        _, first, which = np.unique(as_bytes[may_vote], return_index=True, return_inverse=True)
+        rows = np.flatnonzero(may_vote)[first]
+        counts = np.bincount(which, minlength=len(rows)).astype(np.float64)
+        means = None
+        if outcomes is not None:
+            means = np.bincount(which, outcomes[index.rows][may_vote], len(rows)) / np.maximum(counts, 1.0)
+        return cls(
+            holds[:, rows].astype(np.float32),
+            players,
+            np.searchsorted(players, index.columns[used]),
+            np.searchsorted(classes[rows], np.arange(index.n_classes + 1)),
+            counts,
+            means,
+            closed.log_weights.reshape(-1, closed.log_weights.shape[2])[:, used],
+            closed.heard,
+            posterior.seed,
+        )
+
+    @property
+    def n_players(self) -> int:
+        """p."""
+        return len(self.players)
+
+    @property
+    def n_draws(self) -> int:
+        """D."""
+        return len(self.log_weights)
+
+    @property
+    def log_range(self) -> float:
+        """The largest log weight of a past case less the smallest, at most."""
+        return float(np.abs(self.log_weights).sum(axis=1).max(initial=0.0))
+
+    def affords_all(self) -> bool:
+        """Whether every subset can be evaluated, in enough draws."""
+        size = 2.0**self.n_players * max(1, len(self.counts))
+        return self.log_range <= _DOUBLE and size * min(FEWEST_DRAWS, self.n_draws) <= MOST_PRODUCTS
+
+    def affordable_sets(self, n_draws: int) -> int:
+        """How many subsets can be evaluated in so many draws."""
+        return int(MOST_EXPONENTIALS / (max(1, min(len(self.counts), MOST_PATTERNS)) * min(n_draws, self.n_draws)))
+
+    def vote_on_all(self) -> SubsetVotes:
+        """The votes given every subset of the values, in the order of `all_subsets`."""
+        half = self.n_players // 2
+        dtype = np.float32 if self.log_range <= _SINGLE else np.float64
+
+        def sums(factors: Array, classes: list[slice], weights: Array) -> Array:
+            products = np.exp(factors - factors.max(axis=1, keepdims=True, initial=-np.inf)).astype(dtype)
+            first, second = _products(products[:half]), _products(products[half:])
+            found = np.empty((len(weights), len(classes), len(first), len(second)), dtype)
+            for r, weight in enumerate(weights.astype(dtype)):
+                weighted = second * weight
+                for m, own in enumerate(classes):
+                    np.matmul(first[:, own], weighted[:, own].T, out=found[r, m])
+            return found.reshape(len(weights), len(classes), -1)
+
+        size = 2.0**self.n_players * max(1, len(self.counts))
+        return self._mean(sums, 1 << self.n_players, MOST_PRODUCTS / size, [self._everyone()])
+
+    def vote_on(self, known: NDArray[np.bool_]) -> SubsetVotes:
+        """The votes given some subsets of the values, (K, p)."""
+        sets = known.astype(np.float32)
+
+        def sums(factors: Array, classes: list[slice], weights: Array) -> Array:
+            each = factors.astype(np.float32)
+            found = np.empty((len(weights), len(classes), len(sets)))
+            step = max(1, AT_ONCE // max(1, each.shape[1]))
+            for first in range(0, len(sets), step):
+                part = slice(first, first + step)
+                logs = sets[part] @ each
+                logs -= logs.max(axis=1, keepdims=True, initial=-np.inf)
+                np.exp(logs, out=logs)
+                for m, own in enumerate(classes):
+                    found[:, m, part] = weights[:, own].astype(np.float32) @ logs[:, own].T
+            return found
+
+        voters = [self._everyone()]
+        if len(self.counts) > MOST_PATTERNS:
+            rng = np.random.default_rng(self.seed)
+            chances = self._chances()
+            voters = [self._some(chances, rng) for _ in range(N_BATCHES)]
+        size = len(sets) * max(1, len(voters[0].rows))
+        return self._mean(sums, len(sets), MOST_EXPONENTIALS / size, voters)
+
+    def _mean(self, sums: _Sums, n_sets: int, affordable: float, voters: list[_Voters]) -> SubsetVotes:
+        """Mean shares over the draws that are affordable; batch k asks ``voters[k]``, or all ask the same."""
+        n_draws = int(min(self.n_draws, max(affordable, FEWEST_DRAWS)))
+        is_exact = n_draws == self.n_draws and len(voters) == 1
+        n_batches, n_classes = 1 if is_exact else min(N_BATCHES, n_draws), len(self.heard)
+        n_draws -= n_draws % n_batches
+        draws = np.linspace(0, self.n_draws - 1, n_draws).round().astype(np.int64)
+        totals = np.zeros((n_batches, len(voters[0].weights), n_classes, n_sets))
+        by_feature = np.zeros((self.n_players, len(self.feature)))
+        by_feature[self.feature, np.arange(len(self.feature))] = 1.0
+        for k, draw in enumerate(draws.tolist()):
+            who = voters[k % n_batches % len(voters)]
+            factors = (by_feature * self.log_weights[draw]) @ who.holds
+            found = sums(factors, who.classes, who.weights) * self.heard[:, None]
+            total = found[0].sum(axis=0)
+            found /= np.where(total > 0.0, total, 1.0)
+            found[0, :, total <= 0.0] = 1.0 / n_classes
+            totals[k % n_batches] += found
+        means = totals.transpose(1, 0, 3, 2) / (n_draws // n_batches)
+        omitted = 1.0 if len(voters) > 1 else 1.0 - n_draws / self.n_draws
+        cast = (1.0 - LEAST) * means
+        return SubsetVotes(cast[0], None if self.outcomes is None else cast[1], omitted)
+
+    def _everyone(self) -> _Voters:
+        return self._voters(np.arange(len(self.counts)), self.counts)
+
+    def _voters(self, rows: NDArray[np.int64], counts: Array) -> _Voters:
+        edges = np.searchsorted(rows, self.start).tolist()
+        weights = counts[None] if self.outcomes is None else np.stack([counts, counts * self.outcomes[rows]])
+        classes = [slice(first, last) for first, last in pairwise(edges)]
+        return _Voters(rows, self.holds[:, rows], classes, weights)
+
+    def _chances(self) -> Array:
+        """How probably each past case is sampled: by its votes, averaged over sets of all sizes; at most 1, (U,)."""
+        logs = self.log_weights.mean(axis=0) @ self.holds
+        parts = [softmax(share * logs + np.log(self.counts)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        chances = MOST_PATTERNS * np.mean(parts, axis=0)
+        for _ in range(5):  # what exceeds 1 goes to the others
+            free = chances < 1.0
+            chances[~free] = 1.0
+            chances[free] *= (MOST_PATTERNS - np.count_nonzero(~free)) / max(float(chances[free].sum()), 1e-300)
+        return np.minimum(chances, 1.0)
+
+    def _some(self, chances: Array, rng: np.random.Generator) -> _Voters:
+        """A systematic sample of the past cases, in random order, with these chances."""
+        order = rng.permutation(len(chances))
+        passed = np.floor(np.cumsum(chances[order]) + rng.random())
+        rows = np.sort(order[np.diff(passed, prepend=0.0) >= 1.0])
+        return self._voters(rows, self.counts[rows] / chances[rows])
+
+
+class _Voters(NamedTuple):
+    """Past cases that are asked: which, what holds for them, where each class is, and their weights, (1 or 2, U)."""
+
+    rows: NDArray[np.int64]
+    holds: NDArray[np.float32]
+    classes: list[slice]
+    weights: Array
+
+
+# From log factors (p, U), the slice of each class, and weights (R, U) to sums of weights by set, (R, M, K).
+_Sums = Callable[[Array, list[slice], Array], NDArray[Any]]
+
+
+def _products(factors: NDArray[Any]) -> NDArray[Any]:
+    """Products of the factors of every subset, (2^n, U), of factors (n, U); the first factor is the highest bit."""
+    found = np.ones((1, factors.shape[1]), factors.dtype)
+    for factor in factors[::-1]:
+        found = np.concatenate([found, found * factor])
+    return found
