@@ -164,3 +164,27 @@ def test_everything_that_is_said_comes_back_from_csv(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text(written.to_csv(), encoding="utf-8")
     assert Dictionary.read(path) == written
+
+
+def test_follow_up_columns_have_a_role_and_times_an_event(tmp_path):
+    path = tmp_path / "dictionary.csv"
+    path.write_text("name,role,event\ndrug,treatment,\nstay,follow-up,\ndays,follow-up,died\ndied,follow-up,\nage,,\n")
+    dictionary = Dictionary.read(path)
+    assert dictionary.follow_up == {"drug": "treatment", "stay": None, "days": ("time", "died"), "died": None}
+    assert Dictionary.from_dict(dictionary.to_dict()) == dictionary
+    path.write_text(dictionary.to_csv())
+    assert Dictionary.read(path) == dictionary
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        ({"role": "therapy"}, "choose follow-up or treatment"),
+        ({"event": "died"}, "an event belongs to a time with the role follow-up"),
+        ({"role": "treatment", "event": "died"}, "an event belongs to a time"),
+        ({"role": "follow-up", "identifier": True}, "an identifier has no role"),
+    ],
+)
+def test_roles_that_contradict_are_refused(parts, complaint):
+    with pytest.raises(DictionaryError, match=complaint):
+        Dictionary.from_dict({"x": parts})

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 # after. Three modules of `persistence` come early: they know files, not models, and sampling writes with them.
 LAYERS = (
     *("version", "model", "simulate", "validation", "metrics", "survival", "duplicates", "available_memory"),
-    *("encode", "dictionary", "parents"),
+    *("encode", "follow_up", "dictionary", "parents"),
     *("engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     *("retrieval", "sampling", "importances", "importances_at_scale"),

@@ -12,6 +12,13 @@ It is a file that a data manager writes once, as CSV, YAML or JSON::
     mrn: {identifier: true}
 
 A column without a line in it has no description and any value of its kind.
+
+Follow-up columns are recorded for past cases and not compared (`bayespatch.follow_up`). Their role is ``follow-up``, or
+``treatment``; a time to an event also names the column that holds the event::
+
+    therapy: {role: treatment}
+    stay: {role: follow-up, unit: days}
+    days: {role: follow-up, event: died}
 """
 
 from __future__ import annotations
@@ -35,7 +42,11 @@ KINDS: tuple[ValueKind, ...] = ("number", "text", "boolean", "any")
 MOST_TEXT = 10_000  # characters; a longer text is a document and not a value
 _DEEPEST = 10  # levels of a dictionary's file
 _LARGEST = 1e25  # the largest number that can be coded
-_PARTS = ("label", "kind", "unit", "levels", "usual", "possible", "coarse", "identifier", "sensitive", "fixed")
+_PARTS = (
+    *("label", "kind", "unit", "levels", "usual", "possible", "coarse"),
+    *("identifier", "sensitive", "fixed", "role", "event"),
+)
+_ROLES = ("", "follow-up", "treatment")
 _YES, _NO = ("yes", "true", "1", "x"), ("", "no", "false", "0")
 
 
@@ -68,6 +79,10 @@ class Entry:
         Whether it is kept from people who need not see it.
     fixed : bool
         Whether nobody can change it, as age or sex: a counterfactual then leaves it, unless it is asked for.
+    role : {"", "follow-up", "treatment"}
+        "" for a feature; otherwise the column is recorded for past cases and not compared.
+    event : str
+        The column is a time, and this column is 1 where its event happened and 0 where follow-up ended without it.
     """
 
     name: str
@@ -81,6 +96,8 @@ class Entry:
     identifier: bool = False
     sensitive: bool = False
     fixed: bool = False
+    role: str = ""
+    event: str = ""
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
@@ -189,6 +206,8 @@ class Entry:
             "identifier": self.identifier,
             "sensitive": self.sensitive,
             "fixed": self.fixed,
+            "role": self.role,
+            "event": self.event,
         }
 
     def _levels_text(self) -> str:
@@ -390,8 +409,8 @@ class Dictionary:
         --------
         >>> said = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
         >>> print(said.to_csv(), end="")
-        name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive,fixed
-        cp,chest pain,number,,1=typical;4=none,,,,,,
+        name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive,fixed,role,event
+        cp,chest pain,number,,1=typical;4=none,,,,,,,,
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -413,8 +432,27 @@ class Dictionary:
             flags = ["yes" if flag else "" for flag in (entry.identifier, entry.sensitive, entry.fixed)]
             kind = "" if entry.kind == "any" else entry.kind
             coarse = "" if entry.coarse is None else _number_text(entry.coarse)
-            writer.writerow([entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, coarse, *flags])
+            described = [entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, coarse]
+            writer.writerow([*described, *flags, entry.role, entry.event])
         return text.getvalue()
+
+    @property
+    def follow_up(self) -> dict[str, Any]:
+        """Follow-up columns and their kinds, as `fit` takes them.
+
+        Examples
+        --------
+        >>> parts = {"drug": {"role": "treatment"}, "days": {"role": "follow-up", "event": "died"}, "age": {}}
+        >>> Dictionary.from_dict(parts).follow_up
+        {'drug': 'treatment', 'days': ('time', 'died')}
+        """
+        kinds: dict[str, Any] = {}
+        for name, entry in self.entries.items():
+            if entry.role:
+                kinds[name] = ("time", entry.event) if entry.event else None
+            if entry.role == "treatment":
+                kinds[name] = "treatment"
+        return kinds
 
     @property
     def measured(self) -> dict[str, str]:
@@ -519,6 +557,12 @@ def _complaints(entry: Entry) -> list[str]:
             said.append(f"only a number has a range, and the kind is {entry.kind}; leave {name} out")
         if span is not None and not span[0] <= span[1]:
             said.append(f"{name} is not a range from low to high; correct it")
+    if entry.role not in _ROLES:
+        said.append(f"role {entry.role!r} is not known; choose follow-up or treatment, or leave it out for a feature")
+    if entry.event and entry.role != "follow-up":
+        said.append("an event belongs to a time with the role follow-up; add the role, or leave event out")
+    if entry.role and entry.identifier:
+        said.append("an identifier has no role; leave one of them out")
     if entry.coarse is not None and (entry.kind not in ("number", "any") or entry.levels or not entry.coarse > 0):
         said.append("coarse is the width of the ranges in which a number is shown; pass one above 0, or leave it out")
     return said
@@ -550,6 +594,8 @@ def _entry(name: str, said: Any) -> Entry:
         identifier=_flag(name, "identifier", said.get("identifier")),
         sensitive=_flag(name, "sensitive", said.get("sensitive")),
         fixed=_flag(name, "fixed", said.get("fixed")),
+        role=_text(name, "role", said.get("role")),
+        event=_text(name, "event", said.get("event")),
         **spans,
     )
 

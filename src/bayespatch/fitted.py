@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import MISSING_NUMBER, Schema, describe_values
 from bayespatch.encode.column import number_text
+from bayespatch.follow_up import FollowUp, FollowUpColumn
 from bayespatch.kernel_density import KernelDensity, calibrated_weights, quantile_between, vote_weights
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.metrics import accuracy
@@ -109,6 +110,8 @@ class Fitted(ABC):
         Column names, if the training table had any (scikit-learn's `feature_names_in_`).
     salt : bytes
         32 random bytes, stored with the past cases so that their checksum reveals nothing.
+    follow_up : FollowUp or None
+        What was recorded for the past cases and is not compared.
 
     Fields with the metadata `STORED_WITHOUT_CASES` hold totals over all rows. Only these may be stored in a model file
     that leaves out the past cases.
@@ -132,6 +135,7 @@ class Fitted(ABC):
     target: str = field(metadata=STORED_WITHOUT_CASES)
     feature_names: tuple[str, ...] | None = field(metadata=STORED_WITHOUT_CASES)
     salt: bytes
+    follow_up: FollowUp | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickles and copies carry what was learned, not what was cached.
@@ -309,6 +313,21 @@ class Fitted(ABC):
         shares = [part.neighbors.share[:, parent] for part in parts if part.neighbors is not None]
         return self.cases[cases], np.concatenate([np.empty(0), *shares])
 
+    # What became of the past cases
+
+    @property
+    @abstractmethod
+    def outcome_column(self) -> FollowUpColumn:
+        """The outcome of the training table, to be summarized beside treatments."""
+
+    def follow_up_among(self, share: Array, level: float) -> dict[str, Any] | None:
+        """Summaries of the follow-up columns, from each parent's share of the votes, (S,); None without them."""
+        if self.follow_up is None:
+            return None
+        weights = np.zeros(len(self.x))
+        weights[self.parents] = share
+        return self.follow_up.summaries(weights, level, self.outcome_column)
+
     # The second opinion
 
     @abstractmethod
@@ -354,6 +373,12 @@ class FittedClasses(Fitted):
             return None
         precedents, additive = self.calibration.apply(self.loo.votes), self.opinion.loo[self.loo.rows]
         return {"precedents": precedents, "additive": additive, "pool": self.pool.combine(additive, precedents)}
+
+    @property
+    def outcome_column(self) -> FollowUpColumn:
+        """The classes as a category."""
+        values, name = self.y.astype(np.float64), self.target or "outcome"
+        return FollowUpColumn(name, "category", "", "", "", self.class_names, values, np.empty(0, np.int64))
 
     def opinion_on(self, X: Any, values: Array) -> Array:
         """Probabilities by the second opinion alone, (n, M)."""
@@ -428,6 +453,11 @@ class FittedNumbers(Fitted):
         if len(outcomes) != n:
             raise ValueError(f"y has {len(outcomes)} outcomes for {n} rows; pass one for each row, or leave y out")
         return outcome_classes(outcomes, self.edges)
+
+    @property
+    def outcome_column(self) -> FollowUpColumn:
+        """The outcomes as numbers."""
+        return FollowUpColumn(self.target or "outcome", "number", "", "", "", (), self.outcomes, np.empty(0, np.int64))
 
     def weights(self, share: NDArray[np.float32]) -> Array:
         """Weights of the parents' outcomes, (n, S), from their shares of the votes."""

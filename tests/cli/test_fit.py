@@ -236,3 +236,49 @@ def test_laboratory_values_are_numbers(tmp_path):
     (tmp_path / "words.csv").write_text("name,kind\ncrp,text\n")
     result = call(*words, "--dictionary", tmp_path / "words.csv", "--out", tmp_path / "t.bpatch")
     assert bayespatch.load(tmp_path / "t.bpatch").schema_.column("crp").family == "text"
+
+
+def follow_up_table(path):
+    rows = ["age,pain,drug,days,died,outcome"]
+    for k in range(40):
+        sick = k % 3 == 0
+        feature = f"{40 + 7 * k % 31},{'yes' if sick else 'no'}"
+        rows.append(f"{feature},{'ab'[k % 2]},{10 + 7 * k},{int(k % 4 == 1)},{'sick' if sick else 'well'}")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_follow_up_columns_are_recorded_and_not_compared(tmp_path):
+    table, model = follow_up_table(tmp_path / "p.csv"), tmp_path / "m.bpatch"
+    words = ["--follow-up", "drug=treatment", "--follow-up", "days=time:died"]
+    found = document("fit", table, "--target", "outcome", *SHORT, *words, "--out", model, "--json")
+    assert (found["features"], sorted(found["most_important"])) == (2, ["age", "pain"])
+    why = document("explain", model, table, "--row", "3", "--format", "json")
+    assert [row["treatment"] for row in why["follow_up"]["drug"]["treatments"]] == ["a", "b"]
+    assert why["follow_up"]["days"]["event"] == "died"
+
+
+def test_the_dictionary_says_what_is_follow_up(tmp_path):
+    table, model = follow_up_table(tmp_path / "p.csv"), tmp_path / "m.bpatch"
+    dictionary = tmp_path / "d.csv"
+    dictionary.write_text("name,role,event,unit\ndrug,treatment,,\ndays,follow-up,died,days\n")
+    words = ["fit", table, "--target", "outcome", *SHORT, "--dictionary", dictionary, "--out", model, "--json"]
+    assert document(*words)["features"] == 2
+    why = document("explain", model, table, "--row", "3", "--format", "json")
+    assert (list(why["follow_up"]), why["follow_up"]["days"]["unit"]) == (["drug", "days"], "days")
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("dryg", "'dryg', which the table does not have; did you mean 'drug'"),
+        ("days=time", "is a time without an event"),
+        ("days=length", "'length' is not known; choose one of"),
+        ("outcome", "'outcome' is also named by --follow-up"),
+    ],
+)
+def test_follow_up_columns_that_cannot_be(given, wrong, tmp_path):
+    table = follow_up_table(tmp_path / "p.csv")
+    said = complaint("fit", table, "--target", "outcome", "--follow-up", given, "--out", tmp_path / "m.bpatch")
+    assert wrong in said
+    assert not (tmp_path / "m.bpatch").exists()

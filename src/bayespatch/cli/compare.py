@@ -37,7 +37,8 @@ def compare(
     from bayespatch.compare import compare as cross_validate
 
     wishes, given = asked(), settings()
-    table, coded = read_training(wishes)
+    learned = read_training(wishes)
+    table, coded = learned.table, learned.categorical
     if not wishes.regression:
         counts = table.y.value_counts()
         few = [f"{label} ({n})" for label, n in counts.items() if n < folds]
@@ -48,8 +49,9 @@ def compare(
             )
     with counting("patchwork") as tell:
         estimator = new_estimator(wishes.regression, coded, **given)
-        how = {"regression": wishes.regression, "folds": folds, "seed": given["random_state"]}
-        found = cross_validate(table.X, table.y, estimator, **how, groups=table.groups, threshold=threshold, tell=tell)
+        how: dict[str, Any] = {"regression": wishes.regression, "folds": folds, "seed": given["random_state"]}
+        how |= {"groups": table.groups, "threshold": threshold, "tell": tell}
+        found = cross_validate(learned.features, table.y, estimator, **how)
     methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
     shown = {"target": wishes.target, "folds": folds, "group": wishes.group, "methods": methods}
     show(shown, json, _standings(found, folds, threshold, table.y.nunique()))

@@ -82,14 +82,15 @@ def new_estimator(
     )
 
 
-def fitted(estimator: Any, X: Any, y: Any, groups: Any = None) -> Any:
+def fitted(estimator: Any, X: Any, y: Any, groups: Any = None, follow_up: Any = None) -> Any:
     """The estimator, fitted in full view; Ctrl-C ends the command and does not shorten the run."""
     from bayespatch.sampling.diagnostics import MixingWarning
 
+    given = {name: part for name, part in {"groups": groups, "follow_up": follow_up}.items() if part is not None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)  # said below in fewer words
         warnings.filterwarnings("ignore", "interrupted: ")  # of draws that are kept: not here
-        estimator.set_params(progress=True).fit(X, y, **({} if groups is None else {"groups": groups}))
+        estimator.set_params(progress=True).fit(X, y, **given)
     if estimator.posterior_.interrupted:
         raise KeyboardInterrupt
     if not estimator.diagnostics_.converged:

@@ -46,6 +46,7 @@ def fit(
     $ bayespatch fit patients.csv --target outcome --age born --as-of admitted
     $ bayespatch fit patients.csv --target outcome --date admitted --until 2024-01-01
     $ bayespatch fit stays.parquet --target days --regression --drop admitted
+    $ bayespatch fit patients.csv --target outcome --follow-up therapy=treatment --follow-up days=time:died
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
     $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
     $ bayespatch fit 'registry/*.parquet' --target outcome --engine dask --scheduler tcp://10.0.0.1:8786
@@ -54,10 +55,10 @@ def fit(
     wishes, given = asked()._replace(labels=labels), settings()
     files, sample = parquet_files(wishes.data), None
     if files is None:
-        table, coded = read_training(wishes)
+        table, coded, follow_up = read_training(wishes)
     else:
         how = {"categorical": given["categorical"], "seed": given["random_state"], "scheduler": given["scheduler"]}
-        (table, coded), sample = read_training_files(wishes, files, **how)
+        (table, coded, follow_up), sample = read_training_files(wishes, files, **how)
     if hide_ids:
         X = table.X.reset_index(drop=True)
         X.attrs = table.X.attrs
@@ -65,7 +66,7 @@ def fit(
     estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **given)
     try:
         if sample is None:
-            fitted(estimator, table.X, table.y, table.groups)
+            fitted(estimator, table.X, table.y, table.groups, follow_up or None)
         else:
             fitted(estimator, replace(sample, X=table.X), None)
     except KeyboardInterrupt:
@@ -86,7 +87,7 @@ def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:
     return {
         "model": str(out),
         "cases": len(table.X),
-        "features": table.X.shape[1],
+        "features": len(estimator.schema_.columns),
         "outcome": estimator.target_ or str(table.y.name),
         "parents": len(estimator.parents_),
         "classes": list(estimator.class_names_) if hasattr(estimator, "classes_") else None,

@@ -121,6 +121,16 @@ Keep = Annotated[
         rich_help_panel=_TABLE,
     ),
 ]
+FollowUpColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--follow-up",
+        metavar="COLUMN[=KIND]",
+        help="A column recorded for past cases and not compared: category, number, treatment or time:EVENT, where the "
+        "column EVENT is 1 if the event happened and 0 if not; may be repeated.",
+        rich_help_panel=_TABLE,
+    ),
+]
 AgeOf = Annotated[
     list[str] | None,
     typer.Option(

@@ -17,6 +17,7 @@ from bayespatch.cli.options import (
     Delimiter,
     DictionaryFile,
     Drop,
+    FollowUpColumns,
     GroupColumn,
     IdColumn,
     Keep,
@@ -28,6 +29,7 @@ from bayespatch.cli.options import (
 )
 from bayespatch.cli.terminal import say, working
 from bayespatch.dictionary import Dictionary
+from bayespatch.follow_up import columns_of, follow_up_roles
 from bayespatch.source import Training, read, training_table
 from bayespatch.source.columns import notice
 from bayespatch.source.dates import Interval, in_period
@@ -51,6 +53,7 @@ class Wishes(NamedTuple):
     group: str | None = None
     drop: Sequence[str] = ()
     keep: Sequence[str] = ()
+    follow_up: Sequence[str] = ()
     age: Sequence[str] = ()
     days: Sequence[str] = ()
     as_of: str = "today"
@@ -62,10 +65,16 @@ class Wishes(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """A table to learn from, and which of its columns of numbers are names of categories."""
+    """A table to learn from, its columns of numbers that name categories, and its follow-up columns by kind."""
 
     table: Training
     categorical: tuple[str, ...]
+    follow_up: dict[str, Any]
+
+    @property
+    def features(self) -> Any:
+        """The table without follow-up columns."""
+        return _features(self.table.X, self.follow_up)
 
 
 def table_wishes(
@@ -77,6 +86,7 @@ def table_wishes(
     group: GroupColumn = None,
     drop: Drop = None,
     keep: Keep = None,
+    follow_up: FollowUpColumns = None,
     age: AgeOf = None,
     days: DaysOf = None,
     as_of: AsOf = "today",
@@ -97,6 +107,7 @@ def table_wishes(
         group,
         drop=drop or (),
         keep=keep or (),
+        follow_up=follow_up or (),
         age=age or (),
         days=days or (),
         as_of=as_of,
@@ -122,8 +133,9 @@ def read_training(wishes: Wishes) -> Learned:
         frame = frame.drop(columns=wishes.date)
     roles = _roles(wishes, said, list(map(str, frame.columns)))
     table = training_table(frame, wishes.target, regression=wishes.regression, group_column=wishes.group, **roles)
-    table = _described(table, wishes, said)
-    return Learned(table, _coded(said, table.X.columns))
+    follow_up = _follow_up(wishes, said, [name for name in table.X.columns if name != wishes.target])
+    table = _described(table, wishes, said, follow_up)
+    return Learned(table, _coded(said, _features(table.X, follow_up).columns), follow_up)
 
 
 def chosen_rows(frame: Any, date: str | None, since: str | None, until: str | None) -> Any:
@@ -142,6 +154,8 @@ def read_training_files(
     wishes: Wishes, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
 ) -> tuple[Learned, Sample]:
     """A table that lies in many files: a sample of its rows, looked at as `read_training` does."""
+    if wishes.follow_up:
+        raise ValueError(f"--follow-up is for one table, and {wishes.data!r} names many files; leave it out")
     single = {"--query": wishes.query, "--delimiter": wishes.delimiter, "--group": wishes.group, "--date": wishes.date}
     for option, given in single.items():
         if given is not None:
@@ -156,8 +170,8 @@ def read_training_files(
         sample = table.sample(seed, classes=not wishes.regression, categorical=(*categorical, *_coded(said, columns)))
     check_identifiers(sample.X)  # two parts may have the same
     found = Training(sample.X, outcomes_of(sample.y, wishes.regression), sample.n_unknown)
-    found = _described(found, wishes, said)
-    return Learned(found, _coded(said, found.X.columns)), replace(sample, X=found.X, y=found.y)
+    found = _described(found, wishes, said, {})
+    return Learned(found, _coded(said, found.X.columns), {}), replace(sample, X=found.X, y=found.y)
 
 
 def _dictionary(wishes: Wishes) -> Dictionary | None:
@@ -185,9 +199,32 @@ def _coded(said: Dictionary | None, columns: Iterable[object]) -> tuple[str, ...
     return tuple(name for name in named if said[name].kind == "number" and said[name].levels)
 
 
-def _described(table: Training, wishes: Wishes, said: Dictionary | None) -> Training:
+def _follow_up(wishes: Wishes, said: Dictionary | None, columns: Sequence[str]) -> dict[str, Any]:
+    """Follow-up columns and their kinds, from the dictionary and --follow-up; event columns are among them."""
+    described = {} if said is None else said.follow_up
+    kinds: dict[str, Any] = {name: kind for name, kind in described.items() if name in columns}
+    for text in wishes.follow_up:
+        name, _, kind = (text, "", "") if text in columns else text.partition("=")
+        how, _, event = kind.partition(":")
+        kinds[name] = (how, event) if event else (kind or None)
+    events = {kind[1] for kind in kinds.values() if isinstance(kind, tuple)}
+    if wishes.target in {*kinds, *events}:
+        raise ValueError(f"--target {wishes.target!r} is also named by --follow-up; name another column there")
+    roles = follow_up_roles(kinds)
+    if roles:
+        columns_of(roles, columns)
+    return kinds
+
+
+def _features(X: Any, follow_up: dict[str, Any]) -> Any:
+    """The columns that are compared."""
+    roles = follow_up_roles(follow_up)
+    return X.drop(columns=columns_of(roles, list(X.columns))) if roles else X
+
+
+def _described(table: Training, wishes: Wishes, said: Dictionary | None, follow_up: dict[str, Any]) -> Training:
     """The table, looked at, and called as the dictionary and --labels say."""
-    table = _looked_at(table, wishes)
+    table = _looked_at(table, wishes, follow_up)
     if said is not None:
         X, y = said.describe(table.X, table.y)
         table = table._replace(X=X, y=y)
@@ -196,15 +233,17 @@ def _described(table: Training, wishes: Wishes, said: Dictionary | None) -> Trai
     return table
 
 
-def _looked_at(table: Training, wishes: Wishes) -> Training:
+def _looked_at(table: Training, wishes: Wishes, follow_up: dict[str, Any]) -> Training:
     """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
     if table.n_unknown:
         say(f"note: {table.n_unknown} rows without {wishes.target!r} are left out; nothing can be learned from them")
-    empty = [name for name in table.X.columns if table.X[name].isna().all()]
-    if empty and len(empty) < table.X.shape[1]:
+    features = _features(table.X, follow_up)
+    empty = [name for name in features.columns if features[name].isna().all()]
+    if empty and len(empty) < features.shape[1]:
         say(f"note: column {listed(empty)} has no value in any row and is left out")
         table = table._replace(X=table.X.drop(columns=empty))
-    found = notice(table.X, table.y)
+        features = features.drop(columns=empty)
+    found = notice(features, table.y)
     asked = {name: why for name, why in found.identifiers.items() if name not in wishes.keep}
     if asked:
         name, why = next(iter(asked.items()))

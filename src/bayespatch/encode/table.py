@@ -96,6 +96,29 @@ def read_table(table: Any) -> PlainTable:
     return _read_array(table)
 
 
+def split_columns(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
+    """A data frame without some of its columns, and these columns alone, both of the same make.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> rest, some = split_columns(pandas.DataFrame({"age": [61], "drug": ["a"]}), ["drug"])
+    >>> list(rest.columns), list(some.columns)
+    (['age'], ['drug'])
+    """
+    if hasattr(table, "attrs") and hasattr(table, "drop"):  # pandas, whose attrs narwhals would lose
+        return table.drop(columns=list(names)), table[list(names)]
+    frame = nw.from_native(table, eager_only=True)
+    return frame.drop(list(names)).to_native(), frame.select(list(names)).to_native()
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a data frame; None if the table is something else."""
+    if not nw.dependencies.is_into_dataframe(table):
+        return None
+    return tuple(map(str, nw.from_native(table, eager_only=True).columns))
+
+
 def _read_frame(table: Any) -> PlainTable:
     attrs = getattr(table, "attrs", None) or {}
     if attrs and hasattr(table, "copy"):  # pandas would copy them, deeply, with every column

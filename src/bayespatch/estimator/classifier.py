@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import class_order
 from bayespatch.estimator.explaining import Explaining, check_abstain
-from bayespatch.estimator.learning import Learned
+from bayespatch.estimator.learning import Learned, split_follow_up
 from bayespatch.estimator.partitioned import by_partition
 from bayespatch.fitted import FittedClasses
 from bayespatch.leave_one_out import LeaveOneOutVotes
@@ -267,7 +267,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         }
         return cls(model=model, n_parents=n_parents, **settings)
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> PatchworkClassifier:
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, follow_up: Any = None) -> PatchworkClassifier:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
         Parameters
@@ -283,6 +283,10 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
             Which rows belong together: the patient of each visit. Rows of one group never vote on each other, and are
             held out together in importances, calibration, pool and `loo_`. Without it, rows that repeat others beyond
             chance are taken for groups, with a `RepeatedRowsWarning`.
+        follow_up : list of str, or dict, optional
+            Columns of X (a data frame) that are recorded for past cases but not compared, and that new cases do not
+            need: ``["stay"]``, or with their kinds, ``{"drug": "treatment", "stay": "number", "days": ("time",
+            "died")}``. Explanations summarize them among the past cases that vote; see `bayespatch.follow_up`.
 
         Returns
         -------
@@ -304,6 +308,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         ):
             check_user_opinion(self.second_opinion)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        X, recorded = split_follow_up(X, follow_up)
         sample = self._sampled(X, y, seed, classes=True)
         if sample is not None:
             X, y = sample.X, sample.y
@@ -337,6 +342,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
             class_names=class_names,
             target=target,
             feature_names=names,
+            follow_up=recorded,
             classes=classes,
         )
         return self

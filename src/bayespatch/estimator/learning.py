@@ -23,9 +23,10 @@ from bayespatch.calibrate import Calibration
 from bayespatch.duplicates import duplicates_text, group_labels
 from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
 from bayespatch.encode.summary import TableSummary
-from bayespatch.encode.table import read_table
+from bayespatch.encode.table import column_names, read_table, split_columns
 from bayespatch.engine.installed import check_engine
 from bayespatch.fitted import Fitted, past_data
+from bayespatch.follow_up import FollowUp, columns_of, follow_up_roles
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw_importances
 from bayespatch.importances_at_scale import N_STEPS, LeaveOneOutBatches
 from bayespatch.leave_one_out import LeaveOneOutVotes, leave_one_out_votes, n_left_out
@@ -547,6 +548,20 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not self.warm_start or fitted is None or fitted.votes_are_closed or fitted.schema.names != schema.names:
             return None
         return fitted.posterior.last_draws(fitted.parents, parents)
+
+
+def split_follow_up(X: Any, follow_up: Any) -> tuple[Any, FollowUp | None]:
+    """The columns to compare, and those that are only recorded; `follow_up` is as in `fit`."""
+    roles = follow_up_roles(follow_up)
+    if not roles:
+        return X, None
+    if isinstance(X, Sample) or is_partitioned(X):
+        raise ValueError("follow_up cannot be read from a table in partitions; pass a table in memory, X.compute()")
+    names = column_names(X)
+    if names is None:
+        raise ValueError("follow_up names columns; pass X as a data frame, whose columns have names")
+    rest, recorded = split_columns(X, columns_of(roles, names))
+    return rest, FollowUp.learn(read_table(recorded), roles)
 
 
 def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:

@@ -15,7 +15,7 @@ from bayespatch.calibrate import Calibration
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text
 from bayespatch.estimator.explaining import Explaining
-from bayespatch.estimator.learning import Learned
+from bayespatch.estimator.learning import Learned, split_follow_up
 from bayespatch.estimator.partitioned import by_partition
 from bayespatch.fitted import FittedNumbers, outcome_classes, tails
 from bayespatch.kernel_density import KernelDensity, OutcomeGroups, calibrated_weights, class_weights, vote_weights
@@ -202,7 +202,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         self.progress = progress
         self.checkpoint = checkpoint
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> PatchworkRegressor:
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, follow_up: Any = None) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
         Parameters
@@ -217,6 +217,10 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
             Which rows belong together: the patient of each visit. Rows of one group never vote on each other, and are
             held out together in importances, calibration, pool and `loo_`. Without it, rows that repeat others beyond
             chance are taken for groups, with a `RepeatedRowsWarning`.
+        follow_up : list of str, or dict, optional
+            Columns of X (a data frame) that are recorded for past cases but not compared, and that new cases do not
+            need: ``["stay"]``, or with their kinds, ``{"drug": "treatment", "stay": "number", "days": ("time",
+            "died")}``. Explanations summarize them among the past cases that vote; see `bayespatch.follow_up`.
 
         Returns
         -------
@@ -236,6 +240,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
             check_choice("second_opinion", self.second_opinion, ("auto",))
         n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        X, recorded = split_follow_up(X, follow_up)
         sample = self._sampled(X, y, seed, classes=False)
         if sample is not None:
             X, y = sample.X, sample.y
@@ -268,6 +273,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
             class_names=tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1)),
             target=str(getattr(y, "name", None) or ""),
             feature_names=names,
+            follow_up=recorded,
             outcomes=outcomes,
             edges=edges,
             kernel_density=kernel_density,

@@ -410,6 +410,7 @@ class _CaseExplainer:
             stability=self.stability(len(self.neighbors)),
             reliance_class=past.classes[-1],
             about=dict(past.about),
+            follow_up=self.everyone.fitted.follow_up_among(share.astype(np.float64), self.level),
             **number,
         )
 

@@ -71,6 +71,9 @@ class Explanation(Findings):
     mean, interval : float and pair of floats, or None
         Where the outcome is a number: its mean, and the interval in which it lies with the probability `level`. Classes
         are then ranges of outcomes.
+    follow_up : dict or None
+        What was recorded for the past cases that vote, {column: summary} (`FollowUp.summaries`); None if `fit` was not
+        given any follow-up columns.
     about : dict
         The model that says so: "model", "past_cases", "parents", "converged".
 
@@ -150,6 +153,7 @@ class Explanation(Findings):
                 "overlap": self.stability.overlap,
                 "probabilities": {name: list(ends) for name, ends in self.stability.probabilities.items()},
             },
+            "follow_up": _plain(self.follow_up),
             "about": dict(self.about),
         }
 

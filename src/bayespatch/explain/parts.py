@@ -463,3 +463,4 @@ class Findings:
     about: dict[str, Any] = field(default_factory=dict)
     mean: float | None = None
     interval: tuple[float, float] | None = None
+    follow_up: dict[str, Any] | None = None

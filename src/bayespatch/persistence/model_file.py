@@ -164,12 +164,15 @@ def _arrays(fitted: Fitted) -> tuple[Arrays, Arrays | None]:
     numbers = fitted if isinstance(fitted, FittedNumbers) else None
     of_opinion, opinion = opinion_to_arrays(fitted.opinion)
     past |= of_opinion
+    if fitted.follow_up is not None:
+        past["follow_up"] = fitted.follow_up.to_array()
     metadata = {
         "schema": fitted.schema.to_dict(),
         "class_names": list(fitted.class_names),
         "edges": None if numbers is None else numbers.edges.tolist(),
         "kernel_density": None if numbers is None else asdict(numbers.kernel_density),
         "opinion": opinion,
+        "follow_up": None if fitted.follow_up is None else fitted.follow_up.to_dict(),
     }
     assert tuple(metadata) == CASES_METADATA
     past["metadata"] = np.frombuffer(dump_json(metadata), dtype=np.uint8)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import Schema, codes_of
 from bayespatch.engine.installed import check_engine
+from bayespatch.follow_up import FollowUp
 from bayespatch.kernel_density import KernelDensity
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
 from bayespatch.persistence.arrays import SIZES, Arrays, as_texts, check_arrays, specs_of
@@ -104,7 +105,7 @@ MANIFEST = (
     "parts",
 )
 # Keys of the JSON text "metadata" in the part "cases"
-CASES_METADATA = ("schema", "class_names", "edges", "kernel_density", "opinion")
+CASES_METADATA = ("schema", "class_names", "edges", "kernel_density", "opinion", "follow_up")
 COLUMN = ("name", "kind", "family", "description")
 _CALIBRATION = ("slope", "base", "anchor", "slope_error", "inflation")
 _FARTHEST = 1e6  # from 0, of the numbers of a calibration
@@ -186,12 +187,14 @@ def _beside_cases(
         raise ValueError("the metadata beside the past cases does not have the keys that it should")
     ids = as_texts(past.pop("ids"), past.pop("ids_ends"), sizes["n"]) if "ids" in past else None
     opinion = {name: past.pop(name) for name in list(past) if name.startswith(START)}
+    follow_up = _follow_up(metadata["follow_up"], past.pop("follow_up", None), sizes["n"])
     check_arrays(past, specs_of(Stored.WITH_CASES, regressor), sizes)
     schema = Schema.from_dict(metadata["schema"])
     described = [{name: getattr(column, name) for name in COLUMN} for column in schema.columns]
     if described != manifest["columns"] or (manifest["named"] and not schema.named):
         raise ValueError("the columns of the schema are not those that the manifest describes")
     found: dict[str, Any] = {"groups": None, **past, "salt": past["salt"].tobytes(), "ids": ids, "schema": schema}
+    found["follow_up"] = follow_up
     found["class_names"] = _class_names(metadata["class_names"], sizes["M"])
     _check_rows(past, fitted["posterior.settings"].exclude_self, sizes)
     _check_values(past, schema, sizes["M"])
@@ -210,6 +213,13 @@ def _beside_cases(
     if (found["opinion"] is None) != (fitted["pool"] is None):
         raise ValueError("there is a second opinion without a weight, or a weight without one")
     return found
+
+
+def _follow_up(described: Any, numbers: NDArray[Any] | None, n: int) -> FollowUp | None:
+    """What was recorded for the past cases."""
+    if (described is None) != (numbers is None):
+        raise ValueError("the follow-up columns have values without a description, or the reverse")
+    return None if numbers is None else FollowUp.from_stored(described, numbers, n)
 
 
 def parameters_of(stored: Any) -> dict[str, Any]:

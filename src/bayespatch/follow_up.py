@@ -1,0 +1,533 @@
+"""What became of the past cases that vote: treatments, later outcomes and times to events, summarized by their votes.
+
+Follow-up columns are recorded for past cases. They are never compared, and a new case needs none of them. Each column
+has one of four kinds:
+
+- "category": shares of the votes;
+- "number": median and quartiles;
+- "time": time to an event or to the end of follow-up, beside a column that says which of the two it was. A weighted
+  Kaplan-Meier curve, and the cumulative incidence of each event if there are several;
+- "treatment": a category whose values are listed with what became of the past cases that had each of them.
+
+Every past case counts with its share of the votes (`bayespatch.survival`). Intervals use the effective number of
+cases. Summaries of fewer than `LEAST_CASES` past cases, or of an effective number below `LEAST_EFFECTIVE`, are
+suppressed: they would be too uncertain to use and could disclose what happened to one person. Survival curves end where
+fewer are at risk, and are given at `N_TIMES` evenly spaced times in place of the times of the events.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.encode.column import number_text
+from bayespatch.encode.table import PlainColumn, PlainTable, listed
+from bayespatch.survival import (
+    check_times,
+    cumulative_incidence,
+    effective_number,
+    frequencies,
+    kaplan_meier,
+    weighted_quantiles,
+)
+from bayespatch.validation import check_choice, closest
+
+Array = NDArray[np.float64]
+Kind = Literal["category", "number", "treatment", "time"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+LEAST_CASES, LEAST_EFFECTIVE = 10, 5.0
+N_TIMES = 101
+MOST_LEVELS = 50
+NOT_RANDOM = (
+    "Treatments were not assigned at random: patients who received different treatments may differ in other ways. "
+    "This table does not show which treatment works better."
+)
+_TICKS = 4  # landmarks of a survival curve, about
+
+
+class FollowUpRole(NamedTuple):
+    """A column of the training table that is recorded and not compared.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"category", "number", "treatment", "time"}, or None
+        None: "number" for numbers without labels, otherwise "category".
+    event : str
+        Times only: the column that holds 0 where follow-up ended without the event and 1 where it happened. Competing
+        events are 1, 2, ...
+    """
+
+    name: str
+    kind: Kind | None = None
+    event: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class FollowUpColumn:
+    """A follow-up column of n past cases.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"category", "number", "treatment", "time"}
+    label, unit : str
+        What the column is called and measured in; may be empty.
+    event : str
+        Times only: name of the event column.
+    levels : tuple of str
+        Names of the categories, the treatments or, for times, the K events.
+    values : array of shape (n,)
+        Place in `levels`, number, or time; NaN where nothing was recorded.
+    causes : int array of shape (n,)
+        Times only, otherwise empty: 0 where follow-up ended without an event, otherwise 1 to K.
+    """
+
+    name: str
+    kind: Kind
+    label: str
+    unit: str
+    event: str
+    levels: tuple[str, ...]
+    values: Array
+    causes: NDArray[np.int64]
+
+    def at(self, rows: Any) -> FollowUpColumn:
+        """The same column for some of its rows."""
+        return replace(self, values=self.values[rows], causes=self.causes[rows] if self.kind == "time" else self.causes)
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        """Where something was recorded, (n,)."""
+        return ~np.isnan(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class FollowUp:
+    """The follow-up columns of a training table.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> from bayespatch.encode.table import read_table
+    >>> table = read_table(pandas.DataFrame({"drug": ["a", "b"] * 20, "days": [3.0, 5.0] * 20}))
+    >>> follow_up = FollowUp.learn(table, follow_up_roles({"drug": "treatment", "days": "number"}))
+    >>> summary = follow_up.summaries(np.ones(40), level=0.9)
+    >>> summary["days"]["median"]["value"], [row["treatment"] for row in summary["drug"]["treatments"]]
+    (4.0, ['a', 'b'])
+    """
+
+    columns: tuple[FollowUpColumn, ...]
+
+    @classmethod
+    def learn(cls, table: PlainTable, roles: Sequence[FollowUpRole]) -> FollowUp:
+        """Read the columns of a table; what cannot be read as its kind is a ValueError."""
+        by_name = {column.name: column for column in table.columns}
+        return cls(tuple(_column(by_name, role, table) for role in roles))
+
+    def at(self, rows: Any) -> FollowUp:
+        """The same columns for some of their rows."""
+        return FollowUp(tuple(column.at(rows) for column in self.columns))
+
+    def without(self, row: int) -> FollowUp:
+        """The same columns without one row."""
+        n = len(self.columns[0].values)
+        return self.at(np.delete(np.arange(n), row))
+
+    def summaries(self, weights: Array, level: float, outcome: FollowUpColumn | None = None) -> dict[str, Any]:
+        """Summaries of all columns among cases with these weights, {column: summary}, ready for JSON.
+
+        Parameters
+        ----------
+        weights : array of shape (n,)
+            Share of the votes of each row.
+        level : float
+            Probability of the intervals.
+        outcome : FollowUpColumn, optional
+            The outcome of the same rows, to show beside treatments.
+
+        Returns
+        -------
+        dict
+            Every summary has "kind", "label", "unit", "level", "n" (past cases with a recorded value), "effective"
+            (their effective number) and "suppressed" (the reason, or None). If it is not suppressed it also has
+
+            - category: "shares", a list of {"value", "share", "low", "high", "population"};
+            - number: "median" and "quartiles", {"value", "low", "high"} and [lower, upper], and "population", the same
+              two for all past cases;
+            - time: "event", "n_events", "median" ({"value", "low", "high"}, None where the curve does not reach one
+              half), "curve" ({"times", "survival", "low", "high", "at_risk", "population"}), "landmarks" (the curve at
+              a few round times) and "incidence" (a list of {"event", "times", "incidence", "low", "high"}, empty for a
+              single event). "at_risk" is an effective number;
+            - treatment: "note", and "treatments", a list in alphabetical order of {"treatment", "share", "low", "high",
+              "n", "effective", "suppressed", "outcome", "follow_up"}, the last two being summaries among the past cases
+              that had this treatment.
+
+            "population" is what equal weights give: all past cases, or all that had the treatment.
+        """
+        plain = [column for column in self.columns if column.kind != "treatment"]
+        found = {}
+        for column in self.columns:
+            if column.kind == "treatment":
+                found[column.name] = _treatments(column, weights, level, plain, outcome)
+            else:
+                found[column.name] = summary(column, weights, level)
+        return found
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """All but the values, ready for JSON."""
+        names = ("name", "kind", "label", "unit", "event", "levels")
+        return [{name: _plain(getattr(column, name)) for name in names} for column in self.columns]
+
+    def to_array(self) -> Array:
+        """The values, (n, F), and behind them the causes of all times, (n, F + T)."""
+        causes = [column.causes.astype(np.float64) for column in self.columns if column.kind == "time"]
+        return np.column_stack([*(column.values for column in self.columns), *causes])
+
+    @classmethod
+    def from_stored(cls, described: Any, numbers: NDArray[Any], n: int) -> FollowUp:
+        """The columns that `to_dict` and `to_array` wrote for n rows; anything else is a ValueError."""
+        names = ["name", "kind", "label", "unit", "event", "levels"]
+        if not isinstance(described, list) or not all(isinstance(d, dict) and list(d) == names for d in described):
+            raise ValueError("the follow-up columns are not described as save() describes them")
+        for one in described:
+            check_choice("kind", one["kind"], KINDS)
+            texts = [one[name] for name in names[:-1]]
+            if not isinstance(one["levels"], list) or not all(type(text) is str for text in (*texts, *one["levels"])):
+                raise ValueError("a follow-up column is described by something else than texts")
+        n_times = sum(one["kind"] == "time" for one in described)
+        if numbers.dtype != np.float64 or numbers.shape != (n, len(described) + n_times) or not len(described):
+            raise ValueError("the follow-up columns are not as many as their descriptions, or not as long as the table")
+        columns, place = [], len(described)
+        for j, one in enumerate(described):
+            values, causes = numbers[:, j], np.empty(0, np.int64)
+            if one["kind"] == "time":
+                if not np.all(np.isin(numbers[:, place], np.arange(len(one["levels"]) + 1))):
+                    raise ValueError(f"follow-up column {one['name']!r} has events that are not known")
+                causes, place = numbers[:, place].astype(np.int64), place + 1
+            _check_stored(one, values)
+            columns.append(FollowUpColumn(**{**one, "levels": tuple(one["levels"])}, values=values, causes=causes))
+        return cls(tuple(columns))
+
+
+def follow_up_roles(follow_up: Any) -> tuple[FollowUpRole, ...]:
+    """What `fit` was told about follow-up columns.
+
+    Parameters
+    ----------
+    follow_up : sequence of str, mapping, or None
+        Names of columns; or {name: kind}. The kind of a time is ("time", event column). None: the values decide.
+
+    Examples
+    --------
+    >>> follow_up_roles({"drug": "treatment", "days": ("time", "died")})[1]
+    FollowUpRole(name='days', kind='time', event='died')
+    """
+    if follow_up is None:
+        return ()
+    if isinstance(follow_up, str):
+        raise ValueError(f"follow_up={follow_up!r} is a text; pass a list of columns, such as [{follow_up!r}]")
+    given = dict(follow_up) if isinstance(follow_up, Mapping) else dict.fromkeys(follow_up)
+    roles = []
+    for name, kind in given.items():
+        event = ""
+        if isinstance(kind, tuple | list) and len(kind) == 2 and kind[0] == "time":
+            kind, event = "time", str(kind[1])
+        if kind is not None:
+            check_choice(f"follow_up[{name!r}]", kind, KINDS)
+        if kind == "time" and not event:
+            raise ValueError(
+                f"follow_up[{name!r}] is a time without an event; pass ('time', COLUMN), the column that is 1 where "
+                f"the event happened and 0 where follow-up ended without it"
+            )
+        roles.append(FollowUpRole(str(name), kind, event))
+    events = {role.event for role in roles if role.event}
+    return tuple(role for role in roles if role.name not in events or role.kind is not None)
+
+
+def columns_of(roles: Sequence[FollowUpRole], names: Sequence[str]) -> list[str]:
+    """The columns of a table that are follow-up; one that the table does not have is a ValueError."""
+    wanted = list(dict.fromkeys(name for role in roles for name in (role.name, role.event) if name))
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        near = closest(absent[0], names)
+        meant = f"did you mean {near!r}?" if near else f"the columns are {listed(list(names))}"
+        raise ValueError(f"follow_up names column {absent[0]!r}, which the table does not have; {meant}")
+    if len(wanted) == len(names):
+        raise ValueError("follow_up names every column; leave at least one to compare")
+    return wanted
+
+
+# Reading
+
+
+def _column(by_name: Mapping[str, PlainColumn], role: FollowUpRole, table: PlainTable) -> FollowUpColumn:
+    plain = by_name[role.name]
+    labels = table.labels.get(role.name) or {}
+    label, unit = str(table.descriptions.get(role.name) or ""), str(table.units.get(role.name) or "")
+    kind = role.kind or ("number" if plain.family in ("number", "none") and not labels else "category")
+    levels: tuple[str, ...] = ()
+    causes = np.empty(0, np.int64)
+    if kind in ("number", "time") and plain.family == "text":
+        raise ValueError(f"follow-up column {role.name!r} holds texts, and a {kind} is needed; name it a category")
+    if kind == "number":
+        values = plain.numbers
+    elif kind == "time":
+        event_labels = table.labels.get(role.event) or {}
+        values, causes, levels = _times(plain, by_name[role.event], event_labels)
+    else:
+        values, levels = _categories(plain, labels)
+    if np.isnan(values).all():
+        raise ValueError(f"follow-up column {role.name!r} has no value in any row; leave it out")
+    return FollowUpColumn(role.name, kind, label, unit, role.event, levels, values, causes)
+
+
+def _categories(plain: PlainColumn, labels: Mapping[Any, Any]) -> tuple[Array, tuple[str, ...]]:
+    """Places in the list of levels, and the levels, sorted or in the order that the column declares."""
+    if plain.family == "text":
+        each: list[Any] = list(plain.texts)
+    else:
+        each = [None if math.isnan(number) else number for number in plain.numbers.tolist()]
+    there = sorted({value for value in each if value is not None})
+    if plain.ordered and plain.declared is not None:
+        there = [value for value in plain.declared if value in set(there)]
+    if len(there) > MOST_LEVELS:
+        raise ValueError(
+            f"follow-up column {plain.name!r} has {len(there)} different values, and a category has at most "
+            f"{MOST_LEVELS}; group them, or name it a number"
+        )
+    place = {value: float(k) for k, value in enumerate(there)}
+    values = np.array([np.nan if value is None else place[value] for value in each], dtype=np.float64)
+    return values, tuple(_level_text(value, plain.family, labels) for value in there)
+
+
+def _level_text(value: Any, family: str, labels: Mapping[Any, Any]) -> str:
+    if value in labels:
+        return str(labels[value])
+    if isinstance(value, str):
+        return value
+    return ("no", "yes")[int(value)] if family == "boolean" else number_text(value)
+
+
+def _times(
+    time: PlainColumn, event: PlainColumn, labels: Mapping[Any, Any]
+) -> tuple[Array, NDArray[np.int64], tuple[str, ...]]:
+    """Times, causes and the names of the events; neither time nor event means that nothing was recorded."""
+    if event.family == "text":
+        raise ValueError(
+            f"event column {event.name!r} holds texts, such as {next(t for t in event.texts if t is not None)!r}; code "
+            f"0 where follow-up ended without the event and 1 where it happened (competing events 1, 2, ...)"
+        )
+    flags = event.numbers
+    known = ~(np.isnan(time.numbers) & (np.isnan(flags) | (flags == 0.0)))
+    rows = np.flatnonzero(known)
+    bad = rows[np.isnan(flags[rows]) | (flags[rows] < 0) | (flags[rows] != np.round(flags[rows]))]
+    if bad.size:
+        raise ValueError(
+            f"column {event.name!r} has {flags[bad[0]]:g} in row {bad[0]}; use 0 where follow-up ended without the "
+            f"event and 1 where it happened (competing events 1, 2, ...)"
+        )
+    every = np.where(known, time.numbers, 0.0)
+    causes = np.where(known, flags, 0.0).astype(np.int64)
+    check_times(every, causes > 0, time.name, event.name)
+    n_events = int(causes.max())
+    if n_events > MOST_LEVELS:
+        raise ValueError(f"column {event.name!r} names event {n_events}; number competing events 1, 2, ...")
+    default = [event.name] if n_events == 1 else [f"{event.name} {k}" for k in range(1, n_events + 1)]
+    names = tuple(str(labels.get(k + 1, labels.get(float(k + 1), name))) for k, name in enumerate(default))
+    return np.where(known, time.numbers, np.nan), causes, names
+
+
+def _check_stored(described: Mapping[str, Any], values: Array) -> None:
+    known = values[~np.isnan(values)]
+    kind, n_levels = described["kind"], len(described["levels"])
+    if not np.isfinite(known).all() or (kind == "time" and (np.any(known < 0.0) or not n_levels)):
+        raise ValueError(f"follow-up column {described['name']!r} has values that are not finite, or negative times")
+    if kind in ("category", "treatment") and not np.all(np.isin(known, np.arange(n_levels))):
+        raise ValueError(f"follow-up column {described['name']!r} has values without a name")
+
+
+# Summaries
+
+
+def summary(column: FollowUpColumn, weights: Array, level: float) -> dict[str, Any]:
+    """Summary of a category, a number or a time; see `FollowUp.summaries`."""
+    rows = np.flatnonzero(column.known & (weights > 0.0))
+    found = _head(column, weights[rows], level)
+    if found["suppressed"]:
+        return found
+    part = column.at(rows)
+    whole = column.at(column.known)
+    if column.kind == "number":
+        return {**found, **_number(part.values, weights[rows], whole.values, level)}
+    if column.kind == "time":
+        return {**found, **_time(part, weights[rows], whole, level)}
+    return {**found, "shares": _shares(part, weights[rows], whole, level)}
+
+
+def _head(column: FollowUpColumn, weights: Array, level: float) -> dict[str, Any]:
+    """What every summary has."""
+    effective = effective_number(weights)
+    return {
+        "kind": column.kind,
+        "label": column.label,
+        "unit": column.unit,
+        "level": level,
+        "n": len(weights),
+        "effective": effective,
+        "suppressed": suppressed(len(weights), effective),
+    }
+
+
+def suppressed(n: int, effective: float) -> str | None:
+    """Why a summary of n past cases is not shown; None if it is.
+
+    Examples
+    --------
+    >>> suppressed(300, 4.2)
+    'fewer than 5 effective past cases (4.2)'
+    >>> suppressed(300, 62.0) is None
+    True
+    """
+    if n < LEAST_CASES:
+        return f"fewer than {LEAST_CASES} past cases"
+    if effective < LEAST_EFFECTIVE:
+        return f"fewer than {LEAST_EFFECTIVE:g} effective past cases ({effective:.1f})"
+    return None
+
+
+def _number(values: Array, weights: Array, everyone: Array, level: float) -> dict[str, Any]:
+    lower, median, upper = (_ends(*numbers) for numbers in zip(*weighted_quantiles(
+        values, (0.25, 0.5, 0.75), weights, level
+    )[:3], strict=True))  # fmt: skip
+    q = weighted_quantiles(everyone, (0.25, 0.5, 0.75), np.ones(len(everyone)), level).value.tolist()
+    return {
+        "median": median,
+        "quartiles": [lower["value"], upper["value"]],
+        "population": {"median": q[1], "quartiles": [q[0], q[2]]},
+    }
+
+
+def _shares(column: FollowUpColumn, weights: Array, everyone: FollowUpColumn, level: float) -> list[dict[str, Any]]:
+    n_levels = len(column.levels)
+    found = frequencies(column.values.astype(np.int64), n_levels, weights, level)
+    population = np.bincount(everyone.values.astype(np.int64), minlength=n_levels) / len(everyone.values)
+    numbers = zip(column.levels, found.share, found.lower, found.upper, population, strict=True)
+    return [
+        {"value": value, "share": float(p), "low": float(a), "high": float(b), "population": float(of_all)}
+        for value, p, a, b, of_all in numbers
+    ]
+
+
+def _time(column: FollowUpColumn, weights: Array, everyone: FollowUpColumn, level: float) -> dict[str, Any]:
+    event = column.causes > 0
+    curve = kaplan_meier(column.values, event, weights, level)
+    shown = (curve.n_at_risk >= LEAST_CASES) & (curve.effective_at_risk >= LEAST_EFFECTIVE)
+    end = float(curve.times[shown].max())
+    times = np.linspace(0.0, end, N_TIMES)
+    steps = curve.at(times)
+    of_all = kaplan_meier(everyone.values, everyone.causes > 0, None, level).at(times)[:, 0]
+    at_risk = curve.at_risk(times)
+    median = [one if one is not None and one <= end else None for one in curve.median()]
+    found: dict[str, Any] = {
+        "event": column.levels[0] if len(column.levels) == 1 else column.event,
+        "n_events": int(event.sum()),
+        "median": _ends(*median),
+        "curve": {
+            "times": times.tolist(),
+            **dict(zip(("survival", "low", "high"), steps.T.tolist(), strict=True)),
+            "at_risk": at_risk.tolist(),
+            "population": of_all.tolist(),
+        },
+        "landmarks": [
+            {"time": t, "survival": s, "low": a, "high": b, "at_risk": float(curve.at_risk([t])[0])}
+            for t in _round_times(end)
+            for s, a, b in curve.at([t]).tolist()
+        ],
+        "incidence": [],
+    }
+    if len(column.levels) > 1:
+        found["incidence"] = _incidence(column, weights, times, level)
+    return found
+
+
+def _incidence(column: FollowUpColumn, weights: Array, times: Array, level: float) -> list[dict[str, Any]]:
+    """Cumulative incidence of each of several events that happened."""
+    if not column.causes.any():
+        return []
+    curves = cumulative_incidence(column.values, column.causes, weights, level)
+    place = np.searchsorted(curves.times, times, side="right")
+
+    def at(steps: Array) -> list[float]:
+        return [float(number) for number in np.append(0.0, steps)[place]]
+
+    return [
+        {"event": name, "times": times.tolist(), "incidence": at(f), "low": at(low), "high": at(high)}
+        for name, f, low, high in zip(column.levels, curves.incidence, curves.lower, curves.upper, strict=False)
+    ]
+
+
+def _round_times(end: float) -> list[float]:
+    """About `_TICKS` round numbers above 0, up to the end of a curve.
+
+    Examples
+    --------
+    >>> _round_times(2437.0)
+    [500.0, 1000.0, 1500.0, 2000.0]
+    """
+    if end <= 0.0:
+        return []
+    rough = end / _TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = max((m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power <= rough * 1.0001), default=power)
+    return [float(number_text(round(k * step, 10))) for k in range(1, int(end / step) + 1)][: 2 * _TICKS]
+
+
+def _treatments(
+    column: FollowUpColumn,
+    weights: Array,
+    level: float,
+    others: Sequence[FollowUpColumn],
+    outcome: FollowUpColumn | None,
+) -> dict[str, Any]:
+    """The treatments that similar past cases had, and what became of each group."""
+    rows = np.flatnonzero(column.known & (weights > 0.0))
+    found = _head(column, weights[rows], level)
+    if found["suppressed"]:
+        return found
+    shares = {row["value"]: row for row in _shares(column.at(rows), weights[rows], column.at(column.known), level)}
+    treatments = []
+    for k in sorted(range(len(column.levels)), key=lambda k: column.levels[k]):
+        name = column.levels[k]
+        had = np.flatnonzero(column.values == k)
+        those = weights[had]
+        n, effective = int((those > 0.0).sum()), effective_number(those)
+        why = suppressed(n, effective)
+        treatments.append(
+            {
+                "treatment": name,
+                **{part: shares[name][part] for part in ("share", "low", "high", "population")},
+                "n": n if n >= LEAST_CASES else None,
+                "effective": effective if n >= LEAST_CASES else None,
+                "suppressed": why,
+                "outcome": None if outcome is None or why else summary(outcome.at(had), those, level),
+                "follow_up": {} if why else {other.name: summary(other.at(had), those, level) for other in others},
+            }
+        )
+    return {**found, "note": NOT_RANDOM, "treatments": treatments}
+
+
+def _ends(value: float | None, low: float | None, high: float | None) -> dict[str, float | None]:
+    numbers = [None if number is None else float(number) for number in (value, low, high)]
+    return dict(zip(("value", "low", "high"), numbers, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
