@@ -43,8 +43,8 @@ def peak() -> float:
 
 
 def measured(folder: str, scheduler: str) -> dict[str, float]:
-    from bayespatch.engine.dask import computed
     from bayespatch.source.parts import parquet_files, training_parts
+    from bayespatch.workers import computed
 
     passes: list[tuple[float, int]] = []
 

@@ -30,7 +30,7 @@ def model(registry, scheduler):
     out = registry / "model.bpatch"
     result = call(
         *("fit", registry / "patients" / "*.parquet", *FIT, "--out", out),
-        *("--engine", "dask", "--scheduler", scheduler),
+        *("--scheduler", scheduler),
     )
     assert result.exit_code == 0, result.stderr
     assert "files           3\nrows            40" in result.stdout

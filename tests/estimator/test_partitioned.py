@@ -37,7 +37,7 @@ def quiet():
 
 def test_the_model_of_the_same_pandas_frame(scheduler):
     one = PatchworkClassifier(**SETTINGS).fit(X, Y)
-    other = PatchworkClassifier(**SETTINGS, engine="dask", scheduler=scheduler).fit(FRAME, "outcome")
+    other = PatchworkClassifier(**SETTINGS, scheduler=scheduler).fit(FRAME, "outcome")
     assert other.schema_ == one.schema_
     assert other.target_ == "outcome"
     np.testing.assert_array_equal(other.posterior_.q, one.posterior_.q)

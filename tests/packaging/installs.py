@@ -103,7 +103,10 @@ EXTRAS = {
         "pandas.DataFrame({'a': [1, 2]}).to_excel('t.xlsx', index=False)\nassert read('t.xlsx').shape == (2, 1)",
         ("matplotlib", "pyarrow"),
     ),
-    "dask": ("from bayespatch.engine.dask import DaskEngine\nassert DaskEngine.REMOTE", ("matplotlib", "typer")),
+    "dask": (
+        "from bayespatch.workers import computed\nassert computed(pow, [(2, 3)], None) == [8]",
+        ("matplotlib", "typer"),
+    ),
     "all": ("from bayespatch import plot\nassert bayespatch.datasets.load_breast()[0].shape == (286, 9)", ()),
 }
 NOT_TRIED = ("test", "browser", "contract", "audit", "docs", "dev")  # for developers

@@ -148,7 +148,7 @@ def indexed(table, coded, **how):
 
 def test_a_dask_data_frame(coded):
     dd = pytest.importorskip("dask.dataframe")
-    from bayespatch.engine.dask import computed
+    from bayespatch.workers import computed
 
     each = partial(computed, scheduler=None)
     frame = dd.from_pandas(TABLE, npartitions=4)
@@ -249,10 +249,10 @@ def test_a_part_whose_worker_leaves_is_rebuilt(coded, tmp_path):
 def test_a_part_whose_worker_leaves_during_a_vote_is_asked_again(coded, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     distributed = pytest.importorskip("distributed")
-    from bayespatch.engine import dask as engine_dask
+    from bayespatch import workers as bayespatch_workers
     from bayespatch.source.parts import training_parts
 
-    monkeypatch.setattr(engine_dask, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(bayespatch_workers, "POLL_SECONDS", 0.2)
     table = training_parts(parquet_files(tmp_path), "outcome", None)
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as workers,

@@ -19,8 +19,7 @@ from bayespatch.sampling.sampler import sample
 from tests.interruption import ctrl_c_interrupts, no_thread_left  # noqa: F401  # the fixture serves every test here
 from tests.problems import TO_SAMPLE
 
-# Workers of their own take seconds to start in every call: tests/engine/test_dask.py shares some.
-REAL_ENGINES = [*(name for name in BUILT_IN if name != "dask"), *(["cuda"] if gpu_is_present() else [])]
+REAL_ENGINES = [*BUILT_IN, *(["cuda"] if gpu_is_present() else [])]
 
 
 def small(**changes):

@@ -98,9 +98,7 @@ class CudaEngine(Engine):
         self.nodes: dict[int, sums.DeviceNodes] = {}  # by the capacity of the lists
 
     @classmethod
-    def for_chains(
-        cls, n_chains: int, data: Data, model: Model, n_threads: int = 1, scheduler: str | None = None
-    ) -> list[Engine]:
+    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
         """One engine for all chains: they read the same tables."""
         return [cls(data, model, n_threads)] * n_chains
 

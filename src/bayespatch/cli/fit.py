@@ -49,7 +49,7 @@ def fit(
     $ bayespatch fit patients.csv --target outcome --follow-up therapy=treatment --follow-up days=time:died
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
     $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
-    $ bayespatch fit 'registry/*.parquet' --target outcome --engine dask --scheduler tcp://10.0.0.1:8786
+    $ bayespatch fit 'registry/*.parquet' --target outcome --scheduler tcp://10.0.0.1:8786
     """
     check_new(force, out, cases)
     wishes, given = asked()._replace(labels=labels), settings()

@@ -243,13 +243,12 @@ VotesRule = Annotated[
 ]
 Engine = Annotated[
     str,
-    typer.Option(help="What samples: auto, cpu, cuda, dask or paper.", rich_help_panel=_RUN, metavar="NAME"),
+    typer.Option(help="Sampling engine: auto, cpu, cuda or paper.", rich_help_panel=_RUN, metavar="NAME"),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        help="The address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers do the work (to fit, with "
-        "--engine dask).",
+        help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read and predict many files.",
         rich_help_panel=_RUN,
         metavar="ADDRESS",
         show_default=False,

@@ -78,9 +78,9 @@ def predict_files(
     The folder gets its name when all its files are complete. A case is named by its identifier, or by its file and its
     row in it. In each part of a worklist, those that deserve attention come first.
     """
-    from bayespatch.engine.dask import over_workers
     from bayespatch.explain.guards import OutOfRangeWarning
     from bayespatch.predict import UnseenValueWarning
+    from bayespatch.workers import over_workers
 
     asked = _Asked(id_column, hide_ids, worklist, wanted)
     with replacing_folder(out) as folder:

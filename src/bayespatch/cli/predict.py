@@ -104,7 +104,7 @@ def predict(
     check_new(force, out)
     loaded = load_model(model, cases)
     if scheduler is not None:
-        loaded.set_params(engine="dask", scheduler=scheduler)
+        loaded.set_params(scheduler=scheduler)
     X = read_cases(loaded, data, query, delimiter, id_column)
     if hide_ids:
         X = X.reset_index(drop=True)

@@ -160,7 +160,7 @@ def read_training_files(
     for option, given in single.items():
         if given is not None:
             raise ValueError(f"{option} is for one table, and {wishes.data!r} names many files; leave it out")
-    from bayespatch.engine.dask import computed
+    from bayespatch.workers import computed
 
     said = _dictionary(wishes)
     each = one_after_the_other if scheduler is None else partial(computed, scheduler=scheduler)

@@ -61,7 +61,6 @@ class Engine(ABC):
     """One way to sample the posterior of `model` given `data`."""
 
     GROWING: ClassVar[frozenset[str]] = frozenset()  # arrays of a state whose second axis may grow during a run
-    REMOTE: ClassVar[bool] = False  # whether other machines do the work: then all chains run at the same time
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         self.data = data
@@ -69,17 +68,9 @@ class Engine(ABC):
         self.n_threads = n_threads
 
     @classmethod
-    def for_chains(
-        cls, n_chains: int, data: Data, model: Model, n_threads: int = 1, scheduler: str | None = None
-    ) -> list[Engine]:
-        """Engines for chains that run at the same time: one each, unless an engine can serve several.
-
-        `scheduler`: where an engine that uses other machines finds them. All are closed by closing any one.
-        """
+    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
+        """Engines for chains that run at the same time: one each, unless an engine can serve several."""
         return [cls(data, model, n_threads) for _ in range(n_chains)]
-
-    def close(self) -> None:  # noqa: B027  (most engines hold nothing)
-        """Give back what the engine holds outside of this process, if anything."""
 
     @classmethod
     def is_available(cls) -> bool:

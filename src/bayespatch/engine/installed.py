@@ -25,7 +25,6 @@ from bayespatch.validation import check_choice
 BUILT_IN: dict[str, str] = {
     "cpu": "bayespatch.engine.cpu:CpuEngine",
     "paper": "bayespatch.engine.paper:PaperEngine",
-    "dask": "bayespatch.engine.dask:DaskEngine",
 }
 INSTALL = {"cuda": "pip install bayespatch-cuda"}  # known engines of other packages
 

@@ -37,7 +37,7 @@ from bayespatch.predict import blank_votes
 from bayespatch.progress import Report, progress_meter
 from bayespatch.sampling.metropolis import Shape
 from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
-from bayespatch.sampling.sampler import check_scheduler, check_size, chosen_engine, run_chains
+from bayespatch.sampling.sampler import check_size, chosen_engine, run_chains
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
 from bayespatch.validation import (
     MOST_THREADS,
@@ -48,6 +48,7 @@ from bayespatch.validation import (
     check_model,
     check_sweeps,
 )
+from bayespatch.workers import check_scheduler
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
@@ -186,7 +187,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if self.transductive:
             check_sweeps(self.warmup, self.draws, self.thin)
         check_engine(self.engine, "auto")
-        check_scheduler(self.scheduler, self.engine)
+        check_scheduler(self.scheduler)
         if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
             raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
         check_choice("importances", self.importances, ("predictive", "joint"))
@@ -243,7 +244,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if isinstance(X, Sample):
             sample = X
         elif is_partitioned(X) or hasattr(y, "npartitions"):
-            from bayespatch.engine.dask import computed
+            from bayespatch.workers import computed
 
             categorical = () if isinstance(self.categorical, str) else tuple(map(str, self.categorical))
             table = Partitions.of_dask(X, y, partial(computed, scheduler=self.scheduler))
@@ -414,7 +415,6 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             begin=begin,
             predictive=predictive,
             checkpoint=self.checkpoint,
-            scheduler=self.scheduler,
             feature_names=table.schema.names,
         )
         return table, tuning, posterior
@@ -460,8 +460,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return loo, Calibration.learn(by_chain, y, learned.base, weights, blank)
 
     def _predicting(self) -> str:
-        """The engine for new cases: the paper's sampler cannot predict, and Dask workers are reached by `scheduler`."""
-        return "cpu" if self.engine in ("paper", "dask") else self.engine
+        """The engine for new cases: the paper's sampler cannot predict."""
+        return "cpu" if self.engine == "paper" else self.engine
 
     def _coded(
         self, X: Any, fit: _Fit, outcomes: NDArray[np.float64] | None, whole: TableSummary | None

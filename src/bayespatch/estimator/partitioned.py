@@ -26,7 +26,7 @@ def by_partition(method: Method) -> Method:
     def predicting(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_partitioned(X):
             return method(self, X, *args, **kwargs)
-        from bayespatch.engine.dask import computed
+        from bayespatch.workers import computed
 
         check_is_fitted(self)
         if self.transductive:

@@ -89,8 +89,8 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
     engine : str
         "auto" or the name of an engine.
     scheduler : str, optional
-        With engine "dask": the address of a Dask scheduler whose workers sample and predict. None starts `n_jobs`
-        workers on this machine to sample, and predicts without them.
+        Address of a Dask scheduler, such as "tcp://10.0.0.1:8786": its workers read and predict the parts of Dask
+        data frames, and predict by sampled votes.
     chains, draws, warmup, thin : int
         Chains, draws that are kept of each (of all importances, for predictions), sweeps before the first, and sweeps
         for each.

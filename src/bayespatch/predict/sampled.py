@@ -179,7 +179,7 @@ def _predict_on_workers(
     scheduler: str,
 ) -> Iterator[Prediction]:
     """`predict_batches`, in parts of `CASES_PER_PART` on the workers of a Dask cluster."""
-    from bayespatch.engine.dask import over_workers
+    from bayespatch.workers import over_workers
 
     drawn = _Drawn(*(getattr(posterior, name) for name in _Drawn.__dataclass_fields__))
     nobody = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
@@ -607,8 +607,6 @@ def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: i
     )
     seed = (posterior.seed + 1) % MAX_SEED  # where the chains begin must not depend on the numbers that they will draw
     settings = posterior.settings._replace(seed=seed)
-    if settings.engine == "dask":  # the same draws, and no workers to wait for
-        settings = settings._replace(engine="cpu")
     return run_chains(
         together,
         posterior.model,

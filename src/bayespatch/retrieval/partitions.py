@@ -173,7 +173,7 @@ class PartitionedIndex:
             raise ValueError("the table has no parts; pass at least one")
         parts: Parts
         if scheduler is not None:
-            from bayespatch.engine.dask import HeldParts
+            from bayespatch.workers import HeldParts
 
             parts = HeldParts(_indexed, whole, scheduler)
         else:

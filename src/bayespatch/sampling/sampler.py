@@ -29,17 +29,6 @@ def chosen_engine(name: str, data: Data) -> str:
     return fastest_engine(len(data.x), *data.x_parents.shape)
 
 
-def check_scheduler(scheduler: object, engine: str) -> str | None:
-    """The address of a Dask scheduler, or None."""
-    if scheduler is None:
-        return None
-    if not isinstance(scheduler, str) or not scheduler:
-        raise ValueError(f"scheduler={scheduler!r} is not an address; pass one such as 'tcp://10.0.0.1:8786', or None")
-    if engine != "dask":
-        raise ValueError(f"scheduler={scheduler!r} is for engine='dask', not {engine!r}; pass that, or no scheduler")
-    return scheduler
-
-
 def sample(
     x: ArrayLike,
     y: ArrayLike,
@@ -68,7 +57,6 @@ def sample(
     begin: Posterior | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
-    scheduler: str | None = None,
 ) -> Posterior:
     """Sample which parents are the neighbors of each case, and which features matter.
 
@@ -101,15 +89,14 @@ def sample(
     missing : {"error", "ignore"}
         Refuse NaN, or leave missing values out of the comparison.
     engine : str
-        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two here; "dask" for the workers of a Dask
-        cluster, which give the same draws as "cpu"; or "paper" for the paper's own sampler (slow).
+        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two here; or "paper" for the paper's own sampler
+        (slow).
     chains, draws, warmup, thin : int
         Chains; draws kept of each; sweeps before the first draw, in which step sizes adapt; sweeps per draw.
     seed : int
         The same seed gives the same draws, on any number of threads.
     n_threads : int, optional
-        Threads to use; None takes all cores that this process may use. With engine "dask" and no scheduler, the
-        number of workers that are started.
+        Threads to use; None takes all cores that this process may use.
     progress : bool or callable
         True shows a bar on stderr; a callable gets (sweeps done, sweeps in all, phase).
     keep_w : bool
@@ -127,9 +114,6 @@ def sample(
     checkpoint_every : float
         Seconds between two times of writing. It takes 4*N*S bytes, the neighbors of each chain and the draws since
         the last time; where that is slow it is done more rarely, so that it takes no more than a twentieth of the time.
-    scheduler : str, optional
-        With engine "dask": the address of the scheduler, such as "tcp://10.0.0.1:8786". None starts workers on this
-        machine and ends them with the run.
 
     Returns
     -------
@@ -199,7 +183,6 @@ def sample(
         begin=begin,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
-        scheduler=scheduler,
     )
 
 
@@ -216,7 +199,6 @@ def run_chains(
     predictive: PredictiveDraws | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
-    scheduler: str | None = None,
     feature_names: Sequence[str] = (),
 ) -> Posterior:
     """`sample` where data, model and settings have been checked already; the rest is described there.
@@ -227,20 +209,17 @@ def run_chains(
     threads = cpu_count() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
     every = check_seconds("checkpoint_every", checkpoint_every)
     begin = _checked_beginning(begin, data)
-    scheduler = check_scheduler(scheduler, settings.engine)
     meter = progress_meter(progress)  # before the work: a missing package is reported at once
 
     engine_class = load_engine(settings.engine)
-    n_at_once = settings.chains if engine_class.REMOTE else min(settings.chains, threads)
+    n_at_once = min(settings.chains, threads)
     check_size(data, model, settings, threads, keep_w, keep_votes, checkpoint is not None)
     with ExitStack() as stack:
         keeper = None
         if checkpoint is not None:
             run_of = describe(data, model, settings, keep_w, keep_votes, begin, predictive)
             keeper = stack.enter_context(opened(checkpoint, run_of, every))
-        per_chain = threads if engine_class.REMOTE else threads // n_at_once
-        engines = engine_class.for_chains(settings.chains, data, model, per_chain, scheduler)
-        stack.callback(engines[0].close)
+        engines = engine_class.for_chains(settings.chains, data, model, threads // n_at_once)
         run = Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=begin, predictive=predictive)
         if keeper is not None:
             keeper.resume(run)

@@ -1,0 +1,206 @@
+"""Independent pieces of work on the workers of a Dask cluster, and data that stays there.
+
+Workers call functions on parts of tables, models or indexes. They must run the same version of bayespatch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bayespatch.engine import digest_of_sources
+
+POLL_SECONDS = 1.0  # between two looks for lost workers
+INSTALL = 'a Dask scheduler or data frame needs dask and distributed: pip install "bayespatch[dask]"'
+
+
+def check_scheduler(scheduler: object) -> str | None:
+    """The address of a Dask scheduler, or None."""
+    if scheduler is not None and (not isinstance(scheduler, str) or not scheduler):
+        raise ValueError(f"scheduler={scheduler!r} is not an address; pass one such as 'tcp://10.0.0.1:8786', or None")
+    return scheduler
+
+
+@cache
+def _version() -> str:
+    """A digest of the sources of this package."""
+    return digest_of_sources(Path(__file__).parent)
+
+
+def _check_version(version: str) -> None:
+    if version != _version():
+        from distributed import get_worker
+
+        raise ValueError(
+            f"worker {get_worker().address} has another version of bayespatch than this process; install the same "
+            f"version on all workers"
+        )
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A value that Dask passes on as it is: it takes tuples apart."""
+
+    value: Any
+
+
+def over_workers(
+    function: Callable[[Any, Any, int], Any], shared: Any, parts: Iterable[Any], scheduler: str
+) -> Iterator[Any]:
+    """function(shared, part, n_threads) for every part, on the workers at `scheduler`; results in the order of parts.
+
+    At most twice as many parts are in progress as the workers have threads, so that unread results do not pile up.
+    """
+    with _client(scheduler) as client:
+        held = client.scatter(_Whole(shared), broadcast=True, hash=False)
+        waiting: deque[Any] = deque()
+        for part in parts:
+            waiting.append(client.submit(_apply, _version(), function, held, _Whole(part), 1, pure=False))
+            if len(waiting) >= 2 * max(1, sum(client.nthreads().values())):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _apply(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function on a worker."""
+    _check_version(version)
+    return function(*(given.value if isinstance(given, _Whole) else given for given in arguments))
+
+
+def computed(
+    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str | None, shared: Any = None
+) -> list[Any]:
+    """function(shared, *arguments) for each tuple of arguments, which may contain parts of Dask collections.
+
+    Runs on the workers at `scheduler`, or without one where Dask computes by default (the active client, or threads of
+    this process). `shared` is sent once; None is left out of the call.
+    """
+    try:
+        from dask.base import compute
+        from dask.delayed import delayed
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    before = () if shared is None else (delayed(shared, traverse=False),)
+    tasks = [delayed(_apply, pure=False)(_version(), function, *before, *each) for each in arguments]
+    if scheduler is None:
+        return list(compute(*tasks))
+    with _client(scheduler, _active(scheduler)) as client:
+        return list(client.gather(client.compute(tasks)))
+
+
+def _active(scheduler: str) -> Any:
+    """The active client if it is connected to this scheduler: other clients cannot use its collections."""
+    from distributed import default_client
+
+    with suppress(ValueError):  # no client is active
+        active = default_client()
+        return active if active.scheduler.address == scheduler else None
+    return None
+
+
+class HeldParts:
+    """Results that stay on the workers that computed them, for further work there.
+
+    Dask recomputes the results of lost workers.
+
+    Parameters
+    ----------
+    function : callable
+        Computes a part.
+    arguments : iterable of tuples
+        The arguments for each part, among which may be parts of Dask collections.
+    scheduler : str
+        Address of the scheduler.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str) -> None:
+        try:
+            from dask.delayed import delayed
+        except ImportError as error:
+            raise ImportError(INSTALL) from error
+        active = _active(scheduler)
+        self.scheduler, self.owns_client = scheduler, active is None
+        self.client = connected(scheduler) if active is None else active
+        tasks = [delayed(_apply, pure=False)(_version(), function, *each) for each in arguments]
+        self.futures = self.client.compute(tasks)
+
+    def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
+        """function(shared, part, own argument) for every part, on the worker that holds it, in the order of parts."""
+        with _client(self.scheduler, self.client):
+            held = self.client.scatter(_Whole(shared), broadcast=True, hash=False)
+            asked = deque(
+                (part, (function, held, part, _Whole(value))) for part, value in zip(self.futures, own, strict=True)
+            )
+            sent = deque(self._send(part, arguments) for part, arguments in asked)
+            while sent:
+                yield self._answer(*asked.popleft(), *sent.popleft())
+
+    def _send(self, part: Any, arguments: tuple[Any, ...]) -> tuple[Any, list[str]]:
+        """Call a function where a part is held; returns the future result and the addresses of these workers."""
+        holders: list[str] = []
+        while not holders:  # after the loss of a worker, until Dask has recomputed the part
+            error = part.exception()  # waits for the part
+            if error is not None:
+                raise error
+            holders = [address for each in self.client.who_has([part]).values() for address in each]
+            if not holders:
+                time.sleep(POLL_SECONDS / 4)
+        here = dict(workers=holders, allow_other_workers=False, pure=False)
+        return self.client.submit(_apply, _version(), *arguments, **here), holders
+
+    def _answer(self, part: Any, arguments: tuple[Any, ...], future: Any, holders: list[str]) -> Any:
+        """The result; the call is repeated when the workers that held the part are lost."""
+        while True:
+            try:
+                return future.result(timeout=POLL_SECONDS)
+            except NotYet:
+                if not set(holders) & set(self.client.nthreads()):
+                    future.cancel()
+                    future, holders = self._send(part, arguments)
+
+    def close(self) -> None:
+        """Let the workers drop the parts."""
+        self.futures = []
+        if self.owns_client:
+            self.client.close()
+
+
+@contextmanager
+def _client(scheduler: str, active: Any = None) -> Iterator[Any]:
+    """A connection to the workers: the active one, or a new one that is closed at the end."""
+    client = connected(scheduler) if active is None else active
+    from distributed import KilledWorker
+
+    try:
+        yield client
+    except KilledWorker as error:
+        raise ConnectionError(
+            f"workers at {scheduler} died repeatedly while processing one part, perhaps from lack of memory: "
+            f"cut the table into smaller parts, or start workers with more memory (see their logs)"
+        ) from error
+    finally:
+        if active is None:
+            client.close()
+
+
+def connected(scheduler: str) -> Any:
+    """A connection to the scheduler."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    try:
+        return Client(scheduler, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at scheduler={scheduler!r} ({error}); start one with `dask scheduler`, or "
+            f"leave scheduler out to use this machine alone"
+        ) from error
