@@ -208,7 +208,7 @@ def _importance(results: Results, sizes: StudySizes) -> str:
         "case, the likelihood is "
         "nearly flat in the importance, and in Model II all importances can be large together or small together: "
         f"hence chains of {sizes.importance_draws:,} sweeps after {sizes.importance_warmup:,} "
-        "([why](../chains.md#the-papers-own-settings))."
+        "([why](../chains.md#the-papers-settings))."
     )
     text = lines[0] + "\n\n" + "\n".join(lines[1:])
     return "\n\n".join([text, _picture(results, "importance", ""), _picture(results, "ranked-features", "")])
