@@ -42,7 +42,7 @@ def main() -> None:
         text = path.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as temporary:
             sessions = iter(run_page(text, Path(temporary)))
-        path.write_text(BLOCK.sub(lambda _: shown(next(sessions)), text), encoding="utf-8")
+        path.write_text(BLOCK.sub(lambda _, sessions=sessions: shown(next(sessions)), text), encoding="utf-8")
 
 
 if __name__ == "__main__":
