@@ -14,7 +14,7 @@ from bayespatch import PatchworkClassifier, PatchworkRegressor
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
-RUN = ["README.md", "docs/guide.md", "docs/explanations.md"]  # from their first line on
+RUN = ["README.md", *(f"docs/{name}.md" for name in ("guide", "explanations", "tutorial-first-prediction"))]
 # These need the tables of a clinic, a server or a cluster; tests/web and tests/test_workers.py do what two show.
 SHOWN = ["docs/casebase.md", "docs/serve.md", "docs/dask.md"]
 CONTINUE = ["docs/chains.md", "docs/privacy.md"]  # with a fitted clf at hand

@@ -1,7 +1,6 @@
-"""The tutorials work: every command and every block of Python runs, in order, as a reader would run them."""
+"""The tutorials work: every command runs, in order, as a reader would run them."""
 
 import os
-import re
 import subprocess
 import sys
 
@@ -9,8 +8,6 @@ import pytest
 
 from generators.console import ROOT, install_program
 from generators.tutorials import BLOCK, INSTALL, PAGES, commands_of
-
-PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -24,16 +21,3 @@ def test_every_command_of_a_tutorial_succeeds(page, tmp_path):
     for line in commands:
         run = subprocess.run(line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert run.returncode == 0, f"{line}\n{run.stdout}\n{run.stderr}"
-
-
-def test_the_python_tutorial_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pytest.importorskip("matplotlib").use("Agg")
-    names = {}
-    text = (ROOT / "docs" / "tutorial-first-prediction.md").read_text(encoding="utf-8")
-    blocks = PYTHON.findall(text)
-    assert len(blocks) > 5
-    for k, block in enumerate(blocks):
-        exec(compile(block, f"tutorial, block {k}", "exec"), names)
-    assert (tmp_path / "patient.html").exists()
-    assert names["clf"].predict_proba(names["new"]).shape == (5, 2)
