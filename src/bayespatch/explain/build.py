@@ -372,10 +372,11 @@ class _CaseExplainer:
         by_index = {neighbor.index: neighbor for neighbor in named}
         others = [by_index.get(int(past.parents[b])) or self.neighbor(b, without.get(b)) for b in self.contradicting]
         exemplars = tuple(self.exemplar(k, without.get(f"crowd {k}")) for k in range(len(self.crowds.exemplars)))
-        groups = self.groups()
+        number = self.number()
+        attribution = self.attribution(number)
+        groups = self.groups(attribution)
         features = tuple(self.feature(j, [*named, *others], exemplars) for j in range(len(past.schema.columns)))
         left_out = past.rows != same
-        number = self.number()
         return Explanation(
             id=self.words.named(self.row),
             values=dict(self.words.texts[self.row]),
@@ -395,7 +396,7 @@ class _CaseExplainer:
                 past.y[past.rows[left_out]] == self.best,
                 past.classes[self.best],
             ),
-            attribution=self.attribution(number),
+            attribution=attribution,
             opinions=self.opinions(),
             precedent=precedent,
             guards=tuple(self.guards(features, precedent, same)),
@@ -545,14 +546,19 @@ class _CaseExplainer:
             for j, (name, text) in enumerate(texts.items())
         }
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self, attribution: Attribution | None) -> tuple[Group, ...]:
         """The voters, in groups that resemble the case in the same way."""
         whole, past = self.whole, self.everyone
         share = self.plain.everyone[self.i].astype(np.float64)
         agrees = agreement(self.cases.x[self.i], whole)
-        effect = effects(self.posterior.model, whole.n_values, self.importance)
-        found = group_voters(share, agrees, whole.y_parents, whole.n_classes, effect)
         own, names = self.words.texts[self.row], past.schema.names
+        if attribution is None:
+            counts_for = effects(self.posterior.model, whole.n_values, self.importance)
+        else:
+            points = {one.feature: abs(one.precedents) for one in attribution.features}
+            counts_for = np.array([points[name] for name in names])
+        counts_for = np.where([own[name] == "missing" for name in names], 0.0, counts_for)
+        found = group_voters(share, agrees, whole.y_parents, whole.n_classes, counts_for)
         groups = []
         for group in found:
             rows = past.parents[group.members]

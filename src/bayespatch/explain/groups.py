@@ -1,9 +1,9 @@
 """Groups of voters who resemble a case in the same way, whatever became of them.
 
 The voters, the fewest past cases that cast nearly all votes, are split by whether they share a value with the case: the
-value whose sharing tells most about the others, then again within the parts, as a tree. What a group has in common are
-the values that nearly all of its votes share with the case, so it can be named by them: "61 patients with no vessels
-colored and a normal thallium scan: 11 had heart disease".
+value whose sharing explains most of the differences between them, then again within the parts, as a tree. Values count
+by what they add to the prediction. A group is named by a few values that nearly all of its votes share with the case
+and that fewer past cases share: "61 patients with no vessels colored and a normal thallium scan: 11 had heart disease".
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-VOTING = 0.97  # of the votes that past cases cast are those of the voters who are grouped
+VOTING = 0.97  # of the votes that past cases cast come from those who are grouped
 MOST_GROUPS = 5
-LEAST_VOTES = 0.06  # of the votes, of a group
-LEAST_GAIN = 0.04  # of the differences between voters, that a further split must explain
-SHARED = 0.8  # of the votes of a group are cast by members who share all of its stated values
-MOST_STATED = 4  # values
+LEAST_VOTES = 0.1  # share of the votes that a group must have
+LEAST_GAIN = 0.08  # share of the differences between voters that a further split must explain
+SHARED = 0.8  # of a group's votes come from members who share all of its stated values
+MOST_STATED = 3  # values of a group
+TELLING = 0.2  # a value is stated if it tells this much of what the most telling one tells
 MOST_LEARNED = 5000  # voters from whom the splits are learned
 
 
@@ -32,7 +33,7 @@ class VoterGroup(NamedTuple):
     votes : array of shape (M,)
         Share of all votes that they cast for each class.
     shared : tuple of int
-        Features whose values nearly all members share with the case, the most telling first.
+        Features whose values nearly all of its votes share with the case, the most telling first.
     """
 
     members: NDArray[np.int64]
@@ -65,7 +66,7 @@ def group_voters(
     n_classes : int
         M.
     importance : array of shape (P,)
-        What a shared value counts.
+        What each value counts, as the size of its points; 0 or more.
 
     Examples
     --------
@@ -100,7 +101,7 @@ def _spread(
     """By how much voters differ in what they share with the case: weighted variance, summed over features and votes."""
     votes = shares[voters]
     mean = votes @ agrees[voters] / votes.sum()
-    return float(votes.sum() * (importance**2 @ (mean * (1.0 - mean))))
+    return float(votes.sum() * (importance @ (mean * (1.0 - mean))))
 
 
 def _best_split(
@@ -121,11 +122,10 @@ def _best_split(
     allowed = (mine >= least) & (rest >= least)
     if not allowed.any():
         return -1.0, 0
-    weight = importance**2
     mean = mine / total
     with np.errstate(divide="ignore", invalid="ignore"):
         yes, no = together / mine[:, None], (mine[None] - together) / rest[:, None]
-    gain = mine * ((yes - mean) ** 2 @ weight) + rest * ((no - mean) ** 2 @ weight)
+    gain = mine * ((yes - mean) ** 2 @ importance) + rest * ((no - mean) ** 2 @ importance)
     gain = np.where(allowed, gain, -1.0)
     best = int(gain.argmax())
     return float(gain[best]), best
@@ -147,8 +147,10 @@ def _described(
     shared: list[int] = []
     together = np.ones(len(leaf), dtype=np.bool_)
     for j in np.argsort(-telling, kind="stable").tolist():
+        if len(shared) == MOST_STATED or (shared and telling[j] < TELLING * telling[shared[0]]):
+            break
         both = together & agrees[leaf, j]
-        if len(shared) < MOST_STATED and votes[both].sum() >= SHARED * votes.sum():
+        if votes[both].sum() >= SHARED * votes.sum():
             shared.append(j)
             together = both
     members = leaf[np.lexsort((leaf, -shares[leaf]))]
