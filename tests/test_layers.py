@@ -56,6 +56,7 @@ KEEPERS = {
     "argon2": ("web",),
     "zxcvbn": ("web",),
     "pyotp": ("web",),
+    "joserfc": ("web",),
     "typer": ("cli",),
     "rich": ("progress", "cli"),
     "safetensors": ("persistence",),

@@ -23,6 +23,7 @@ from bayespatch.casebase.consultations import Consultation, Decision, Worklist
 from bayespatch.casebase.database import TIMEOUT, Database
 from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.forget import Forgotten
+from bayespatch.casebase.identities import Identities
 from bayespatch.casebase.incoming import check_repeats, read_cases
 from bayespatch.casebase.models import Model
 from bayespatch.casebase.people import People
@@ -49,6 +50,8 @@ class CaseBase(Reuse):
         The column that is predicted.
     people : People
         Who may do what, where a program serves the base to several people.
+    identities : Identities
+        Whose accounts belong to which identities of a single sign-on.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class CaseBase(Reuse):
         super().__init__()
         self._database = database
         self.people = People(database)
+        self.identities = Identities(database)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     # Opening and closing

@@ -17,13 +17,15 @@ from bayespatch.casebase.audit import Transaction, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.replay import digest
-from bayespatch.casebase.tables import invitations, recovery_codes, sessions, tokens, users
+from bayespatch.casebase.tables import identities, invitations, recovery_codes, sessions, tokens, users
 
 VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each may do what those before it may
 IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # after which a session ends
 LINK = timedelta(hours=72)  # for which a link can be used
+PROVIDER_SEEN = timedelta(days=30)  # tokens of a person without a password rest if the provider vouched longer ago
+CONFIRMED = timedelta(minutes=5)  # for which credentials that a provider has asked for confirm what a person does
 _SEEN = timedelta(minutes=1)  # how exactly the last use of a session is known
-_SYSTEM = "bayespatch"
+SYSTEM = "bayespatch"
 
 
 class Person(NamedTuple):
@@ -60,6 +62,8 @@ class Session(NamedTuple):
     made_at: str
     seen_at: str
     current: bool
+    issuer: str | None  # of the provider with which it began; None: a password
+    confirmed_at: str | None  # when the provider last asked for credentials
 
 
 class Invitation(NamedTuple):
@@ -98,25 +102,25 @@ class People:
     def find(self, name: str) -> Person | None:
         """A person by name."""
         with self._database.reading() as connection:
-            return _find(connection, name)
+            return find_person(connection, name)
 
     def invite(self, name: str, role: str, *, by: str) -> str:
         """Make a link, once usable, by which a new person, or one that is there, chooses a password."""
         check_by(name)
-        if name == _SYSTEM or name != name.strip():
+        if name == SYSTEM or name != name.strip():
             raise CaseBaseError(f"{name!r} cannot be the name of a person; choose another one")
-        _check_role(role)
+        check_role(role)
         secret = secrets.token_urlsafe(32)
         with self._database.writing(by) as transaction:
-            there = _find(transaction.connection, name)
+            there = find_person(transaction.connection, name)
             if there is not None and there.role != role:
                 raise ConflictError(f"{name!r} already exists, as {there.role}; change the role instead")
             if there is not None and there.disabled_at is not None:
                 raise ConflictError(f"{name!r} is disabled; enable the account first")
             transaction.execute(delete(invitations).where(invitations.c.user == name))
-            row = {"hash": _hash(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
+            row = {"hash": hash_of(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
             transaction.execute(insert(invitations).values(**row))
-            transaction.record("invite", person=name, role=role, known=there is not None, id=_hash(secret)[:16])
+            transaction.record("invite", person=name, role=role, known=there is not None, id=hash_of(secret)[:16])
         return secret
 
     def invitations(self) -> list[Invitation]:
@@ -141,20 +145,20 @@ class People:
 
     def accept(self, secret: str, password_hash: str) -> Person:
         """Use a link: the person is there, with this password and no earlier session or token."""
-        with self._database.writing(_SYSTEM) as transaction:
+        with self._database.writing(SYSTEM) as transaction:
             row = _invitation(transaction.connection, secret)
             if row is None:
                 raise NotFoundError("this link was used already, or is too old; ask a steward for a new one")
             transaction.execute(delete(invitations).where(invitations.c.user == row.user))
-            if _find(transaction.connection, row.user) is None:
+            if find_person(transaction.connection, row.user) is None:
                 new = {"name": row.user, "role": row.role, "password_hash": password_hash, "made_at": now()}
                 transaction.execute(insert(users).values(**new))
             else:
                 changed = update(users).where(users.c.name == row.user)
                 transaction.execute(changed.values(password_hash=password_hash))
-            _end_access(transaction, row.user)
+            end_access(transaction, row.user)
             transaction.record("accept", person=row.user, password=digest(password_hash))
-            found = _find(transaction.connection, row.user)
+            found = find_person(transaction.connection, row.user)
         assert found is not None
         return found
 
@@ -166,7 +170,7 @@ class People:
 
     def set_role(self, name: str, role: str, *, by: str) -> None:
         """Give a person another role."""
-        _check_role(role)
+        check_role(role)
         with self._database.writing(by) as transaction:
             self._there(transaction, name)
             if role != STEWARD:
@@ -181,7 +185,7 @@ class People:
             self._leave_a_steward(transaction, name)
             transaction.execute(update(users).where(users.c.name == name).values(disabled_at=now()))
             transaction.execute(delete(invitations).where(invitations.c.user == name))
-            _end_access(transaction, name)
+            end_access(transaction, name)
             transaction.record("disable", person=name)
 
     def enable(self, name: str, *, by: str) -> None:
@@ -193,7 +197,7 @@ class People:
 
     @staticmethod
     def _there(transaction: Transaction, name: str) -> Person:
-        found = _find(transaction.connection, name)
+        found = find_person(transaction.connection, name)
         if found is None:
             raise NotFoundError(f"there is nobody called {name!r}; invite them first")
         return found
@@ -209,34 +213,29 @@ class People:
 
     def sign_in(self, name: str) -> str:
         """Begin a session; returns its secret."""
-        secret = secrets.token_urlsafe(32)
         with self._database.writing(name) as transaction:
             if self._there(transaction, name).disabled_at is not None:
                 raise ConflictError(f"{name!r} is disabled; enable the account first")
-            transaction.execute(delete(sessions).where(sessions.c.made_at < _ago(ABSOLUTE)))
-            at = now()
-            transaction.execute(insert(sessions).values(hash=_hash(secret), user=name, made_at=at, seen_at=at))
-            transaction.record("sign in", person=name, id=_hash(secret)[:16])
-        return secret
+            return begin_session(transaction, name)
 
     def refuse(self, why: str, *, by: str | None = None, **details: Any) -> None:
         """Note that a request was refused: why, to whom where that is known, and what else tells of it.
 
         What was typed to sign in may be anything, a password too: it is not kept, unless it is the name of an account.
         """
-        with self._database.writing(by or _SYSTEM) as transaction:
+        with self._database.writing(by or SYSTEM) as transaction:
             transaction.record("refuse", why=why, **details)
 
     def of_session(self, secret: str) -> Person | None:
         """Whose session it is; None where there is none, or it has ended."""
         with self._database.reading() as connection:
-            row = connection.execute(select(sessions).where(sessions.c.hash == _hash(secret))).first()
-            person = None if row is None else _find(connection, row.user)
+            row = connection.execute(select(sessions).where(sessions.c.hash == hash_of(secret))).first()
+            person = None if row is None else find_person(connection, row.user)
         if row is None or person is None or person.disabled_at is not None:
             return None
-        if row.seen_at < _ago(IDLE) or row.made_at < _ago(ABSOLUTE):
+        if row.seen_at < ago(IDLE) or row.made_at < ago(ABSOLUTE):
             return None
-        if row.seen_at < _ago(_SEEN):
+        if row.seen_at < ago(_SEEN):
             with self._database.unaudited() as connection:
                 connection.execute(update(sessions).where(sessions.c.hash == row.hash).values(seen_at=now()))
         return person
@@ -244,7 +243,7 @@ class People:
     def sign_out(self, secret: str) -> None:
         """End a session."""
         with self._database.reading() as connection:
-            row = connection.execute(select(sessions).where(sessions.c.hash == _hash(secret))).first()
+            row = connection.execute(select(sessions).where(sessions.c.hash == hash_of(secret))).first()
         if row is None:
             return
         with self._database.writing(row.user) as transaction:
@@ -253,10 +252,26 @@ class People:
 
     def sessions(self, name: str, current: str = "") -> list[Session]:
         """The sessions of a person that have not ended, the newest first; `current` is the secret of one of them."""
-        live = (sessions.c.user == name, sessions.c.seen_at >= _ago(IDLE), sessions.c.made_at >= _ago(ABSOLUTE))
+        live = (sessions.c.user == name, sessions.c.seen_at >= ago(IDLE), sessions.c.made_at >= ago(ABSOLUTE))
         with self._database.reading() as connection:
             rows = connection.execute(select(sessions).where(*live).order_by(sessions.c.made_at.desc())).all()
-        return [Session(row.hash[:16], row.made_at, row.seen_at, row.hash == _hash(current)) for row in rows]
+        return [
+            Session(row.hash[:16], row.made_at, row.seen_at, row.hash == hash_of(current), row.issuer, row.confirmed_at)
+            for row in rows
+        ]
+
+    def by_provider(self, secret: str) -> bool:
+        """Whether a session began at an OpenID provider."""
+        wanted = select(sessions.c.issuer).where(sessions.c.hash == hash_of(secret))
+        with self._database.reading() as connection:
+            return connection.execute(wanted).scalar() is not None
+
+    def confirmed(self, secret: str) -> bool:
+        """Whether the provider has asked for credentials within the last minutes, when a session began."""
+        wanted = select(sessions.c.confirmed_at).where(sessions.c.hash == hash_of(secret))
+        with self._database.reading() as connection:
+            at = connection.execute(wanted).scalar()
+        return at is not None and str(at) >= ago(CONFIRMED)
 
     def end_session(self, name: str, session: str) -> None:
         """End one of a person's own sessions, by its id."""
@@ -274,7 +289,7 @@ class People:
             self._there(transaction, name)
             transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
             transaction.execute(delete(invitations).where(invitations.c.user == name))
-            _end_access(transaction, name)
+            end_access(transaction, name)
             transaction.record("password", person=name, password=digest(password_hash))
 
     # The second factor
@@ -286,7 +301,7 @@ class People:
             new = {"totp_secret": secret, "totp_step": step}
             transaction.execute(update(users).where(users.c.name == name).values(**new))
             transaction.execute(delete(recovery_codes).where(recovery_codes.c.user == name))
-            transaction.execute(insert(recovery_codes), [{"hash": _hash(code), "user": name} for code in codes])
+            transaction.execute(insert(recovery_codes), [{"hash": hash_of(code), "user": name} for code in codes])
             transaction.record("second factor", person=name, secret=digest(secret))
 
     def remove_factor(self, name: str, *, by: str) -> None:
@@ -306,7 +321,7 @@ class People:
 
     def use_recovery_code(self, name: str, code: str) -> bool:
         """Use up a recovery code; False where there is no such code."""
-        mine = (recovery_codes.c.user == name) & (recovery_codes.c.hash == _hash(code))
+        mine = (recovery_codes.c.user == name) & (recovery_codes.c.hash == hash_of(code))
         with self._database.reading() as connection:
             if connection.execute(select(recovery_codes.c.hash).where(mine)).first() is None:
                 return False
@@ -320,7 +335,7 @@ class People:
 
     def new_token(self, name: str, *, label: str, scope: str, days: int, by: str) -> str:
         """Make an API token for a person; the text that is returned is shown once and not kept."""
-        _check_role(scope)
+        check_role(scope)
         if not label.strip() or len(label) > 200 or not label.isprintable():
             raise CaseBaseError("a token needs a label of at most 200 characters that says what it is for")
         if not 1 <= days <= 366:
@@ -330,17 +345,19 @@ class People:
             person = self._there(transaction, name)
             if not person.may(scope):
                 raise CaseBaseError(f"a {person.role} cannot have a token that may do what a {scope} may")
-            row = {"hash": _hash(secret), "user": name, "label": label, "scope": scope, "made_at": now()}
+            row = {"hash": hash_of(secret), "user": name, "label": label, "scope": scope, "made_at": now()}
             transaction.execute(insert(tokens).values(**row, expires_at=_in(timedelta(days=days))))
-            transaction.record("token", person=name, label=label, scope=scope, days=days, id=_hash(secret)[:16])
+            transaction.record("token", person=name, label=label, scope=scope, days=days, id=hash_of(secret)[:16])
         return secret
 
     def of_token(self, secret: str) -> Person | None:
         """Whose token it is, with the lesser of the person's role and the token's scope; None: nobody's."""
         with self._database.reading() as connection:
-            row = connection.execute(select(tokens).where(tokens.c.hash == _hash(secret))).first()
-            person = None if row is None else _find(connection, row.user)
-        if row is None or person is None or person.disabled_at is not None or row.expires_at < now():
+            row = connection.execute(select(tokens).where(tokens.c.hash == hash_of(secret))).first()
+            person = None if row is None else find_person(connection, row.user)
+            by_provider = person is not None and person.password_hash is None
+            gone = row is not None and by_provider and not recently_seen(connection, row.user, ago(PROVIDER_SEEN))
+        if row is None or person is None or person.disabled_at is not None or row.expires_at < now() or gone:
             return None
         return person._replace(role=min(person.role, row.scope, key=ROLES.index))
 
@@ -361,32 +378,54 @@ class People:
             transaction.record("revoke", person=found[0].user, label=found[0].label, id=token)
 
 
-def _find(connection: Connection, name: str) -> Person | None:
+def find_person(connection: Connection, name: str) -> Person | None:
+    """A person by name."""
     row = connection.execute(select(users).where(users.c.name == name)).first()
     return None if row is None else Person(**row._mapping)
 
 
 def _invitation(connection: Connection, secret: str) -> Any:
     """A link that can be used: not too old, and not for someone who was disabled since."""
-    row = connection.execute(select(invitations).where(invitations.c.hash == _hash(secret))).first()
+    row = connection.execute(select(invitations).where(invitations.c.hash == hash_of(secret))).first()
     if row is None or row.expires_at < now():
         return None
-    person = _find(connection, row.user)
+    person = find_person(connection, row.user)
     return None if person is not None and person.disabled_at is not None else row
 
 
-def _end_access(transaction: Transaction, name: str) -> None:
+def begin_session(
+    transaction: Transaction, name: str, issuer: str | None = None, confirmed_at: str | None = None
+) -> str:
+    """Begin a session of someone who has shown who they are; returns its secret."""
+    secret, at = secrets.token_urlsafe(32), now()
+    transaction.execute(delete(sessions).where(sessions.c.made_at < ago(ABSOLUTE)))
+    row = {"hash": hash_of(secret), "user": name, "made_at": at, "seen_at": at}
+    transaction.execute(insert(sessions).values(**row, issuer=issuer, confirmed_at=confirmed_at))
+    provider = {} if issuer is None else {"provider": True}
+    transaction.record("sign in", person=name, id=hash_of(secret)[:16], **provider)
+    return secret
+
+
+def recently_seen(connection: Connection, name: str, since: str) -> bool:
+    """Whether a provider has vouched for a person since then."""
+    seen = select(identities.c.seen_at).where(identities.c.user == name, identities.c.seen_at >= since)
+    return connection.execute(seen).first() is not None
+
+
+def end_access(transaction: Transaction, name: str) -> None:
     """End every session and token of a person."""
     transaction.execute(delete(sessions).where(sessions.c.user == name))
     transaction.execute(delete(tokens).where(tokens.c.user == name))
 
 
-def _check_role(role: str) -> None:
+def check_role(role: str) -> None:
+    """Refuse what is no role."""
     if role not in ROLES:
         raise CaseBaseError(f"role={role!r} is not known; choose one of {', '.join(ROLES)}")
 
 
-def _hash(secret: str) -> str:
+def hash_of(secret: str) -> str:
+    """What is kept of a secret that is random and long."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -394,5 +433,6 @@ def _in(time: timedelta) -> str:
     return (datetime.now(UTC) + time).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _ago(time: timedelta) -> str:
+def ago(time: timedelta) -> str:
+    """A time that has passed, as it is stored."""
     return _in(-time)

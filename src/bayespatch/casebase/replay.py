@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 
 from bayespatch.casebase.cases import WITHDRAWN, common_seal, seal
 from bayespatch.casebase.models import ACTIVE, REMOVED
-from bayespatch.casebase.tables import audit, cases, invitations, models, sessions, tokens, users
+from bayespatch.casebase.tables import audit, cases, identities, invitations, models, sessions, tokens, users
 
 _ACTIONS = (
     *("import", "add", "consult", "outcome", "forget", "refit", "promote", "roll back"),
@@ -32,6 +32,8 @@ _ACTIONS = (
         "revoke",
         "sign in",
         "sign out",
+        "link",
+        "unlink",
     ),
 )
 
@@ -54,6 +56,7 @@ class _Log:
         self.active: int | None = None
         self.roles: dict[str, str] = {}  # of those who were invited
         self.accounts: dict[str, _Account] = {}
+        self.identities: dict[str, str] = {}  # digests of linked identities -> whose
         self.secrets: dict[str, str] = {}  # ids of tokens, sessions and links -> whose
         self.unnamed: set[tuple[str, str]] = set()  # action, and whose: rows of version 0.2, which state no id
 
@@ -88,7 +91,7 @@ class _Log:
                 self.unnamed.add((action, person))
         if action in ("revoke", "sign out"):
             self.secrets.pop(details.get("id", ""), None)
-        if action in ("accept", "disable", "password"):
+        if action in ("accept", "disable", "password", "unlink"):
             self.secrets = {one: whose for one, whose in self.secrets.items() if whose != person}
         if action == "invite":
             self.roles[person] = details["role"]
@@ -99,6 +102,12 @@ class _Log:
             self.accounts[person] = now._replace(password=details["password"])
         elif action == "second factor" and "secret" in details:
             self.accounts[person] = now._replace(factor=details["secret"])
+        elif action == "link":
+            self.identities[details["identity"]] = person
+            if details.get("created"):
+                self.accounts[person] = _Account(details["role"], False, digest(None))
+        elif action == "unlink":
+            self.identities = {one: whose for one, whose in self.identities.items() if whose != person}
         elif action == "role":
             self.accounts[person] = now._replace(role=details["role"])
         elif action in ("disable", "enable"):
@@ -169,6 +178,12 @@ def _people(connection: Connection, log: _Log) -> Iterator[str]:
             yield f"the second factor of {name!r} was changed outside of the log"
     for name in sorted(set(log.accounts) - set(found)):
         yield f"the account of {name!r} is missing"
+    linked = {identity_digest(row.issuer, row.subject): row.user for row in connection.execute(select(identities))}
+    for one, whose in sorted(linked.items()):
+        if log.identities.get(one) != whose:
+            yield f"an identity of {whose!r} was linked outside of the log"
+    for one in sorted(set(log.identities) - set(linked)):
+        yield f"an identity of {log.identities[one]!r} is missing"
     for action, what, table in (
         ("token", "token", tokens),
         ("sign in", "session", sessions),
@@ -182,3 +197,8 @@ def _people(connection: Connection, log: _Log) -> Iterator[str]:
 def digest(password_hash: str | None) -> str:
     """What the log keeps of a password: a hash of its hash."""
     return hashlib.sha256(str(password_hash).encode()).hexdigest()
+
+
+def identity_digest(issuer: str, subject: str) -> str:
+    """What the log keeps of an identity at a provider."""
+    return hashlib.sha256(json.dumps([issuer, subject]).encode()).hexdigest()

@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0003"  # of the newest migration
+VERSION = "0006"  # of the newest migration
 
 metadata = MetaData()
 
@@ -180,6 +180,33 @@ sessions = Table(
     Column("user", Text, ForeignKey("users.name"), nullable=False),
     Column("made_at", Text, nullable=False),
     Column("seen_at", Text, nullable=False),
+    Column("issuer", Text),  # of the identity with which it began; None: it began with a password
+    Column("confirmed_at", Text),  # when the provider last asked for credentials, if it was told to
+)
+
+# Who is whom at an OpenID provider. An account is found by issuer and subject, never by a name or an address.
+identities = Table(
+    "identities",
+    metadata,
+    Column("issuer", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("user", Text, ForeignKey("users.name"), nullable=False),
+    Column("made_at", Text, nullable=False),
+    Column("seen_at", Text, nullable=False),
+)
+
+# Sign-ins at a provider that are under way, each usable once and by the browser that began it.
+sign_ins = Table(
+    "sign_ins",
+    metadata,
+    Column("state", Text, primary_key=True),  # hash
+    Column("browser", Text, nullable=False),  # hash of the browser's cookie
+    Column("nonce", Text, nullable=False),
+    Column("verifier", Text, nullable=False),  # of PKCE
+    Column("onward", Text, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("user", Text),  # who links an identity
+    Column("made_at", Text, nullable=False),
 )
 
 # Links that make a person, or give one a new password, once.

@@ -46,6 +46,12 @@ RequireSecondFactor = Annotated[
     bool,
     typer.Option("--require-second-factor", help="Everybody has to set up a second factor.", rich_help_panel=_WHO),
 ]
+SingleSignOn = Annotated[
+    Path | None,
+    typer.Option(
+        "--single-sign-on", metavar="FILE", help="OpenID provider for sign-in (TOML file).", rich_help_panel=_WHO
+    ),
+]
 SecurityContact = Annotated[
     str,
     typer.Option("--security-contact", metavar="URI", help="Whom to tell about a vulnerability: mailto: or https:."),
@@ -86,6 +92,7 @@ def serve(
     intended_use: IntendedUse = "",
     folder: Folder = None,
     require_second_factor: RequireSecondFactor = False,
+    single_sign_on: SingleSignOn = None,
     security_contact: SecurityContact = "",
     json_log: JsonLog = False,
 ) -> None:
@@ -121,16 +128,24 @@ def serve(
             intended_use=intended_use,
             folder="" if folder is None else str(folder),
             require_second_factor=require_second_factor,
+            single_sign_on="" if single_sign_on is None else str(single_sign_on),
             security_contact=security_contact,
             json_log=json_log,
             example=example,
         )
-        if casebase is not None:
+        if casebase is not None and _passwords_count(settings.single_sign_on):
             _first_steward(settings.casebase, settings.folder, settings.address)
         say(f"Open {settings.address} in a browser; Ctrl-C ends it.")
         with suppress(KeyboardInterrupt):
             run(settings)
         say("stopped; every request that was begun is answered")
+
+
+def _passwords_count(path: str) -> bool:
+    """Whether people may sign in with a password; settings of a single sign-on that cannot be used are an error."""
+    from bayespatch.web.single_sign_on import Provider, SingleSignOn
+
+    return not path or Provider(SingleSignOn.read(path)).settings.local_passwords
 
 
 @contextmanager

@@ -8,6 +8,7 @@ try:
     import argon2 as argon2
     import fastapi as fastapi
     import jinja2 as jinja2
+    import joserfc as joserfc
     import pyotp as pyotp
     import uvicorn as uvicorn
     import zxcvbn as zxcvbn  # type: ignore[import-untyped, unused-ignore]

@@ -78,16 +78,22 @@ class Ask:
             "csrf": self.csrf,
             "here": self.request.url.path,
             "roles": ROLES,
+            "single_sign_on": self.service.single_sign_on,
         }
         return rendering.render(template, **frame, **content)
 
     async def unconfirmed(self, what: str) -> Response | None:
         """None where the form has the person's password; otherwise the page that asks for it, with the same form.
 
-        A session that someone else has got hold of must not be enough for what outlives it.
+        A session that someone else has got hold of must not be enough for what outlives it. Whoever has no password
+        confirms at the provider, which lasts for some minutes.
         """
         if not self.service.settings.sign_in:
             return None
+        if not may_use_password(self.service, self.person):
+            if await self.do(self.base.people.confirmed, self.session):
+                return None
+            return self.page("confirm.html", 422, what=what, fields=[], problem="", provider=True)
         password = str(self.form.get("own_password", ""))
         problem = ""
         if password:
@@ -95,11 +101,17 @@ class Ask:
                 return None
             problem = "This is not your password."
         fields = [(name, value) for name, value in self.form.multi_items() if name != "own_password"]
-        return self.page("confirm.html", 422, what=what, fields=fields, problem=problem)
+        return self.page("confirm.html", 422, what=what, fields=fields, problem=problem, provider=False)
 
     def go(self, path: str) -> RedirectResponse:
         """Elsewhere on this site, after something was done."""
         return RedirectResponse(path, 303)
+
+
+def may_use_password(service: Service, person: Person) -> bool:
+    """Whether a person has a password that counts here."""
+    provider = service.single_sign_on
+    return person.password_hash is not None and (provider is None or provider.local_passwords)
 
 
 Endpoint = Callable[[Ask], Awaitable[Response]]
@@ -186,7 +198,7 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
                 raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
             if not person.may(role):
                 raise Refusal(403, f"This is for a {role}; you are a {person.role}.")
-            if _lacks_factor(service, person) and path not in WITHOUT_FACTOR:
+            if path not in WITHOUT_FACTOR and await _lacks_factor(service, person, session):
                 if request.method == "GET":
                     return ask.go("/account")
                 raise Refusal(403, "Set up a second factor first: click on your name.")
@@ -205,10 +217,12 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
     return Route(path, answer, methods=methods.split(), name=f"{methods} {path}")
 
 
-def _lacks_factor(service: Service, person: Person) -> bool:
-    """Whether a person has to set up a second factor before anything else."""
+async def _lacks_factor(service: Service, person: Person, session: str) -> bool:
+    """Whether a person has to set up a second factor before anything else; a provider looks after its own."""
     settings = service.settings
-    return settings.sign_in and settings.require_second_factor and person.totp_secret is None
+    if not (settings.sign_in and settings.require_second_factor) or person.totp_secret is not None:
+        return False
+    return not await service.do(service.base.people.by_provider, session)
 
 
 async def read_form(service: Service, request: Request) -> FormData:

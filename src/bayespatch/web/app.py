@@ -26,7 +26,7 @@ from bayespatch.web import access, api, rendering
 from bayespatch.web.connections import MOST_CONNECTIONS, trust
 from bayespatch.web.guard import Guard
 from bayespatch.web.logs import configure
-from bayespatch.web.pages import account, cases, consult, model, people, worklist
+from bayespatch.web.pages import account, cases, consult, model, people, single_sign_on, worklist
 from bayespatch.web.refusals import Refusal
 from bayespatch.web.service import Service
 from bayespatch.web.settings import Settings
@@ -78,6 +78,7 @@ def routes(service: Service) -> list[BaseRoute]:
         *model.ROUTES,
         *people.ROUTES,
         *account.ROUTES,
+        *single_sign_on.ROUTES,
         Mount(api.PREFIX, api.create(service)),
     ]
 

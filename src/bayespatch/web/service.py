@@ -29,6 +29,7 @@ from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
 from bayespatch.web.refusals import refusal_of
 from bayespatch.web.settings import Settings
+from bayespatch.web.single_sign_on import Provider, SingleSignOn
 from bayespatch.web.throttle import Throttle, network_of
 from bayespatch.web.visibility import shown_overview
 
@@ -40,6 +41,8 @@ _CONNECTIONS = 8  # threads that use the database beside those of the queue
 _HEALTH = 5.0  # seconds for which it is not looked at again
 _BY_NAME = (5, 900.0)  # wrong passwords for one name from one address that cost nothing, and the longest wait after
 _BY_ADDRESS = (50, 10.0)  # the same from one address, which a whole hospital may share
+_ASKING = 4  # sign-ins that wait for the provider at once
+_PROVIDER_RATE = 120  # sign-ins at the provider that begin per minute, from one address
 _HASHES, _SIGN_INS = 2, 30  # passwords that are hashed at once, 64 MiB each, and those that may wait for it
 
 
@@ -48,6 +51,10 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        path = settings.single_sign_on
+        self.provider = Provider(SingleSignOn.read(path)) if path else None
+        self.asking = Queue(_ASKING, _SIGN_INS, settings.seconds)
+        self.provider_rate = Rate(_PROVIDER_RATE, 60.0)
         # One thread for a question: several are asked at a time, and sharing one out costs more than it saves.
         self.base = CaseBase.open(settings.casebase, create=False, folder=settings.folder or None, n_jobs=1)
         self.queue = Queue(settings.threads, settings.waiting, settings.seconds)
@@ -66,6 +73,11 @@ class Service:
         self.refit: Refit | None = None
         self.refit_result: str = ""
 
+    @property
+    def single_sign_on(self) -> SingleSignOn | None:
+        """How people sign in at an OpenID provider; None: they do not."""
+        return None if self.provider is None else self.provider.settings
+
     async def do(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """The result of a function that waits for the database, called in a thread."""
         if self._limiter is None:
@@ -76,6 +88,7 @@ class Service:
         """Let what has begun end, and give everything back."""
         self.queue.close()
         self.hashing.close()
+        self.asking.close()
         if self.refit is not None and self.refit.running:
             self.refit.cancel()  # it goes on when it is started again
         self.base.close()

@@ -49,6 +49,8 @@ class Settings:
         Of the case base, for files that exist for moments; empty: the usual one.
     require_second_factor : bool
         Whether everybody has to set up a second factor before anything else.
+    single_sign_on : str
+        TOML file with the OpenID provider at which people sign in (`SingleSignOn`); empty: there is none.
     security_contact : str
         A URI (mailto:, https: or tel:) for whoever finds a vulnerability; stands in /.well-known/security.txt.
     json_log : bool
@@ -75,6 +77,7 @@ class Settings:
     intended_use: str = ""
     folder: str = ""
     require_second_factor: bool = False
+    single_sign_on: str = ""
     security_contact: str = ""
     json_log: bool = False
     example: int = 0
@@ -92,6 +95,8 @@ class Settings:
             )
         if bool(self.certificate) != bool(self.key):
             raise ValueError("--certificate and --key belong together; pass both")
+        if self.single_sign_on and not self.sign_in:
+            raise ValueError("single sign-on is for a case base that people sign in to; name one: --casebase")
         if self.workers > 1 and not self.sign_in:
             raise ValueError("several workers serve a case base that people sign in to; name one: --casebase")
         contact = self.security_contact

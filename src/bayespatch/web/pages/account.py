@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from bayespatch.casebase.people import VIEWER
 from bayespatch.web import passwords, second_factor
-from bayespatch.web.access import Ask, give_session, page_route, verify_password
+from bayespatch.web.access import Ask, give_session, may_use_password, page_route, verify_password
 from bayespatch.web.refusals import Refusal
 
 
@@ -28,6 +28,8 @@ async def _page(
         secret=secret,
         address=second_factor.address(secret, ask.by) if secret else "",
         codes=codes or [],
+        may_use_password=may_use_password(ask.service, ask.person),
+        linked=await ask.do(ask.base.identities.of, ask.by),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from starlette.responses import Response
 
 from bayespatch.casebase.audit import ACTIONS
@@ -9,6 +11,7 @@ from bayespatch.casebase.people import STEWARD, VIEWER
 from bayespatch.web import passwords
 from bayespatch.web.access import Ask, give_session, local_path, page_route, take_session, verify_password
 from bayespatch.web.refusals import Refusal, refusal_of
+from bayespatch.web.single_sign_on import ProviderError
 
 WRONG = "Name, password and code do not belong together."
 PER_PAGE = 100
@@ -17,6 +20,7 @@ CHANGES = {
     "disable": "Disable the account of {name}",
     "enable": "Enable the account of {name}",
     "remove_factor": "Remove the second factor of {name}",
+    "unlink": "Unlink the single sign-on of {name}",
     "withdraw": "Withdraw the invitation of {name}",
 }
 
@@ -24,16 +28,23 @@ CHANGES = {
 async def sign_in_form(ask: Ask) -> Response:
     """The form."""
     onward = local_path(ask.request.query_params.get("next", "/"))
-    return ask.page("sign_in.html", onward=onward, problem="", name="")
+    address = None
+    if ask.service.provider is not None and ask.request.query_params.get("ended") == "provider":
+        with suppress(ProviderError):
+            here = f"{str(ask.request.base_url).rstrip('/')}/sign-in"
+            address = await ask.service.asking.run(ask.service.provider.sign_out_address, here)
+    return ask.page("sign_in.html", onward=onward, problem="", name="", sign_out_address=address)
 
 
 async def sign_in(ask: Ask) -> Response:
     """Begin a session, under a new secret whatever the browser brought."""
     name, password = ask.text("name", 200), str(ask.form.get("password", ""))
     onward = local_path(ask.text("next"))
+    if not _passwords_count(ask):
+        raise Refusal(403, "Passwords are turned off here; use single sign-on.")
     person = await verify_password(ask.service, ask.request, name, password, ask.text("code", 40))
     if person is None:
-        return ask.page("sign_in.html", 401, onward=onward, problem=WRONG, name=name)
+        return ask.page("sign_in.html", 401, onward=onward, problem=WRONG, name=name, sign_out_address=None)
     if ask.session:
         await ask.do(ask.base.people.sign_out, ask.session)
     secret = await ask.do(ask.base.people.sign_in, person.name)
@@ -42,17 +53,29 @@ async def sign_in(ask: Ask) -> Response:
     return response
 
 
+def _passwords_count(ask: Ask) -> bool:
+    provider = ask.service.single_sign_on
+    return provider is None or provider.local_passwords
+
+
 async def sign_out(ask: Ask) -> Response:
     """End the session."""
+    elsewhere = ask.service.provider is not None and await ask.do(ask.base.people.by_provider, ask.session)
     await ask.do(ask.base.people.sign_out, ask.session)
-    response = ask.go("/sign-in")
+    response = ask.go("/sign-in?ended=provider" if elsewhere else "/sign-in")
     response.headers["Clear-Site-Data"] = '"cache", "storage"'
     take_session(ask.request, response)
     return response
 
 
+def _check_links(ask: Ask) -> None:
+    if not _passwords_count(ask):
+        raise Refusal(403, "Passwords are turned off here; use single sign-on.")
+
+
 async def join_form(ask: Ask) -> Response:
     """A link: choose a password."""
+    _check_links(ask)
     name = await ask.do(ask.base.people.invited, ask.request.path_params["secret"])
     if name is None:
         raise Refusal(404, "This link was used already, or is too old; ask a steward for a new one.")
@@ -61,6 +84,7 @@ async def join_form(ask: Ask) -> Response:
 
 async def join(ask: Ask) -> Response:
     """Use a link."""
+    _check_links(ask)
     secret = ask.request.path_params["secret"]
     name = await ask.do(ask.base.people.invited, secret)
     if name is None:
@@ -95,6 +119,7 @@ async def _people(ask: Ask, link: str = "", invited: str = "") -> Response:
 async def invite(ask: Ask) -> Response:
     """A link for somebody new, or for a new password."""
     name = ask.text("name", 200)
+    _check_links(ask)
     page = await ask.unconfirmed(f"Make a link that lets {name} choose a password")
     if page is not None:
         return page
@@ -113,6 +138,8 @@ async def change(ask: Ask) -> Response:
         return page
     if action == "role":
         await ask.do(ask.base.people.set_role, name, ask.text("role"), by=ask.by)
+    elif action == "unlink":
+        await ask.do(ask.base.identities.unlink, name, by=ask.by)
     else:
         await ask.do(getattr(ask.base.people, action), name, by=ask.by)
     return ask.go("/people")

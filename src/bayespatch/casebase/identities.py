@@ -1,0 +1,168 @@
+"""Identities at an OpenID provider: whose they are, and sign-ins that are under way.
+
+An account is found by the provider's issuer and subject alone. Names and addresses that a provider states can be chosen
+by whoever has an account there; they never lead to an account that exists.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from typing import NamedTuple
+
+from sqlalchemy import delete, insert, select, update
+
+from bayespatch.casebase.audit import Transaction, check_by, now
+from bayespatch.casebase.database import Database
+from bayespatch.casebase.errors import CaseBaseError, ConflictError
+from bayespatch.casebase.people import SYSTEM, ago, begin_session, check_role, end_access, find_person, hash_of
+from bayespatch.casebase.replay import identity_digest
+from bayespatch.casebase.tables import identities, invitations, sign_ins, users
+
+UNDER_WAY = timedelta(minutes=10)  # for which a sign-in at the provider may take
+SIGN_IN, CONFIRM, LINK = PURPOSES = ("sign in", "confirm", "link")
+
+
+class SignIn(NamedTuple):
+    """A sign-in that is under way, as its browser will bring it back."""
+
+    nonce: str
+    verifier: str
+    onward: str
+    purpose: str
+    user: str | None
+    made_at: str
+
+
+class Identity(NamedTuple):
+    """Someone at a provider."""
+
+    issuer: str
+    subject: str
+
+
+class Identities:
+    """The identities of the people of a case base.
+
+    Examples
+    --------
+    >>> from bayespatch import CaseBase
+    >>> with CaseBase.demo() as base:
+    ...     roe = Identity("https://id.example", "4711")
+    ...     session = base.identities.sign_in(roe, "Dr. Roe", "clinician")
+    ...     base.people.of_session(session).name, base.identities.of("Dr. Roe")
+    ('Dr. Roe', ['https://id.example'])
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # Sign-ins that are under way
+
+    def begin(self, browser: str, onward: str, purpose: str, user: str | None = None) -> tuple[str, SignIn]:
+        """Begin a sign-in in a browser, which is known by the secret in its cookie; returns the state and the rest."""
+        assert purpose in PURPOSES
+        state = secrets.token_urlsafe(32)
+        new = SignIn(secrets.token_urlsafe(32), secrets.token_urlsafe(48), onward, purpose, user, now())
+        with self._database.unaudited() as connection:
+            connection.execute(delete(sign_ins).where(sign_ins.c.made_at < ago(UNDER_WAY)))
+            row = {"state": hash_of(state), "browser": hash_of(browser), **new._asdict()}
+            connection.execute(insert(sign_ins).values(**row))
+        return state, new
+
+    def take(self, state: str, browser: str) -> SignIn | None:
+        """The sign-in with this state, once, and only for the browser that began it."""
+        mine = (sign_ins.c.state == hash_of(state)) & (sign_ins.c.browser == hash_of(browser))
+        with self._database.unaudited() as connection:
+            row = connection.execute(select(sign_ins).where(mine)).first()
+            connection.execute(delete(sign_ins).where(mine))
+        if row is None or row.made_at < ago(UNDER_WAY):
+            return None
+        return SignIn(row.nonce, row.verifier, row.onward, row.purpose, row.user, row.made_at)
+
+    # Who is whom
+
+    def sign_in(self, identity: Identity, name: str, role: str, *, confirmed: bool = False) -> str:
+        """Begin a session of someone for whom a provider vouches; returns its secret.
+
+        The first sign-in makes an account. Each later one gives it the role that the provider states.
+
+        Parameters
+        ----------
+        identity : Identity
+            Who it is.
+        name, role : str
+            What the provider calls them, for a new account, and what they may do.
+        confirmed : bool
+            Whether the provider has asked for their credentials just now.
+        """
+        check_role(role)
+        here = (identities.c.issuer == identity.issuer) & (identities.c.subject == identity.subject)
+        with self._database.reading() as connection:
+            known = connection.execute(select(identities.c.user).where(here)).scalar()
+        by = str(known) if known is not None else _new_name(name)
+        with self._database.writing(by) as transaction:
+            user = transaction.execute(select(identities.c.user).where(here)).scalar()
+            if user is None:
+                self._create(transaction, identity, by, role)
+            else:
+                person = find_person(transaction.connection, str(user))
+                if person is None or person.disabled_at is not None or user != by:
+                    raise ConflictError(f"{by!r} is disabled; ask a steward to enable the account")
+                if person.role != role:
+                    transaction.execute(update(users).where(users.c.name == by).values(role=role))
+                    transaction.record("role", person=by, role=role, provider=True)
+                transaction.execute(update(identities).where(here).values(seen_at=now()))
+            return begin_session(transaction, by, identity.issuer, now() if confirmed else None)
+
+    @staticmethod
+    def _create(transaction: Transaction, identity: Identity, name: str, role: str) -> None:
+        taken = select(invitations.c.user).where(invitations.c.user == name)
+        if find_person(transaction.connection, name) is not None or transaction.execute(taken).first() is not None:
+            raise ConflictError(
+                f"the name {name!r} is taken here; sign in to that account and link the identity under 'Your account'"
+            )
+        transaction.execute(insert(users).values(name=name, role=role, made_at=transaction.at))
+        _insert(transaction, identity, name)
+        transaction.record("link", person=name, role=role, created=True, identity=identity_digest(*identity))
+
+    def link(self, identity: Identity, name: str) -> None:
+        """Let a person who is signed in also sign in with an identity."""
+        with self._database.writing(name) as transaction:
+            here = (identities.c.issuer == identity.issuer) & (identities.c.subject == identity.subject)
+            user = transaction.execute(select(identities.c.user).where(here)).scalar()
+            if user is not None:
+                raise ConflictError("this identity belongs to an account already; unlink it there first")
+            person = find_person(transaction.connection, name)
+            if person is None or person.disabled_at is not None:
+                raise ConflictError(f"{name!r} is disabled; ask a steward to enable the account")
+            _insert(transaction, identity, name)
+            transaction.record("link", person=name, identity=identity_digest(*identity))
+
+    def unlink(self, name: str, *, by: str) -> None:
+        """Take all identities from a person, whose sessions and tokens end."""
+        with self._database.writing(by) as transaction:
+            done = transaction.execute(delete(identities).where(identities.c.user == name))
+            if not done.rowcount:
+                raise ConflictError(f"{name!r} has no single sign-on")
+            end_access(transaction, name)
+            transaction.record("unlink", person=name)
+
+    def of(self, name: str) -> list[str]:
+        """The issuers of a person's identities."""
+        wanted = select(identities.c.issuer).where(identities.c.user == name).order_by(identities.c.issuer)
+        with self._database.reading() as connection:
+            return list(connection.execute(wanted).scalars())
+
+
+def _insert(transaction: Transaction, identity: Identity, name: str) -> None:
+    at = transaction.at
+    transaction.execute(insert(identities).values(**identity._asdict(), user=name, made_at=at, seen_at=at))
+
+
+def _new_name(name: str) -> str:
+    """A name that a new account may have."""
+    check_by(name)
+    if name == SYSTEM or name != name.strip():
+        raise CaseBaseError(f"{name!r} cannot be the name of a person; change it at the provider")
+    return name

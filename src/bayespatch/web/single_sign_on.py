@@ -1,0 +1,353 @@
+"""Single sign-on by OpenID Connect: authorization code with PKCE, state and nonce.
+
+`Settings` are read from a TOML file; `Provider` asks the provider and checks what it answers. joserfc checks signatures
+and claims. Algorithms are those of the list below, never those that a token or the provider asks for.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import threading
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from bayespatch.casebase.identities import CONFIRM, Identity, SignIn
+from bayespatch.casebase.people import ROLES
+
+ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
+LEEWAY = 60  # seconds by which clocks may differ
+_KEPT = 3600.0  # seconds for which what a provider says about itself is kept
+_KEYS_AGAIN = 60.0  # seconds after which keys are fetched again for a token with an unknown one
+_SECONDS, _MOST_BYTES = 10.0, 1_000_000  # for an answer of the provider
+
+
+class SignInError(Exception):
+    """A sign-in at the provider failed; `reason` stands in the audit log, `public` on the page."""
+
+    def __init__(self, reason: str, public: str = "The sign-in failed. Try again.") -> None:
+        super().__init__(reason)
+        self.reason, self.public = reason, public
+
+
+class ProviderError(Exception):
+    """The provider cannot be reached, or does not answer as it should."""
+
+
+@dataclass(frozen=True)
+class SingleSignOn:
+    """How people sign in at an OpenID provider.
+
+    Attributes
+    ----------
+    issuer : str
+        The provider's issuer; its description is at ISSUER/.well-known/openid-configuration.
+    client_id : str
+        What the provider calls this server.
+    client_secret_file : str
+        File with the client's secret; empty for a public client.
+    roles : dict
+        Value of the role claim -> viewer, clinician or steward. The highest one counts; nobody signs in without.
+    role_claim : str
+        Claim of the ID token with the groups or roles of a person; dots lead into objects (realm_access.roles).
+    name_claim : str
+        Claim with the name of a new account.
+    scopes : tuple of str
+        What is asked for.
+    label : str
+        What the button says: "Sign in with LABEL".
+    local_passwords : bool
+        Whether people may also sign in with a password of this server.
+    require_amr : tuple of str
+        Authentication methods of which the provider must state one (claim "amr"), such as "mfa"; empty: any will do.
+    """
+
+    issuer: str
+    client_id: str
+    client_secret_file: str = ""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    role_claim: str = "roles"
+    name_claim: str = "preferred_username"
+    scopes: tuple[str, ...] = ("openid", "profile")
+    label: str = "single sign-on"
+    local_passwords: bool = True
+    require_amr: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.client_id:
+            raise ValueError("client_id is empty; pass the name under which the provider knows this server")
+        if self.issuer.rstrip("/") != self.issuer or not _is_protected(self.issuer):
+            raise ValueError(f"issuer={self.issuer!r} is not an https address without a final slash; correct it")
+        if not self.roles:
+            raise ValueError('roles is empty and nobody could sign in; add lines such as "group" = "clinician"')
+        for value, role in self.roles.items():
+            if role not in ROLES:
+                raise ValueError(f"roles: {value!r} = {role!r} is no role; choose one of {', '.join(ROLES)}")
+        if "openid" not in self.scopes:
+            raise ValueError("scopes lacks 'openid'; add it")
+
+    @classmethod
+    def read(cls, path: str) -> SingleSignOn:
+        """Read the settings from a TOML file."""
+        try:
+            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+            raise ValueError(f"{path}: cannot be read ({error}); correct the file") from error
+        types = {"roles": dict, "scopes": list, "require_amr": list, "local_passwords": bool}
+        for name, value in given.items():
+            if name not in cls.__dataclass_fields__:
+                raise ValueError(
+                    f"{path}: {name!r} is not a setting; choose from {', '.join(cls.__dataclass_fields__)}"
+                )
+            parts = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+            if type(value) is not types.get(name, str) or not all(isinstance(part, str) for part in parts):
+                raise ValueError(f"{path}: {name}={value!r} has the wrong type; compare it with the documentation")
+        for name in ("issuer", "client_id"):
+            if name not in given:
+                raise ValueError(f"{path}: {name} is missing; add it")
+        try:
+            options: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+            return cls(**options)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    def role_of(self, claims: Mapping[str, Any]) -> str | None:
+        """The highest role that the claims of a person give; None: none.
+
+        Examples
+        --------
+        >>> settings = SingleSignOn("https://id.example", "bayespatch", roles={"doctors": "clinician"})
+        >>> settings.role_of({"roles": ["staff", "doctors"]}), settings.role_of({"roles": "staff"})
+        ('clinician', None)
+        """
+        found: Any = claims.get(self.role_claim)
+        if found is None:
+            found = claims
+            for part in self.role_claim.split("."):
+                found = found.get(part) if isinstance(found, Mapping) else None
+        values = found if isinstance(found, list) else [found]
+        roles = [self.roles[value] for value in values if isinstance(value, str) and value in self.roles]
+        return max(roles, key=ROLES.index, default=None)
+
+
+class Provider:
+    """An OpenID provider, asked over HTTP. Its methods wait for it: call them in a thread."""
+
+    def __init__(self, settings: SingleSignOn) -> None:
+        self.settings = settings
+        self.secret = ""
+        if settings.client_secret_file:
+            try:
+                self.secret = Path(settings.client_secret_file).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeError) as error:
+                raise ValueError(f"client_secret_file cannot be read ({error}); correct it") from error
+        self._lock = threading.Lock()
+        self._description: tuple[float, dict[str, Any]] | None = None
+        self._keys: tuple[float, list[dict[str, Any]]] | None = None
+
+    # What the provider says about itself
+
+    def description(self) -> dict[str, Any]:
+        """Its metadata (OpenID Connect Discovery)."""
+        with self._lock:
+            if self._description is None or time.monotonic() - self._description[0] > _KEPT:
+                found = _fetch(f"{self.settings.issuer}/.well-known/openid-configuration")
+                if found.get("issuer") != self.settings.issuer:
+                    raise ProviderError("the provider's description names another issuer")
+                for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+                    if not _is_protected(found.get(name)):
+                        raise ProviderError(f"the provider's description has no usable {name}")
+                self._description = time.monotonic(), found
+            return self._description[1]
+
+    def keys(self, again: bool = False) -> list[dict[str, Any]]:
+        """The public keys with which it signs; `again`: not the ones that are kept, unless these are quite new."""
+        address = self.description()["jwks_uri"]
+        with self._lock:
+            age = None if self._keys is None else time.monotonic() - self._keys[0]
+            if self._keys is None or age is None or age > (_KEYS_AGAIN if again else _KEPT):
+                found = _fetch(address).get("keys")
+                keys = [key for key in found if isinstance(key, dict)] if isinstance(found, list) else []
+                wanted = [one for one in keys if one.get("kty") in ("RSA", "EC", "OKP") and one.get("use") != "enc"]
+                self._keys = time.monotonic(), wanted
+            return self._keys[1]
+
+    # The steps of a sign-in
+
+    def authorization_address(self, state: str, begun: SignIn, redirect: str) -> str:
+        """Where the browser goes to sign in."""
+        digest = hashlib.sha256(begun.verifier.encode()).digest()
+        query = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": redirect,
+            "scope": " ".join(self.settings.scopes),
+            "state": state,
+            "nonce": begun.nonce,
+            "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+        }
+        if begun.purpose == CONFIRM:
+            query |= {"prompt": "login", "max_age": "0"}
+        return _with_query(self.description()["authorization_endpoint"], query)
+
+    def sign_out_address(self, redirect: str) -> str | None:
+        """Where a browser also ends the session at the provider; None where the provider has no such address."""
+        address = self.description().get("end_session_endpoint")
+        if not isinstance(address, str) or not _is_protected(address):
+            return None
+        return _with_query(address, {"client_id": self.settings.client_id, "post_logout_redirect_uri": redirect})
+
+    def claims(self, code: str, begun: SignIn, redirect: str, issuer: str | None) -> dict[str, Any]:
+        """What the provider says about the person, for the code that the browser has brought.
+
+        `issuer` is the one that the browser has brought beside the code, where it has (RFC 9207).
+        """
+        stated = self.description().get("authorization_response_iss_parameter_supported") is True
+        if (issuer is not None or stated) and issuer != self.settings.issuer:
+            raise SignInError("the answer came from another issuer")
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect,
+            "code_verifier": begun.verifier,
+        }
+        return self._checked(self._token(form), begun)
+
+    def _token(self, form: dict[str, str]) -> str:
+        """The ID token for a code."""
+        headers, client = {}, self.settings.client_id
+        methods = self.description().get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        if not self.secret:
+            form = {**form, "client_id": client}
+        elif "client_secret_basic" in methods:
+            pair = f"{quote(client, safe='')}:{quote(self.secret, safe='')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        else:
+            form = {**form, "client_id": client, "client_secret": self.secret}
+        try:
+            token = _fetch(self.description()["token_endpoint"], form, headers).get("id_token")
+        except _RefusedError as error:
+            raise SignInError(f"the provider refused the code ({error})") from error
+        if not isinstance(token, str):
+            raise SignInError("the provider sent no ID token")
+        return token
+
+    def _checked(self, token: str, begun: SignIn) -> dict[str, Any]:
+        """The claims of an ID token (OpenID Connect Core, 3.1.3.7)."""
+        try:
+            claims = self._decoded(token)
+            wanted = {"iss": self.settings.issuer, "aud": self.settings.client_id, "nonce": begun.nonce}
+            options: Any = {name: {"essential": True, "value": value} for name, value in wanted.items()}
+            options |= {name: {"essential": True} for name in ("exp", "iat", "sub")}
+            jwt.JWTClaimsRegistry(leeway=LEEWAY, **options).validate(claims)
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            raise SignInError(f"the ID token is not valid ({type(error).__name__}: {str(error)[:100]})") from error
+        audience, party = claims["aud"], claims.get("azp", self.settings.client_id)
+        if party != self.settings.client_id or (
+            isinstance(audience, list) and len(audience) > 1 and "azp" not in claims
+        ):
+            raise SignInError("the ID token is for another party")
+        if not claims["sub"] or len(claims["sub"]) > 255:
+            raise SignInError("the ID token has no usable subject")
+        if begun.purpose == CONFIRM and not _at_least(claims.get("auth_time"), begun.made_at):
+            raise SignInError("the provider did not ask for credentials again")
+        methods = claims.get("amr") if isinstance(claims.get("amr"), list) else []
+        if self.settings.require_amr and not set(self.settings.require_amr) & {str(one) for one in methods or []}:
+            raise SignInError("the authentication method is not enough", "Sign in with a second factor.")
+        return claims
+
+    def _decoded(self, token: str) -> dict[str, Any]:
+        """The claims of a token whose signature is the provider's."""
+        for again in (False, True):
+            keys = self.keys(again)
+            try:
+                return jwt.decode(token, KeySet.import_key_set({"keys": keys}), algorithms=ALGORITHMS).claims
+            except (JoseError, ValueError):
+                if again:
+                    raise
+        raise AssertionError
+
+    def person_in(self, claims: Mapping[str, Any]) -> tuple[Identity, str, str]:
+        """Who it is, what they are called and what they may do."""
+        role, name = self.settings.role_of(claims), claims.get(self.settings.name_claim)
+        if role is None:
+            public = "Your account has no role here. Ask whoever manages accounts in your organization."
+            raise SignInError("no role in the claims", public)
+        if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
+            raise SignInError(f"no usable name in the claim {self.settings.name_claim!r}")
+        return Identity(self.settings.issuer, str(claims["sub"])), name, role
+
+
+def new_browser_secret() -> str:
+    """What a browser keeps while it signs in at the provider."""
+    return secrets.token_urlsafe(32)
+
+
+class _RefusedError(Exception):
+    """The provider answers with an error of OAuth."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """A provider that moves is an error: a code and a secret go to the stated address only."""
+
+
+_opener = urllib.request.build_opener(_NoRedirects)
+
+
+def _fetch(
+    address: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The JSON object at an address."""
+    body = None if form is None else urlencode(form).encode()
+    request = urllib.request.Request(address, body, {"Accept": "application/json", **(headers or {})})
+    try:
+        with _opener.open(request, timeout=_SECONDS) as response:
+            found = json.loads(response.read(_MOST_BYTES))
+    except urllib.error.HTTPError as error:
+        if form is not None and error.code in (400, 401):
+            raise _RefusedError(f"status {error.code}") from error
+        raise ProviderError(f"the provider answers with status {error.code}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ProviderError(f"the provider cannot be reached, or sends no JSON ({type(error).__name__})") from error
+    if not isinstance(found, dict):
+        raise ProviderError("the provider sends no JSON object")
+    return found
+
+
+def _is_protected(address: object) -> bool:
+    """Whether an address is https, or this machine's."""
+    if not isinstance(address, str):
+        return False
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+    return bool(parts.hostname) and (parts.scheme == "https" or local)
+
+
+def _with_query(address: str, query: Mapping[str, str]) -> str:
+    return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
+
+
+def _at_least(seconds: object, at: str) -> bool:
+    """Whether a time in a claim is not before another one, clocks allowed for."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return False
+    return seconds >= datetime.fromisoformat(at).timestamp() - LEEWAY
