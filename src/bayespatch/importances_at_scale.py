@@ -44,6 +44,7 @@ _LEAST_CURVATURE = 0.1  # directions in which the density is flatter than this a
 STEP_SIZE = 0.1  # of Adam, which falls to 0 over
 FALLING, AVERAGED = 0.6, 0.3  # the last of these shares of the steps; positions are averaged over the other
 MOMENTUM, SECOND_MOMENT = 0.9, 0.99
+_NEAR_MODE = 0.1  # posterior standard deviations: how near a mode without some rows is found
 
 
 class LargeTable(NamedTuple):
@@ -157,7 +158,8 @@ class LeaveOneOutBatches:
         engine: str = "cpu",
     ) -> None:
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
-        self.data, self.base, self.n_threads, self.engine = data, base, n_threads, engine
+        self.data, self.model, self.base, self.class_weight = data, model, base, class_weight
+        self.n_threads, self.engine = n_threads, engine
         self.index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows)
         self.effects = NestedEffects(Effects(model, data.n_values), self.index)
         weight = np.ones(len(data.y)) if class_weight is None else class_weight[data.y]
@@ -185,12 +187,25 @@ class LeaveOneOutBatches:
         weight = self.weight[rows]
         return weight * found.log_p, weight[:, None] * np.column_stack([by_position, found.by_log_slope])
 
-    def learn(self, seed: int, report: Callable[[int], object] = lambda done: None) -> LargeTable:
-        """Mode and covariance; `report` is called with the number of steps that are done, of `N_STEPS`."""
+    def learn(
+        self, seed: int, report: Callable[[int], object] = lambda done: None, near: LargeTable | None = None
+    ) -> LargeTable:
+        """Mode and covariance.
+
+        Parameters
+        ----------
+        seed : int
+            Of the rows that are drawn.
+        report : callable
+            Called with the number of steps that are done, of `N_STEPS`.
+        near : LargeTable, optional
+            What was learned from some of the rows: the search for the mode of all rows of a table of up to
+            `MOST_AT_ONCE` starts there.
+        """
         n = len(self.data.y)
         rng = np.random.default_rng([seed, 31])
         if n <= MOST_AT_ONCE:
-            mode = self._mode_of_all()
+            mode = self._mode_of_all(self._start()) if near is None else self._mode_of_all(near.mode, near.factor)
             report(N_STEPS)
             return self._shape(mode, rng)
         size = min(n, int(np.clip(PAIRS_PER_STEP // self.index.n_cases, LEAST_BATCH, MOST_BATCH)))
@@ -219,16 +234,36 @@ class LeaveOneOutBatches:
         start = self.effects.effects.start()
         return np.concatenate([start[:-1], np.zeros(self.effects.n_splits), start[-1:]])
 
-    def _mode_of_all(self) -> Array:
-        """The mode, from all cases at once."""
-        everyone = np.arange(len(self.data.y))
+    def without(self, found: LargeTable, rows: NDArray[np.int64]) -> LargeTable:
+        """The mode without some rows, which neither vote nor are predicted, and the covariance of all rows.
 
-        def loss(position: Array) -> tuple[float, Array]:
+        The search starts at the mode of all rows and uses its covariance to scale the steps, so it needs few of them.
+
+        Parameters
+        ----------
+        found : LargeTable
+            What `learn` returned, of at most `MOST_AT_ONCE` cases.
+        rows : int array
+            Cases to leave out. Rows of one group are left out together.
+        """
+        part = LeaveOneOutBatches(
+            _without(self.data, rows), self.model, self.base, self.class_weight, self.n_threads, self.engine
+        )
+        return found._replace(mode=part._mode_of_all(found.mode, found.factor, _NEAR_MODE))
+
+    def _mode_of_all(self, start: Array, factor: Array | None = None, tolerance: float = 1e-5) -> Array:
+        """The mode, from all cases at once; steps are in units of the columns of `factor`."""
+        everyone = np.arange(len(self.data.y))
+        scale = np.eye(len(start)) if factor is None else factor
+
+        def loss(steps: Array) -> tuple[float, Array]:
+            position = start + scale @ steps
             log_p, gradient = self.scores(position, everyone)
             value, by_prior = self._prior(position)
-            return -float(log_p.sum()) - value, -gradient.sum(axis=0) - by_prior
+            return -float(log_p.sum()) - value, -(gradient.sum(axis=0) + by_prior) @ scale
 
-        return np.asarray(minimize(loss, self._start(), jac=True, method="L-BFGS-B").x)
+        found = minimize(loss, np.zeros(len(start)), jac=True, method="L-BFGS-B", options={"gtol": tolerance})
+        return np.asarray(start + scale @ found.x)
 
     def _prior(self, position: Array) -> tuple[float, Array]:
         """Log prior density and its gradient."""
@@ -268,3 +303,19 @@ class LeaveOneOutBatches:
         kept = slice(per_draw - 1, None, per_draw)
         weights = log_weights.reshape(chains, draws * per_draw, -1)[:, kept]
         return steps[:, kept, : self.effects.n_features].copy(), weights.copy(), steps
+
+
+def _without(data: Data, rows: NDArray[np.int64]) -> Data:
+    """The table without some cases and without their votes."""
+    cases = np.delete(np.arange(len(data.y)), rows)
+    voters = np.setdiff1d(np.arange(len(data.y_parents)), data.own_parent[rows])
+    place = np.full(len(data.y_parents) + 1, -1)  # the last is that of cases that are no parents, -1
+    place[voters] = np.arange(len(voters))
+    return data._replace(
+        x=data.x[cases],
+        y=data.y[cases],
+        x_parents=data.x_parents[voters],
+        y_parents=data.y_parents[voters],
+        own_parent=place[data.own_parent[cases]],
+        groups=None if data.groups is None else data.groups[voters],
+    )

@@ -1,8 +1,12 @@
-"""Past cases predicted by the others, each as if it were new: what calibration and every stated score rest on."""
+"""Past cases predicted by the others, each as if it were new: what calibration and every stated score rest on.
+
+The importances maximise leave-one-out predictions, so they predict the rows that they were learned from better than new
+ones. Rows are therefore predicted in folds, each with importances learned without that fold (`HeldOut`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +19,21 @@ REPORTED = 256  # cases that are predicted between two reports of progress, at l
 # Past cases that are predicted by the others: enough for a slope within a few hundredths. What is learned from them is
 # as exact as the cases of the rarest class allow, so there are more of them where few have it.
 N_LEFT_OUT, N_OF_RAREST, MAX_LEFT_OUT = 2000, 400, 5000
+
+
+class HeldOut(NamedTuple):
+    """Importances learned without some rows of the training table.
+
+    Attributes
+    ----------
+    rows : int array
+        The rows; those of all folds are the whole table.
+    posterior : Posterior
+        The importances.
+    """
+
+    rows: NDArray[np.int64]
+    posterior: Importances
 
 
 class LeaveOneOutVotes(NamedTuple):
@@ -39,6 +58,7 @@ def leave_one_out_votes(
     posterior: Importances,
     past: Data,
     *,
+    held_out: Sequence[HeldOut] = (),
     most: int | None = None,
     error: float = ERROR,
     max_passes: int = 1,
@@ -55,6 +75,8 @@ def leave_one_out_votes(
         The fit.
     past : Data
         The rows of the training table and its parents; `past.own_parent` says which parent a row is.
+    held_out : sequence of HeldOut, optional
+        Importances learned without each fold of the rows. Votes come from these, familiarity from `posterior`.
     most : int, optional
         How many, at most; None: `n_left_out`.
     error, max_passes, n_threads, engine, scheduler
@@ -75,13 +97,32 @@ def leave_one_out_votes(
     # Workers take all at once, in parts of their own.
     parts, size = [], max(REPORTED, -(-len(chosen) // 20)) if scheduler is None else max(1, len(chosen))
     for first in range(0, len(chosen), size):
-        some = slice(first, first + size)
-        part = hidden._replace(x=hidden.x[some], y=hidden.y[some], own_parent=hidden.own_parent[some])
+        part = cases_of(hidden, np.arange(first, min(first + size, len(chosen))))
         parts += list(predict_batches(posterior, part, **settings))
         report(min(first + size, len(chosen)))
     seen = Prediction.joined(parts)
+    for places, own in by_fold(posterior, held_out, chosen) if held_out else ():
+        fold = Prediction.joined(list(predict_batches(own, cases_of(hidden, places), **settings)))
+        seen.votes_by_batch[places] = fold.votes_by_batch
     by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
     return LeaveOneOutVotes(chosen, seen.mean_votes(), seen.familiarity), by_chain
+
+
+def by_fold(
+    posterior: Importances, held_out: Sequence[HeldOut], chosen: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], Importances]]:
+    """Places among the chosen rows, and the importances that predict them: `posterior` without folds."""
+    if not held_out:
+        yield np.arange(len(chosen)), posterior
+    for fold in held_out:
+        places = np.flatnonzero(np.isin(chosen, fold.rows))
+        if len(places):
+            yield places, fold.posterior
+
+
+def cases_of(data: Data, places: NDArray[np.int64]) -> Data:
+    """Some of the cases, with all parents."""
+    return data._replace(x=data.x[places], y=data.y[places], own_parent=data.own_parent[places])
 
 
 def n_left_out(y: NDArray[np.int64]) -> int:

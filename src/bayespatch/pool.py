@@ -2,10 +2,9 @@
 
     p = a * additive + (1 - a) * precedents
 
-The weight a is learned from what both would have said about the training cases without them: its posterior mean under
-the log score and a Beta(3, 3) prior, as the precedents' leave-one-out scores are somewhat too good. With more than two
-classes the prior is uniform, and the pool is sharpened by a number t that is learned along with the weight, because the
-mean of two calibrated opinions is too cautious, the more so the more classes there are:
+The weight a is the posterior mean under the log score of both opinions' held-out predictions of the training cases and
+a uniform prior. With more than two classes the mean of two calibrated opinions is too cautious, and more so the more
+classes there are, so the pool is sharpened by a number t that is learned together with the weight:
 
     p proportional to base * (mean / base)^t
 
@@ -28,7 +27,7 @@ from bayespatch.kernel_density import quantile_between
 Array = NDArray[np.float64]
 
 SHARPNESS_SD = 0.2  # log(t) ~ N(0, .2)
-PRIOR = 3.0  # of the weight: a ~ Beta(3, 3); with more than two classes it is uniform
+DENSITY_PRIOR = 3.0  # of the weight for outcomes that are numbers: a ~ Beta(3, 3)
 _GRID = (np.arange(400) + 0.5) / 400.0  # weights over which the posterior of densities is summed
 _CELLS, _ROUNDS = (16, 9), 3  # of the grid over weight and sharpness, which is narrowed down twice
 _WIDEST = 4.0  # prior standard deviations of log(t) within which it is looked for
@@ -90,7 +89,7 @@ class Pool:
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(y))
         base = np.bincount(y, counts, n_classes) / counts.sum()
         if n_classes <= 2 or np.any(base <= 0):
-            return cls._of_scores(first[rows, y], second[rows, y], counts)
+            return cls._of_scores(first[rows, y], second[rows, y], counts, prior=1.0)
 
         def log_posterior(at: Array, log_t: Array) -> Array:
             """At all pairs of weights and log sharpness, less a constant."""
@@ -115,13 +114,13 @@ class Pool:
         """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), first.shape)
-        return cls._of_scores(first, second, counts)
+        return cls._of_scores(first, second, counts, prior=DENSITY_PRIOR)
 
     @classmethod
-    def _of_scores(cls, first: Array, second: Array, counts: Array) -> Pool:
-        """The posterior mean of the weight, a ~ Beta(3, 3), from what both gave to the outcomes that came."""
+    def _of_scores(cls, first: Array, second: Array, counts: Array, prior: float) -> Pool:
+        """The posterior mean of the weight, a ~ Beta(prior, prior), from what both gave to the outcomes that came."""
         log_scores = np.array([(counts * np.log(a * first + (1.0 - a) * second)).sum() for a in _GRID])
-        mass = softmax(log_scores + (PRIOR - 1.0) * np.log(_GRID * (1.0 - _GRID)))
+        mass = softmax(log_scores + (prior - 1.0) * np.log(_GRID * (1.0 - _GRID)))
         weight = float(mass @ _GRID)
         spread = float(np.sqrt(mass @ (_GRID - weight) ** 2))
         each = (first, second, weight * first + (1.0 - weight) * second)

@@ -10,11 +10,13 @@ import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
 from bayespatch.estimator import learning
+from bayespatch.importances_at_scale import LeaveOneOutBatches
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.file_format import read
 from bayespatch.predict import predict_cases
 from bayespatch.sampling.checkpoint import Checkpoint
+from bayespatch.second_opinion.user import content_folds
 from tests.checkpointed import Stop, arrays_of, assert_same, stop_after
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayespatch.sampling.diagnostics.MixingWarning")
@@ -31,13 +33,38 @@ def fit(**settings):
 
 
 def test_leave_one_out_is_a_prediction_of_each_case_by_the_others():
-    clf = fit()
-    np.testing.assert_array_equal(clf.loo_.rows, np.arange(24))
-    past = clf.fitted_.past
+    """Votes use importances learned without the case's fold, familiarity those of the whole table."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (60, 3))
+    y = x[:, 0] + rng.integers(0, 3, 60) > 2
+    clf = PatchworkClassifier(**SHORT).fit(pd.DataFrame(x).add_prefix("x"), y)
+    np.testing.assert_array_equal(clf.loo_.rows, np.arange(60))
+    past, folds = clf.fitted_.past, content_folds(clf.values_, clf.y_)
+    density = LeaveOneOutBatches(past, clf.posterior_.model, np.array(clf.calibration_.base))
+    seed = clf.posterior_.settings.seed
+    found = density.learn(seed)
+    own = np.flatnonzero(folds == folds[3])
+    q, log_weights, _ = density.draw(density.without(found, own), 2, 10, seed)
     alone = past._replace(x=past.x[3:4], y=np.array([-1]), own_parent=np.array([3]))
-    expected = predict_cases(clf.posterior_, alone, max_passes=1)
-    np.testing.assert_array_equal(clf.loo_.votes[3], expected.mean_votes()[0])
-    assert clf.loo_.familiarity[3] == expected.familiarity[0]
+    expected = predict_cases(replace(clf.posterior_, q=q, log_weights=log_weights), alone, max_passes=1)
+    np.testing.assert_allclose(clf.loo_.votes[3], expected.mean_votes()[0], atol=1e-12)
+    whole = predict_cases(clf.posterior_, alone, max_passes=1)
+    assert clf.loo_.familiarity[3] == whole.familiarity[0]
+    assert np.abs(clf.loo_.votes[3] - whole.mean_votes()[0]).max() > 1e-4
+
+
+def test_the_pool_recognizes_overfitted_importances():
+    """A sum of twelve features, 150 rows: the additive opinion has the right form, and should get nearly all weight.
+
+    With importances that knew the outcomes of the cases that they predict, its mean weight here was .7.
+    """
+    weights = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((150, 12))
+        y = rng.random(150) < 1 / (1 + np.exp(-x @ rng.normal(0, 0.7, 12)))
+        weights.append(PatchworkClassifier(random_state=0, bins="quantile").fit(x, y).pool_.weight)
+    assert np.mean(weights) > 0.8
 
 
 def test_all_rows_are_left_out_once_and_the_learned_ones_say_what_is_usual():

@@ -28,8 +28,8 @@ from bayespatch.engine.installed import check_engine
 from bayespatch.fitted import Fitted, past_data
 from bayespatch.follow_up import FollowUp, columns_of, follow_up_roles
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw_importances
-from bayespatch.importances_at_scale import N_STEPS, LeaveOneOutBatches
-from bayespatch.leave_one_out import LeaveOneOutVotes, leave_one_out_votes, n_left_out
+from bayespatch.importances_at_scale import MOST_AT_ONCE, N_STEPS, LargeTable, LeaveOneOutBatches
+from bayespatch.leave_one_out import HeldOut, LeaveOneOutVotes, leave_one_out_votes, n_left_out
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
 from bayespatch.parents import choose_parents
 from bayespatch.persistence.checkpoint_folder import check_folder
@@ -38,6 +38,7 @@ from bayespatch.progress import Report, progress_meter
 from bayespatch.sampling.metropolis import Shape
 from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
 from bayespatch.sampling.sampler import check_size, chosen_engine, run_chains
+from bayespatch.second_opinion.user import N_FOLDS, content_folds
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
 from bayespatch.validation import (
     MOST_THREADS,
@@ -114,6 +115,7 @@ class Learned(NamedTuple):
     cases: NDArray[np.int64]  # (N,)
     tuning: Tuning | None
     posterior: Posterior
+    held_out: tuple[HeldOut, ...]  # importances without each fold; empty where folds are not used
 
     def past(self) -> Data:
         """All rows, parents included, beside the parents: those chosen as parents may be unlike the rest."""
@@ -132,6 +134,15 @@ class Learned(NamedTuple):
             "ids": None if numbered else encoded.ids,
             "salt": secrets.token_bytes(32),
         }
+
+
+class _Chosen(NamedTuple):
+    """The coding that suits the table best, and what was learned under it."""
+
+    table: _TrainingTable
+    tuning: Tuning
+    posterior: Posterior
+    held_out: tuple[HeldOut, ...]
 
 
 class ManyCasesWarning(UserWarning):
@@ -294,7 +305,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if groups is None:
             fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values()))))
         learn = self._learn_closed if self._votes_are_closed() else self._learn_sampled
-        table, tuning, posterior = learn(tables, fit)
+        table, tuning, posterior, held_out = learn(tables, fit)
         return Learned(
             table.schema,
             table.encoded,
@@ -307,6 +318,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             table.cases,
             None if given is not None else tuning,
             posterior,
+            held_out,
         )
 
     def _votes_are_closed(self) -> bool:
@@ -318,28 +330,23 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             and not self.transductive
         )
 
-    def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
+    def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> _Chosen:
         """A coding that suits the table, and the posterior of the importances: every past case votes."""
         began = time.perf_counter()
         y = fit.y
-        some = np.linspace(0, len(y) - 1, min(len(y), MOST_TUNED)).round().astype(np.int64)
         n_fits = (len(tables) if len(tables) > 1 else 0) + 1
         with progress_meter(self.progress, "steps")(n_fits * N_STEPS) as report:
-            done, trials, odds = 0, [], {}
-            if len(tables) > 1:
-                for name, table in tables.items():
-                    small = self._large_density(table.part(some, fit), fit)
-                    found = small.learn(fit.seed, lambda step, at=done: report(at + step, "tuning"))  # type: ignore[misc]
-                    evidence = found.log_evidence(small.effects.n_splits)
-                    trials.append(Trial(name, evidence / len(some)))
-                    odds[name] = evidence + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
-                    done += N_STEPS
-            best = max(odds, key=lambda name: odds[name]) if odds else next(iter(tables))
+            best, trials, found = (
+                self._best_coding(tables, fit, report) if len(tables) > 1 else (next(iter(tables)), (), None)
+            )
             table = tables[best]
             tables.clear()  # what was not chosen takes memory
             past = table.past(fit, np.arange(len(y)))
             density = self._large_density(past, fit)
-            found = density.learn(fit.seed, lambda step: report(done + step, "importances"))
+            done = (n_fits - 1) * N_STEPS
+            if found is None or len(y) > MOST_TUNED or not np.array_equal(table.parents, np.arange(len(y))):
+                found = density.learn(fit.seed, lambda step: report(done + step, "importances"), found)
+            report(done + N_STEPS, "importances")
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = check_model(fit.model.kind, fit.model.likelihood, hyper, fit.n_classes, past.x.shape[1])
         q, log_weights, steps = density.draw(found, self.chains, self.draws, fit.seed)
@@ -358,14 +365,37 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         posterior = Posterior.closed(
             q, log_weights, density.index.compares_missing, steps, fit.n_classes, model, settings, timing
         )
-        return table, Tuning(best, hyper, tuple(trials)), posterior
+        held_out = []
+        for rows in _folds(table.encoded.values, fit) if len(y) <= MOST_AT_ONCE else ():
+            q, log_weights, _ = density.draw(density.without(found, rows), self.chains, self.draws, fit.seed)
+            held_out.append(HeldOut(rows, replace(posterior, q=q, log_weights=log_weights)))
+        return _Chosen(table, Tuning(best, hyper, trials), posterior, tuple(held_out))
+
+    def _best_coding(
+        self, tables: dict[str, _TrainingTable], fit: _Fit, report: Report
+    ) -> tuple[str, tuple[Trial, ...], LargeTable | None]:
+        """The coding with the largest evidence on some of the rows, and what was learned from these."""
+        if len(tables) == 1:
+            return next(iter(tables)), (), None
+        n = len(fit.y)
+        some = np.linspace(0, n - 1, min(n, MOST_TUNED)).round().astype(np.int64)
+        trials, best, largest, of_best = [], "", -math.inf, None
+        for k, (name, table) in enumerate(tables.items()):
+            small = self._large_density(table.part(some, fit), fit)
+            found = small.learn(fit.seed, lambda step, at=k * N_STEPS: report(at + step, "tuning"))  # type: ignore[misc]
+            evidence = found.log_evidence(small.effects.n_splits)
+            trials.append(Trial(name, evidence / len(some)))
+            odds = evidence + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
+            if not best or odds > largest:
+                best, largest, of_best = name, odds, found
+        return best, tuple(trials), of_best
 
     def _large_density(self, past: Data, fit: _Fit) -> LeaveOneOutBatches:
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = replace(fit.model, hyper=hyper)
         return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads, self._predicting())
 
-    def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> tuple[_TrainingTable, Tuning, Posterior]:
+    def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> _Chosen:
         """A coding that suits the table, and the posterior with sampled neighbors."""
         if self.importances == "predictive":
             n_features = next(iter(tables.values())).encoded.x.shape[1]
@@ -417,7 +447,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             checkpoint=self.checkpoint,
             feature_names=table.schema.names,
         )
-        return table, tuning, posterior
+        return _Chosen(table, tuning, posterior, ())
 
     def _tuned(
         self, pasts: dict[str, Data], fit: _Fit, report: Report
@@ -449,6 +479,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             loo, by_chain = leave_one_out_votes(
                 learned.posterior,
                 past,
+                held_out=learned.held_out,
                 n_threads=n_threads,
                 engine=self._predicting(),
                 scheduler=self.scheduler,
@@ -562,6 +593,12 @@ def split_follow_up(X: Any, follow_up: Any) -> tuple[Any, FollowUp | None]:
         raise ValueError("follow_up names columns; pass X as a data frame, whose columns have names")
     rest, recorded = split_columns(X, columns_of(roles, names))
     return rest, FollowUp.learn(read_table(recorded), roles)
+
+
+def _folds(values: NDArray[np.float64], fit: _Fit) -> list[NDArray[np.int64]]:
+    """The rows of each fold: as many of each class in each, and groups together."""
+    folds = content_folds(values, fit.y) if fit.groups is None else fit.groups % N_FOLDS
+    return [np.flatnonzero(folds == k) for k in np.unique(folds)]
 
 
 def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:

@@ -19,11 +19,11 @@ from bayespatch.estimator.learning import Learned, split_follow_up
 from bayespatch.estimator.partitioned import by_partition
 from bayespatch.fitted import FittedNumbers, outcome_classes, tails
 from bayespatch.kernel_density import KernelDensity, OutcomeGroups, calibrated_weights, class_weights, vote_weights
-from bayespatch.leave_one_out import LeaveOneOutVotes, cases_left_out
+from bayespatch.leave_one_out import LeaveOneOutVotes, by_fold, cases_left_out, cases_of
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
-from bayespatch.predict import predict_batches
+from bayespatch.predict import Prediction, predict_batches
 from bayespatch.progress import progress_meter
 from bayespatch.second_opinion import AdditiveMean, out_of_group
 from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
@@ -408,22 +408,24 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         past = learned.past()
         chosen, hidden = cases_left_out(past)
         groups = OutcomeGroups.of(outcomes[learned.parents], past.y_parents)
-        votes, familiarity, weights, done = [], [], [], 0
-        for part in predict_batches(
-            learned.posterior,
-            hidden,
-            detail="shares",
-            max_passes=1,
-            n_threads=self._n_threads(),
-            engine=self._predicting(),
-        ):
-            assert part.neighbors is not None
-            share = part.neighbors.share
-            weights.append(groups.sums(vote_weights(share, hidden.own_parent[done : done + len(share)])))
-            votes.append(part.mean_votes())
-            familiarity.append(part.familiarity)
-            done += len(share)
-        plain = np.concatenate(weights)
+        n = len(chosen)
+        votes, familiarity = np.empty((n, past.n_classes)), np.empty(n)
+        plain = np.empty((n, len(groups.classes)))
+        settings: dict[str, Any] = dict(max_passes=1, n_threads=self._n_threads(), engine=self._predicting())
+        if learned.held_out:
+            whole = Prediction.joined(list(predict_batches(learned.posterior, hidden, **settings)))
+            familiarity = whole.familiarity
+        for places, posterior in by_fold(learned.posterior, learned.held_out, chosen):
+            done = 0
+            for part in predict_batches(posterior, cases_of(hidden, places), detail="shares", **settings):
+                assert part.neighbors is not None
+                share = part.neighbors.share
+                rows = places[done : done + len(share)]
+                plain[rows] = groups.sums(vote_weights(share, hidden.own_parent[rows]))
+                votes[rows] = part.mean_votes()
+                if not learned.held_out:
+                    familiarity[rows] = part.familiarity
+                done += len(share)
         of_classes = class_weights(plain, groups.classes, past.n_classes)
         calibration = Calibration.learn(of_classes, past.y[chosen], learned.base)
         calibrated = calibrated_weights(plain, groups.classes, calibration)
@@ -432,7 +434,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         # Probability that the others gave to a small range around each outcome.
         half = max(_RANGE * float(outcomes.std()), np.finfo(np.float64).tiny)
         ends = [density.below(calibrated, groups.outcomes, left_out + side) for side in (-half, half)]
-        loo = LeaveOneOutVotes(chosen, np.concatenate(votes), np.concatenate(familiarity))
+        loo = LeaveOneOutVotes(chosen, votes, familiarity)
         return loo, calibration, density, (ends[1] - ends[0]) / (2.0 * half)
 
     def _learn_opinion(self, learned: Learned, outcomes: NDArray[np.float64]) -> AdditiveMean | None:
