@@ -88,7 +88,7 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
-GENERATORS ?= cli_page readme figures casebase_page transcripts
+GENERATORS ?= cli_page rest_page readme figures casebase_page tutorials transcripts
 pages: venv ## Write the generated parts of the documentation anew (GENERATORS: some of them; screenshots needs Chromium)
 	for name in $(GENERATORS); do $(BIN)/python generators/$$name.py || exit 1; done
 

@@ -1,0 +1,129 @@
+"""Write docs/rest.md, the reference of the REST interface, from its OpenAPI description.
+
+``make pages GENERATORS=rest_page``
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+PAGE = ROOT / "docs" / "rest.md"
+METHODS = ("get", "post", "put", "patch", "delete")
+INTRODUCTION = """# REST interface
+
+<!-- Written by generators/rest_page.py from the OpenAPI description; edit the code instead. -->
+
+All routes are below `/api/v1`. `GET /api/v1/openapi.json` is the complete OpenAPI 3.1 description, for client generators.
+[Running the service](serve.md#the-rest-interface) explains tokens, idempotency keys and logging.
+
+- Authenticate with `Authorization: Bearer TOKEN`. A signed-in person creates tokens on the account page.
+- Errors are problem details (RFC 9457) with `status`, `title` and `detail`.
+- Lists have `items` and `total`; the `Link` header names the next page.
+- A repeated `POST` with the same `Idempotency-Key` returns the first answer.
+- Every route may also answer 400 (malformed request), 401 (no valid token), 403 (role not sufficient), 413 (too large), 415 (not
+  UTF-8), 422 (invalid values), 429 (too many requests) and 503 (busy; see `Retry-After`).
+"""
+EVERYWHERE = ("400", "401", "403", "413", "415", "422", "429", "503")
+
+
+def description() -> dict[str, Any]:
+    """The OpenAPI description of an empty case base."""
+    from fastapi.testclient import TestClient
+
+    from bayespatch.casebase import CaseBase
+    from bayespatch.web import Settings, create_app
+
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/clinic.db"
+        CaseBase.open(url).close()
+        with TestClient(create_app(Settings(url, sign_in=False)), base_url="http://127.0.0.1") as client:
+            answer: dict[str, Any] = client.get("/api/v1/openapi.json").json()
+            return answer
+
+
+def page(openapi: dict[str, Any]) -> str:
+    """The page: a section for each route."""
+    sections = [INTRODUCTION]
+    for path, operations in openapi["paths"].items():
+        for method in METHODS:
+            if method in operations:
+                sections.append(section(f"{method.upper()} {path}", operations[method]))
+    schemas = openapi["components"]["schemas"]
+    sections += ["## Request bodies", ""]
+    sections += [fields(name, schemas[name]) for name in bodies(openapi)]
+    return "\n".join(sections)
+
+
+def section(title: str, operation: dict[str, Any]) -> str:
+    """One route: what it does, its parameters, its body, its answers."""
+    lines = [f"## {title}", "", one_line(operation.get("description") or operation.get("summary", "")), ""]
+    parameters = [part for part in operation.get("parameters", []) if part["in"] != "header"]
+    if parameters:
+        lines += ["| parameter | in | type | |", "|---|---|---|---|"]
+        for part in parameters:
+            needed = "required. " if part.get("required") else ""
+            about = needed + one_line(part.get("description", ""))
+            lines.append(f"| `{part['name']}` | {part['in']} | {kind(part['schema'])} | {about} |")
+        lines.append("")
+    body = body_of(operation)
+    if body:
+        lines += [f"Body: {kind(body)}", ""]
+    answers = [
+        f"{code} {one_line(part['description'])}"
+        for code, part in operation["responses"].items()
+        if code not in EVERYWHERE
+    ]
+    return "\n".join([*lines, f"Answers: {', '.join(answers)}", ""])
+
+
+def body_of(operation: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the JSON body; empty without one."""
+    body: dict[str, Any] = (
+        operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    )
+    return body
+
+
+def bodies(openapi: dict[str, Any]) -> list[str]:
+    """Names of the schemas of request bodies."""
+    operations = [operation for path in openapi["paths"].values() for operation in path.values()]
+    return sorted(
+        {body_of(operation)["$ref"].rpartition("/")[2] for operation in operations if "$ref" in body_of(operation)}
+    )
+
+
+def fields(name: str, schema: dict[str, Any]) -> str:
+    """A table of the fields of a request body."""
+    rows = [
+        f"| `{field}` | {kind(part)} | {'required. ' if field in schema.get('required', []) else ''}{one_line(part.get('description', ''))} |"
+        for field, part in schema.get("properties", {}).items()
+    ]
+    return "\n".join([f"### {name}", "", "| field | type | |", "|---|---|---|", *rows, ""])
+
+
+def kind(schema: dict[str, Any]) -> str:
+    """A schema in a word or two."""
+    if "$ref" in schema:
+        return f"`{schema['$ref'].rpartition('/')[2]}`"
+    if "anyOf" in schema:
+        return " or ".join(kind(part) for part in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"list of {kind(schema['items'])}"
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    return str(schema.get("type", "any"))
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks, safe in a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(description()), encoding="utf-8")
