@@ -19,7 +19,7 @@ INTRODUCTION = """# REST interface
 
 <!-- Written by generators/rest_page.py from the OpenAPI description; edit the code instead. -->
 
-All routes are below `/api/v1`. `GET /api/v1/openapi.json` is the complete OpenAPI 3.1 description, for client generators.
+All routes are below `/api/v1`. `GET /api/v1/openapi.json` is the complete OpenAPI 3.1 description.
 [Running the service](serve.md#the-rest-interface) explains tokens, idempotency keys and logging.
 
 - Authenticate with `Authorization: Bearer TOKEN`. A signed-in person creates tokens on the account page.
