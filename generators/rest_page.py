@@ -26,8 +26,8 @@ All routes are below `/api/v1`. `GET /api/v1/openapi.json` is the complete OpenA
 - Errors are problem details (RFC 9457) with `status`, `title` and `detail`.
 - Lists have `items` and `total`; the `Link` header names the next page.
 - A repeated `POST` with the same `Idempotency-Key` returns the first answer.
-- Every route may also answer 400 (malformed request), 401 (no valid token), 403 (role not sufficient), 413 (too large), 415 (not
-  UTF-8), 422 (invalid values), 429 (too many requests) and 503 (busy; see `Retry-After`).
+- Every route may also answer 400 (malformed request), 401 (no valid token), 403 (role not sufficient), 413 (too large),
+  415 (not UTF-8), 422 (invalid values), 429 (too many requests) and 503 (busy; see `Retry-After`).
 """
 EVERYWHERE = ("400", "401", "403", "413", "415", "422", "429", "503")
 
@@ -100,8 +100,9 @@ def bodies(openapi: dict[str, Any]) -> list[str]:
 
 def fields(name: str, schema: dict[str, Any]) -> str:
     """A table of the fields of a request body."""
+    required = schema.get("required", [])
     rows = [
-        f"| `{field}` | {kind(part)} | {'required. ' if field in schema.get('required', []) else ''}{one_line(part.get('description', ''))} |"
+        f"| `{field}` | {kind(part)} | {'required. ' * (field in required)}{one_line(part.get('description', ''))} |"
         for field, part in schema.get("properties", {}).items()
     ]
     return "\n".join([f"### {name}", "", "| field | type | |", "|---|---|---|", *rows, ""])
