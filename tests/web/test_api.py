@@ -51,7 +51,8 @@ def test_the_cycle(program):
     assert outcome.json()["outcome"] == 1
     assert program.post(f"{API}/retentions", json={}).json() == {"cases": [seen["case_id"]]}
     assert program.get(f"{API}/cases/{seen['case_id']}").json()["state"] == "past"
-    is_problem(program.get(f"{API}/cases/{seen['case_id']}/explanation"), 404)
+    retained = program.get(f"{API}/cases/{seen['case_id']}/explanation").json()
+    assert retained["explanation"]["about"]["retained"] == 1  # it is a past case at once
     assert program.get(f"{API}/cases/3/explanation").json()["version"] == 1
     forgotten = program.post(f"{API}/cases/3/forget", json={"reason": "asked for it"}).json()
     assert forgotten["versions"] == [1]
@@ -68,13 +69,14 @@ def test_explain_keeps_nothing(served, program):
 
 
 def test_a_consultation_is_what_the_estimator_explains(served, program):
-    """To the last digit, in however many threads; the case base adds the number of the case."""
+    """To the last digit, in however many threads; the case base adds the case's number and who voted."""
     seen = program.post(f"{API}/consultations", json={"values": VALUES}).json()["explanation"]
     clf = served.base.model()
     assert clf.n_jobs == 1
     clf.n_jobs = 2
     why = json.loads(json.dumps(clf.explain(VALUES, exclude_self=False, error=served.settings.error).to_dict()))
     why["case"]["id"] = seen["case"]["id"]
+    why["about"] |= {"version": 1, "past_cases": 30, "retained": 0, "waiting": 0}
     assert seen == why
 
 

@@ -557,7 +557,9 @@ class CaseBase(Reuse):
             return found
 
     def retain(self, which: Iterable[int | str] | None = None, *, by: str) -> list[int]:
-        """Make open cases past ones, which the next refit learns from: those named, or all whose outcome is known.
+        """Make open cases past ones: those named, or all whose outcome is known.
+
+        They vote from the next consultation on; the next refit learns from them.
 
         Examples
         --------
@@ -669,7 +671,7 @@ class CaseBase(Reuse):
         ((1,), True, 23, True)
         """
         done = forgetting.forget(self._database, case, reason, by)
-        self._model = None
+        self._model = None  # the values must not stay in memory
         return done
 
     # Looking after it

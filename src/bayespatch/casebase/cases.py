@@ -1,8 +1,8 @@
 """Cases: how they come in, what became of them, and how they are found again.
 
 A case is *open* from its first visit until its outcome is known and someone retains it; then it is a *past* case, which
-the next refit learns from and which does not change any more. A *withdrawn* case was forgotten: its number is left and
-nothing else.
+votes on every new case and does not change any more; the next refit learns from it. A *withdrawn* case was forgotten:
+its number is left and nothing else.
 """
 
 from __future__ import annotations
@@ -200,7 +200,10 @@ def add_cases(
     outcomes: Sequence[Value],
     external_ids: Sequence[str | None],
 ) -> range:
-    """Store cases whose values were checked: past ones where the outcome is known, else open. Returns their ids."""
+    """Store cases whose values were checked: past ones where the outcome is known, else open. Returns their ids.
+
+    The next audit row of the transaction must be the one that records them.
+    """
     first = 1 + (transaction.execute(select(func.max(cases.c.id))).scalar() or 0)
     check_external_ids(transaction.connection, [one for one in external_ids if one is not None])
     stored: list[dict[str, Any]] = [
@@ -215,6 +218,7 @@ def add_cases(
             "entered_at": transaction.at,
             "entered_by": transaction.by,
             "salt": secrets.token_hex(16),
+            "retained": None if outcome is None else transaction.next_number,
         }
         for i, (values, outcome, external_id) in enumerate(zip(rows, outcomes, external_ids, strict=True))
     ]
@@ -332,11 +336,9 @@ def retain(transaction: Transaction, which: Iterable[int | str] | None) -> list[
             if row.outcome is None:
                 raise ConflictError(f"case {row.id} has no outcome yet; record it first, then retain the case")
         ids = sorted({row.id for row in rows})
-    for start in range(0, len(ids), 500):
-        part = ids[start : start + 500]
-        transaction.execute(update(cases).where(cases.c.id.in_(part)).values(state=PAST))
     for case_id in ids:
-        transaction.record("retain", case_id)
+        new = {"state": PAST, "retained": transaction.record("retain", case_id)}
+        transaction.execute(update(cases).where(cases.c.id == case_id).values(**new))
     if not ids:
         transaction.record("retain", cases=0)
     return ids

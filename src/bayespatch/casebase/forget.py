@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import models
@@ -85,7 +85,7 @@ def _forget(transaction: Transaction, case: int | str, reason: str, database: Da
     n_own = transaction.execute(select(func.count()).select_from(own.subquery())).scalar_one()
     transaction.execute(delete(decisions).where(decisions.c.consultation_id.in_(own)))
     transaction.execute(delete(consultations).where(consultations.c.case_id == row.id))
-    n_redacted = _redact_others(transaction, row.id)
+    n_redacted = 0 if row.retained is None else _redact_others(transaction, row.id, row.retained)
     hashes: dict[int, str] = {}
     removed = []
     for model in models.trained_on(transaction.connection, row.id):
@@ -126,15 +126,9 @@ def _without_change(metrics: dict[str, Any] | None, case_id: int) -> dict[str, A
     return {**metrics, "both": {**metrics["both"], "changes": changes}}
 
 
-def _redact_others(transaction: Transaction, case_id: int) -> int:
-    """Take the case, and what derives from its values, out of the explanations that models which knew it have given.
-
-    A version that was removed may have known it: which cases it was trained on is not kept.
-    """
-    knew = select(training.c.version).where(training.c.case_id == case_id)
-    removed = select(model_rows.c.version).where(model_rows.c.state == models.REMOVED)
-    said = select(consultations.c.id, consultations.c.explanation)
-    said = said.where(or_(consultations.c.version.in_(knew), consultations.c.version.in_(removed)))
+def _redact_others(transaction: Transaction, case_id: int, retained: int) -> int:
+    """Take the case, and what derives from its values, out of the explanations given since it became a past case."""
+    said = select(consultations.c.id, consultations.c.explanation).where(consultations.c.id > retained)
     n_changed = 0
     for row in transaction.execute(said).all():
         new = redacted(row.explanation, str(case_id))

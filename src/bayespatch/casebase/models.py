@@ -41,6 +41,7 @@ class Model(NamedTuple):
     sha256: str | None
     n_cases: int
     n_forgotten: int  # of its past cases; a refit is due
+    known_at: int  # it has learned from the cases that were past cases by this audit row
     based_on: int | None
     metrics: dict[str, Any] | None  # how it compares with the active model of its time
     made_at: str
@@ -220,7 +221,13 @@ def neighbor_of(clf: Any, case: int, most: int) -> list[tuple[int, float]]:
 
 
 def offer(
-    transaction: Transaction, clf: Any, case_ids: list[int], based_on: int | None, metrics: Any, folder: Path
+    transaction: Transaction,
+    clf: Any,
+    case_ids: list[int],
+    known_at: int,
+    based_on: int | None,
+    metrics: Any,
+    folder: Path,
 ) -> Model:
     """Store a fitted model as the next version; it is used by nobody until someone promotes it."""
     version = 1 + (transaction.execute(select(func.max(models.c.version))).scalar() or 0)
@@ -229,6 +236,7 @@ def offer(
         "state": OFFERED,
         "n_cases": len(case_ids),
         "n_forgotten": 0,
+        "known_at": known_at,
         "based_on": based_on,
         "metrics": metrics,
         "made_at": transaction.at,
@@ -240,7 +248,9 @@ def offer(
     rows = [{"version": version, "case_id": case_id} for case_id in case_ids]
     for start in range(0, len(rows), 5000):
         transaction.execute(insert(training), rows[start : start + 5000])
-    transaction.record("refit", version=version, sha256=sha256, cases=len(case_ids), based_on=based_on)
+    transaction.record(
+        "refit", version=version, sha256=sha256, cases=len(case_ids), known_at=known_at, based_on=based_on
+    )
     return find(transaction.connection, version)
 
 

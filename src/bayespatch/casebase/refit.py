@@ -29,7 +29,7 @@ from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.comparison import leave_one_out, metrics
 from bayespatch.casebase.database import Database, json_text
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
-from bayespatch.casebase.tables import cases
+from bayespatch.casebase.tables import cases, chain
 from bayespatch.casebase.without import without_case
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.model import Hyperparameters
@@ -45,12 +45,14 @@ class Snapshot(NamedTuple):
     known: Definition
     version: int | None
     clf: Any
+    known_at: int  # the last audit row
 
 
 def snapshot(database: Database) -> Snapshot:
     """The past cases and the active model."""
     with database.reading() as connection:
         known = case_rows.defined(connection)
+        known_at = connection.execute(select(chain.c.number)).scalar_one()
         past = select(cases.c.id, cases.c["values"], cases.c.outcome).where(cases.c.state == case_rows.PAST)
         found = {row.id: row for row in connection.execute(past.order_by(cases.c.id))}
         active = models.active(connection)
@@ -67,7 +69,7 @@ def snapshot(database: Database) -> Snapshot:
         )
     rows = [dict(found[case].values) for case in order]
     outcomes = [json.loads(found[case].outcome) for case in order]
-    return Snapshot(order, rows, outcomes, known, None if active is None else active.version, clf)
+    return Snapshot(order, rows, outcomes, known, None if active is None else active.version, clf, known_at)
 
 
 def table_of(known: Definition, case_ids: list[int], rows: list[dict[str, Any]], outcomes: list[Any]) -> Any:
@@ -135,7 +137,7 @@ def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models
             if said["both"] is not None:
                 said["both"]["changes"] = [one for one in said["both"]["changes"] if one["case"] != case]
         case_ids = [case for case in found.case_ids if case in left]
-        model = models.offer(transaction, clf, case_ids, found.version, said, database.folder)
+        model = models.offer(transaction, clf, case_ids, found.known_at, found.version, said, database.folder)
         if gone:
             model = models.mark_forgotten(transaction, model.version, len(gone))
     shutil.rmtree(folder, ignore_errors=True)

@@ -11,14 +11,25 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 from sqlalchemy import Connection, select
 
-from bayespatch.casebase.cases import WITHDRAWN, common_seal, seal
+from bayespatch.casebase.cases import PAST, WITHDRAWN, common_seal, seal
 from bayespatch.casebase.models import ACTIVE, REMOVED
-from bayespatch.casebase.tables import audit, cases, identities, invitations, models, sessions, tokens, users
+from bayespatch.casebase.tables import (
+    audit,
+    cases,
+    consultations,
+    identities,
+    invitations,
+    models,
+    sessions,
+    tokens,
+    users,
+)
 
 _ACTIONS = (
-    *("import", "add", "consult", "outcome", "forget", "refit", "promote", "roll back"),
+    *("import", "add", "consult", "outcome", "retain", "forget", "refit", "promote", "roll back"),
     *(
         "invite",
         "accept",
@@ -51,8 +62,11 @@ class _Log:
     def __init__(self) -> None:
         self.batches: list[tuple[range, str | None]] = []  # cases that came in together, and their common seal
         self.seals: dict[int, str | None] = {}  # of single cases, the last one
-        self.forgotten: set[int] = set()
+        self.entered: list[int] = []  # audit row of each batch
+        self.retained: dict[int, int] = {}  # audit row with which single cases became past cases
+        self.forgotten: dict[int, int] = {}  # audit row
         self.models: dict[int, str | None] = {}
+        self.known_at: dict[int, int] = {}  # of models
         self.active: int | None = None
         self.roles: dict[str, str] = {}  # of those who were invited
         self.accounts: dict[str, _Account] = {}
@@ -60,16 +74,19 @@ class _Log:
         self.secrets: dict[str, str] = {}  # ids of tokens, sessions and links -> whose
         self.unnamed: set[tuple[str, str]] = set()  # action, and whose: rows of version 0.2, which state no id
 
-    def follow(self, action: str, case_id: int | None, details: dict[str, Any]) -> None:
+    def follow(self, number: int, action: str, case_id: int | None, details: dict[str, Any]) -> None:
         """One row."""
         person = details.get("person", "")
         if action in ("import", "add"):
             first = details["first"]
             self.batches.append((range(first, first + details["cases"]), details.get("seals")))
+            self.entered.append(number)
         elif action in ("consult", "outcome") and case_id is not None:
             self.seals[case_id] = details.get("seal")
+        elif action == "retain" and case_id is not None:
+            self.retained[case_id] = number
         elif action == "forget" and case_id is not None:
-            self.forgotten.add(case_id)
+            self.forgotten[case_id] = number
             hashes = details.get("hashes", {})
             self.models |= {version: hashes.get(str(version)) for version in details["versions"]}
             for version in details["removed"]:
@@ -77,6 +94,8 @@ class _Log:
                 self.active = None if self.active == version else self.active
         elif action == "refit":
             self.models[details["version"]] = details["sha256"]
+            if "known_at" in details:
+                self.known_at[details["version"]] = details["known_at"]
         elif action in ("promote", "roll back"):
             self.active = details["version"]
         elif person:
@@ -117,20 +136,59 @@ class _Log:
 def problems(connection: Connection) -> list[str]:
     """Where the tables are not what the log says."""
     log = _Log()
-    wanted = select(audit.c.action, audit.c.case_id, audit.c.details).where(audit.c.action.in_(_ACTIONS))
+    wanted = select(audit.c.number, audit.c.action, audit.c.case_id, audit.c.details)
+    wanted = wanted.where(audit.c.action.in_(_ACTIONS))
     for row in connection.execute(wanted.order_by(audit.c.number).execution_options(yield_per=1000)):
-        log.follow(row.action, row.case_id, json.loads(row.details))
-    return [*_cases(connection, log), *_models(connection, log), *_people(connection, log)]
+        log.follow(row.number, row.action, row.case_id, json.loads(row.details))
+    found = [*_cases(connection, log), *_models(connection, log), *_people(connection, log)]
+    return found or list(_consultations(connection, log))
+
+
+def past_cases_at(connection: Connection, number: int) -> list[int]:
+    """The past cases at an audit row, such as a consultation's: who was retained before, less who was forgotten before.
+
+    Examples
+    --------
+    >>> from bayespatch import CaseBase
+    >>> with CaseBase.demo() as base:
+    ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+    ...     _ = base.outcome(seen.case_id, "sick", by="registry"), base.retain(by="registry")
+    ...     with base._database.reading() as connection:
+    ...         len(past_cases_at(connection, seen.id)), len(past_cases_at(connection, seen.id + 3))
+    (24, 25)
+    """
+    retained = select(cases.c.id).where(cases.c.retained < number).order_by(cases.c.id)
+    gone = select(audit.c.case_id).where(audit.c.action == "forget", audit.c.number < number)
+    forgotten = set(connection.execute(gone).scalars())
+    return [case for case in connection.execute(retained).scalars() if case not in forgotten]
+
+
+def _consultations(connection: Connection, log: _Log) -> Iterator[str]:
+    """Whether each consultation states how many past cases there were; the cases themselves are as the log says."""
+    retained = dict(connection.execute(select(cases.c.id, cases.c.retained).where(cases.c.retained.is_not(None))).all())
+    begun = np.sort(np.array(list(retained.values()), np.int64))
+    ended = np.sort(np.array([at for case, at in log.forgotten.items() if case in retained], np.int64))
+    about = consultations.c.explanation["about"]
+    wanted = select(consultations.c.id, about["past_cases"].label("voted"), about["waiting"].label("waiting"))
+    for row in connection.execute(wanted.where(about["version"].is_not(None)).execution_options(yield_per=1000)):
+        n = int(np.searchsorted(begun, row.id) - np.searchsorted(ended, row.id))
+        if row.waiting is not None and row.voted + row.waiting != n:
+            yield f"consultation {row.id} knew {row.voted + row.waiting} past cases, and the log says {n}"
 
 
 def _cases(connection: Connection, log: _Log) -> Iterator[str]:
     entries: dict[int, str | None] = {}
     sealed = {case for batch, common in log.batches if common is not None for case in batch}
     wanted = select(cases.c.id, cases.c.state, cases.c["values"], cases.c.outcome, cases.c.salt, cases.c.entry)
+    wanted = wanted.add_columns(cases.c.retained)
+    entered = {case: at for (batch, _), at in zip(log.batches, log.entered, strict=True) for case in batch}
     for row in connection.execute(wanted.order_by(cases.c.id).execution_options(yield_per=1000)):
         entries[row.id] = row.entry
         if (row.state == WITHDRAWN) != (row.id in log.forgotten):
             yield f"case {row.id} is {row.state}, and the log says otherwise"
+        since = log.retained.get(row.id, entered.get(row.id) if row.state == PAST else row.retained)
+        if row.retained != since:
+            yield f"case {row.id} is a past case since row {row.retained}, and the log says {since}"
         expected = log.seals.get(row.id) or (row.entry if row.id in sealed else None)
         sealed_now = None if row.salt is None else seal(row.id, row.salt, row.values, row.outcome)
         if expected is not None and row.state != WITHDRAWN and sealed_now != expected:
@@ -148,6 +206,8 @@ def _cases(connection: Connection, log: _Log) -> Iterator[str]:
 def _models(connection: Connection, log: _Log) -> Iterator[str]:
     found = {row.version: row for row in connection.execute(select(models))}
     for version, row in sorted(found.items()):
+        if log.known_at.get(version, row.known_at) != row.known_at:
+            yield f"model version {version} has learned from other cases than the log says"
         if row.state == REMOVED:
             continue
         if version not in log.models:

@@ -17,7 +17,7 @@ from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.consultations import Consultation
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import UnavailableError
-from bayespatch.casebase.models import Model
+from bayespatch.casebase.retained import Answering, State, answering, state_of
 from bayespatch.dictionary import Value
 from bayespatch.estimator.explaining import ERROR
 
@@ -34,7 +34,7 @@ class Reuse:
     _database: Database
 
     def __init__(self) -> None:
-        self._model: tuple[str, Any] | None = None  # SHA-256 and the model itself
+        self._model: Answering | None = None
         self._n_jobs: int | None = None
         self._loading = threading.Lock()
 
@@ -91,18 +91,19 @@ class Reuse:
                 if once is not None and (earlier := repeats.earlier(connection, once)) is not None:
                     return consultations.find(connection, earlier)
                 consultations.visited(connection, case, external_id)
-                model, clf = self._active(connection)
-            shown = consultations.explain(clf, plain, known, top=top, level=level, error=error, reliance=reliance)
+                model = self._active(connection)
+            options: dict[str, Any] = {"top": top, "level": level, "error": error, "reliance": reliance}
+            shown = consultations.explain(model.clf, plain, known, **options)
+            shown["about"] |= model.about()
             try:
                 with self._database.writing(by) as transaction:
                     if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
                         transaction.record("read", consultations.find(transaction.connection, earlier).case_id)
                         return consultations.find(transaction.connection, earlier)
-                    now = models.active(transaction.connection)
-                    if now is None or now.sha256 != model.sha256:
+                    if self._state(transaction.connection) != model.state:
                         raise _ModelChanged
                     number = consultations.visited(transaction.connection, case, external_id)
-                    seen = consultations.store(transaction, number, external_id, plain, shown, model.version)
+                    seen = consultations.store(transaction, number, external_id, plain, shown, model.state.version)
                     if once is not None:
                         repeats.keep(transaction, once, seen.id)
                     return seen
@@ -219,14 +220,17 @@ class Reuse:
             with self._database.reading() as connection:
                 known = case_rows.defined(connection)
                 plain = known.features.check_row(values)
-                model, clf = self._active(connection)
-            shown = question(clf, plain, known)
+                model = self._active(connection)
+            shown = question(model.clf, plain, known)
+            for part in (shown, shown.get("before", {}), shown.get("after", {})):
+                if "about" in part:
+                    part["about"] |= model.about()
+            version = model.state.version
             with self._database.writing(by) as transaction:
-                now = models.active(transaction.connection)
-                changed = now is None or now.sha256 != model.sha256
-                transaction.record("ask", version=model.version, shown=[] if changed else named(shown), **details)
+                changed = self._state(transaction.connection) != model.state
+                transaction.record("ask", version=version, shown=[] if changed else named(shown), **details)
             if not changed:
-                return model.version, shown
+                return version, shown
         raise UnavailableError("the active model changes faster than it can be asked; try again")
 
     def record_ask(self, answer: tuple[int, dict[str, Any]], *, by: str) -> None:
@@ -264,7 +268,7 @@ class Reuse:
         Returns
         -------
         dict or None
-            `Explanation.to_dict()`; None where the model has not learned from this case.
+            `Explanation.to_dict()`; None where this case does not vote in the model.
 
         Examples
         --------
@@ -276,14 +280,16 @@ class Reuse:
         with self._database.reading() as connection:
             row = case_rows.find_live(connection, case)
             known = case_rows.defined(connection)
-            model, clf = self._active(connection)
-        if str(case) not in clf.ids_ or not clf.may_be_shown(clf.ids_.index(str(case))):
+            model = self._active(connection)
+        clf = model.clf
+        rows = [place for place, name in enumerate(clf.ids_ or ()) if name == str(case)]
+        if not rows or not clf.may_be_shown(rows[0]):
             return None
-        shown: dict[str, Any] = clf.explain_past(clf.ids_.index(str(case)), known=False, error=error).to_dict()
+        shown: dict[str, Any] = clf.explain_past(rows[0], known=False, error=error).to_dict()
+        shown["about"] |= model.about()
         consultations.warn(shown, row.values, known)
         with self._database.writing(by) as transaction:
-            now = models.active(transaction.connection)
-            if now is None or now.sha256 != model.sha256:
+            if self._state(transaction.connection) != model.state:
                 raise UnavailableError("the model was changed meanwhile; try again")
             transaction.record("read", row.id, shown=_named(shown))
         return shown
@@ -300,13 +306,12 @@ class Reuse:
         (2, True)
         """
         with self._database.writing(by) as transaction:
-            _, clf = self._active(transaction.connection)
-            found = models.neighbor_of(clf, case, most)
+            found = models.neighbor_of(self._active(transaction.connection).clf, case, most)
             transaction.record("read", case, shown=[one for one, _ in found])
         return found
 
     def model(self) -> Any:
-        """The active model itself, a fitted `PatchworkClassifier`.
+        """The active model itself, a fitted `PatchworkClassifier`, with the past cases retained since it was fitted.
 
         Examples
         --------
@@ -316,20 +321,43 @@ class Reuse:
         24
         """
         with self._database.reading() as connection:
-            return self._active(connection)[1]
+            return self._active(connection).clf
 
-    def _active(self, connection: Any) -> tuple[Model, Any]:
-        """The active version, read once."""
+    def state(self) -> State | None:
+        """Which past cases the active model knows now; None without an active model.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     before = base.state().n_retained
+        ...     _ = base.add([{"age": 70, "pain": "rest", "outcome": "sick"}], by="registry")
+        ...     before, base.state().n_retained
+        (0, 1)
+        """
+        with self._database.reading() as connection:
+            return self._state(connection)
+
+    def _state(self, connection: Any) -> State | None:
+        model = models.active(connection)
+        return None if model is None else state_of(connection, model)
+
+    def _active(self, connection: Any) -> Answering:
+        """The active version, read once, and the past cases retained since."""
         model = models.active(connection)
         if model is None or model.sha256 is None:
             raise UnavailableError("there is no active model; refit on the past cases, and promote what comes out")
+        state = state_of(connection, model)
         with self._loading:  # one model for all threads
-            if self._model is None or self._model[0] != model.sha256:
-                clf = models.read_model(connection, model.version, model.sha256, self._database.folder)
-                if self._n_jobs is not None:
-                    clf.n_jobs = self._n_jobs
-                self._model = model.sha256, clf
-            return model, self._model[1]
+            if self._model is None or self._model.state != state:
+                now = None if self._model is None else self._model.updated(connection, state)
+                if now is None:
+                    clf = models.read_model(connection, model.version, model.sha256, self._database.folder)
+                    if self._n_jobs is not None:
+                        clf.n_jobs = self._n_jobs
+                    now = answering(connection, model, state, clf)
+                self._model = now
+            return self._model
 
 
 def _named(shown: Mapping[str, Any]) -> list[int]:

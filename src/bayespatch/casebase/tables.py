@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0006"  # of the newest migration
+VERSION = "0004"  # of the newest migration, which follows 0006
 
 metadata = MetaData()
 
@@ -78,6 +78,7 @@ cases = Table(
     Column("entered_by", Text, nullable=False),
     Column("salt", Text),  # of its seals in the log; deleted with the values
     Column("entry", Text),  # its seal when it came in
+    Column("retained", Id, index=True),  # number of the audit row with which it became a past case
 )
 
 models = Table(
@@ -88,6 +89,7 @@ models = Table(
     Column("sha256", Text),
     Column("n_cases", Integer, nullable=False),
     Column("n_forgotten", Integer, nullable=False),
+    Column("known_at", Id, nullable=False),  # it has learned from the cases that were past cases by this audit row
     Column("based_on", Integer),
     Column("metrics", _json()),
     Column("made_at", Text, nullable=False),

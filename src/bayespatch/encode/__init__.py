@@ -9,7 +9,7 @@ are.
 from bayespatch.encode.column import MISSING_NUMBER, Column
 from bayespatch.encode.order import class_order
 from bayespatch.encode.partitions import Partitions, Sample, is_partitioned
-from bayespatch.encode.row import changed_row, changed_rows, read_row
+from bayespatch.encode.row import changed_row, changed_rows, read_row, read_rows
 from bayespatch.encode.schema import EncodedTable, Schema
 from bayespatch.encode.values import codes_of, describe_values
 
@@ -27,4 +27,5 @@ __all__ = [
     "describe_values",
     "is_partitioned",
     "read_row",
+    "read_rows",
 ]

@@ -90,18 +90,32 @@ def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, Any]], schema
         for name, value in change.items():
             row[place[name]] = value
         rows.append(row)
+    return _table_of(rows, schema, None)
+
+
+def read_rows(rows: Sequence[Mapping[str, Any]], schema: Schema, ids: Sequence[str]) -> PlainTable:
+    """Cases given by name, as in `read_row`, each with an id.
+
+    Examples
+    --------
+    >>> schema = Schema.learn([[52, "male"], [61, "female"]])
+    >>> read_rows([{"x0": 50, "x1": "male"}, {"x0": None, "x1": "male"}], schema, ["a", "b"]).n_rows
+    2
+    """
+    for row in rows:
+        _check_names(row, schema.names, all_of_them=True)
+    return _table_of([[c.value_called(row[c.name]) for c in schema.columns] for row in rows], schema, tuple(ids))
+
+
+def _table_of(rows: Sequence[Sequence[Any]], schema: Schema, ids: tuple[str, ...] | None) -> PlainTable:
+    """Rows of values in the order of the schema."""
     # One empty row keeps all columns objects, whatever the others hold.
-    many = read_table([*rows, [None] * len(own)])
+    many = read_table([*rows, [None] * len(schema.names)])
     kept = tuple(
-        replace(
-            column,
-            name=name,
-            numbers=column.numbers[: len(rows)],
-            texts=column.texts[: len(rows)],
-        )
+        replace(column, name=name, numbers=column.numbers[: len(rows)], texts=column.texts[: len(rows)])
         for column, name in zip(many.columns, schema.names, strict=True)
     )
-    return replace(many, columns=kept, n_rows=len(rows), named=schema.named, ids=None)
+    return replace(many, columns=kept, n_rows=len(rows), named=schema.named, ids=ids)
 
 
 def _check_names(given: Mapping[str, Any], names: tuple[str, ...], all_of_them: bool) -> None:

@@ -59,10 +59,14 @@ class ClosedForm:
         found = _made.get(posterior)
         if found is not None and found[0] is data.x_parents:
             return found[1]
-        weights = posterior.log_weights
-        assert weights is not None
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
         index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows, posterior.compares_missing)
+        return cls._of_index(posterior, data, index)
+
+    @classmethod
+    def _of_index(cls, posterior: Importances, data: Data, index: CaseIndex) -> ClosedForm:
+        weights = posterior.log_weights
+        assert weights is not None
         wanted = max(LEAST_DRAWS, DRAWN_PAIRS // max(1, index.n_cases))
         n_kept = min(posterior.n_draws, max(1, wanted // posterior.n_chains))
         n_kept -= n_kept % min(n_kept, _batches_per_chain(posterior.n_chains))  # batches have as many draws each
@@ -74,6 +78,11 @@ class ClosedForm:
         closed = cls(index, weights[:, used], differ, mu, mu0 / mu0.sum(), float(mu0.sum()))
         _made[posterior] = data.x_parents, closed
         return closed
+
+    def add_cases(self, posterior: Importances, data: Data) -> None:
+        """Prepare the same model with further past cases: the last parents of `data`; `posterior` is a copy."""
+        n = self.index.n_cases
+        ClosedForm._of_index(posterior, data, self.index.with_cases(data.x_parents[n:], data.y_parents[n:]))
 
     def predict(
         self,

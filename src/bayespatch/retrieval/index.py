@@ -96,9 +96,7 @@ class CaseIndex:
         """
         rows = np.argsort(y, kind="stable")
         levels = tuple(np.unique(column[~np.isnan(column)]) for column in x.T)
-        most = max((len(values) for values in levels), default=0)
-        kind: Any = np.uint8 if most < 2**8 - 1 else np.uint16 if most < 2**16 - 1 else np.uint32
-        codes = np.empty(x.shape[::-1], kind)
+        codes = np.empty(x.shape[::-1], _smallest_type(levels))
         for j, values in enumerate(levels):
             column = x[rows, j]
             codes[j] = np.where(np.isnan(column), 0, np.searchsorted(values, column) + 1)
@@ -111,6 +109,29 @@ class CaseIndex:
         windows = [self.reach[(self.columns == j) & ~np.isnan(self.reach)] for j in range(len(self.levels))]
         columns, reach = _comparisons(windows, has_missing)
         return replace(self, columns=columns, reach=reach)
+
+    def with_cases(self, x: NDArray[np.float64], y: NDArray[np.int64]) -> CaseIndex:
+        """The same past cases and k more, coded as x, (k, P), with classes y: equal to an index of all of them.
+
+        The comparisons stay as they are.
+
+        Examples
+        --------
+        >>> x, y = np.array([[0.0], [2.0], [1.0]]), np.array([0, 1, 0])
+        >>> index = CaseIndex.build(x[:2], y[:2], n_classes=2, windows=[(0.0,)])
+        >>> index.with_cases(x[2:], y[2:]).codes.tolist(), CaseIndex.build(x, y, 2, [(0.0,)]).codes.tolist()
+        ([[1, 2, 3]], [[1, 2, 3]])
+        """
+        more = CaseIndex.build(x, y, self.n_classes, [()] * len(self.levels))
+        levels = tuple(np.union1d(old, new) for old, new in zip(self.levels, more.levels, strict=True))
+        # Each new case follows the old ones of its class.
+        order = np.argsort(np.concatenate([self.classes, more.classes]), kind="stable")
+        codes = np.empty((len(levels), len(order)), _smallest_type(levels))
+        for j, values in enumerate(levels):
+            parts = [np.append(0, np.searchsorted(values, part.levels[j]) + 1)[part.codes[j]] for part in (self, more)]
+            codes[j] = np.concatenate(parts)[order]
+        rows = np.concatenate([self.rows, self.n_cases + more.rows])[order]
+        return replace(self, codes=codes, levels=levels, start=self.start + more.start, rows=rows)
 
     @property
     def n_cases(self) -> int:
@@ -157,6 +178,12 @@ class CaseIndex:
             low[:, k] = np.where(nobody, 1, first)
             high[:, k] = np.where(nobody, 0, last)
         return Ranges(low, high)
+
+
+def _smallest_type(levels: Sequence[NDArray[np.float64]]) -> type[np.unsignedinteger[Any]]:
+    """The smallest type of codes, of which each column has one more than levels."""
+    most = max((len(values) for values in levels), default=0)
+    return np.uint8 if most < 2**8 - 1 else np.uint16 if most < 2**16 - 1 else np.uint32
 
 
 def _comparisons(

@@ -258,6 +258,7 @@ class ModelVersion(BaseModel):
     sha256: str | None
     n_cases: int
     n_forgotten: int
+    known_at: int
     based_on: int | None
     metrics: dict[str, Any] | None
     made_at: str

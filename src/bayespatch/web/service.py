@@ -21,6 +21,7 @@ from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundErr
 from bayespatch.casebase.models import Model
 from bayespatch.casebase.people import STEWARD, Person
 from bayespatch.casebase.refit import Refit
+from bayespatch.casebase.retained import State
 from bayespatch.dictionary import Value
 from bayespatch.explain.overview import Overview
 from bayespatch.report import model_body
@@ -64,7 +65,7 @@ class Service:
         self.by_name, self.by_address = Throttle(*_BY_NAME), Throttle(*_BY_ADDRESS)
         self.hashing = Queue(_HASHES, _SIGN_INS, settings.seconds)
         self.reports: OrderedDict[str, Overview] = OrderedDict()  # of models, by SHA-256
-        self._answers: OrderedDict[tuple[str, str, str], tuple[int, dict[str, Any]]] = OrderedDict()
+        self._answers: OrderedDict[tuple[State | None, str, str], tuple[int, dict[str, Any]]] = OrderedDict()
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(32)
         self._limiter: anyio.CapacityLimiter | None = None
@@ -132,9 +133,8 @@ class Service:
 
         `first` says that it is only compared with, and that the person has seen it.
         """
-        model = await self.do(self.active)
-        sha = "" if model is None else str(model.sha256)
-        key = (sha, by, json.dumps([values, quick], sort_keys=True))
+        state = await self.do(self.base.state)
+        key = (state, by, json.dumps([values, quick], sort_keys=True))
         with self._lock:
             known = self._answers.get(key)
         if known is not None:
@@ -143,8 +143,8 @@ class Service:
             return known
         answer = await self.queue.run(self.base.ask, values, by=by, error=self.settings.error, reliance=not quick)
         with self._lock:
-            for old in [old for old in self._answers if old[0] != sha]:
-                del self._answers[old]  # a case may have been forgotten
+            for old in [old for old in self._answers if old[0] != state]:
+                del self._answers[old]  # past cases were forgotten or retained
             self._answers[key] = answer
             while len(self._answers) > _ANSWERS:
                 self._answers.popitem(last=False)

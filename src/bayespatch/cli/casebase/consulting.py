@@ -80,12 +80,12 @@ def outcome(opened: Opened, case: CaseName, outcome: Class, by: Person, json: Js
     with opened() as base:
         found = base.outcome(case_of(case), outcome, by=by())
         label = base.definition.class_name(found.outcome)
-    show(found.to_dict(), json, f"case {found.id}: {label}; retain it, and the next refit learns from it")
+    show(found.to_dict(), json, f"case {found.id}: {label}; retain it, and it votes from the next consultation on")
 
 
 @taking(opened=open_base, by=person)
 def retain(opened: Opened, by: Person, cases: MaybeCases = None, json: Json = False) -> None:
-    """Make open cases past ones, which the next refit learns from: those named, or all whose outcome is known.
+    """Make open cases past ones: those named, or all whose outcome is known. They vote from the next consultation on.
 
     Examples
     --------

@@ -1,0 +1,182 @@
+"""Past cases that were retained since the active model was fitted vote at once, without a refit.
+
+A new past case votes with the importances, the coding and the calibration of the active model, exactly as it would have
+voted with these had it been there when the model was fitted. Calibration and pool rest on leave-one-out predictions of
+the cases that were there, and stay as they are until the next refit.
+
+Which past cases voted at any time can be told from the database: those retained before, less those forgotten before.
+Nothing is stored beside the model, so every process, and one that starts after a crash, finds the same ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, func, select
+
+from bayespatch.casebase.cases import PAST
+from bayespatch.casebase.models import Model
+from bayespatch.casebase.tables import cases
+from bayespatch.dictionary import Value
+from bayespatch.encode import EncodedTable, Schema, read_rows
+from bayespatch.encode.table import PlainTable
+from bayespatch.estimator import PatchworkClassifier
+from bayespatch.fitted import FittedClasses
+from bayespatch.predict import ClosedForm
+
+
+class State(NamedTuple):
+    """Which past cases the active model knows; two answers with equal states come from the same past cases."""
+
+    version: int
+    sha256: str
+    n_retained: int  # past cases retained since the model was fitted
+    last: int  # audit row of the newest of them
+
+
+def state_of(connection: Connection, model: Model) -> State:
+    """What the active model knows at this moment."""
+    since = select(func.count(), func.max(cases.c.retained)).where(_since(model.known_at))
+    n, last = connection.execute(since).one()
+    return State(model.version, str(model.sha256), n, last or model.known_at)
+
+
+class Answering(NamedTuple):
+    """The active model, with the past cases retained since it was fitted.
+
+    Attributes
+    ----------
+    state : State
+    clf : PatchworkClassifier
+    n_waiting : int
+        Retained cases that vote only after a refit: their outcome is a class that the model does not know, or the model
+        samples neighbors.
+    """
+
+    state: State
+    clf: PatchworkClassifier
+    n_waiting: int
+
+    def about(self) -> dict[str, int]:
+        """Which past cases an answer knows, for `Explanation.to_dict()["about"]`."""
+        fitted = self.clf.fitted_
+        n_retained = self.state.n_retained - self.n_waiting
+        return {
+            "version": self.state.version,
+            "past_cases": len(fitted.x),
+            "retained": n_retained,
+            "waiting": self.n_waiting,
+        }
+
+    def updated(self, connection: Connection, state: State) -> Answering | None:
+        """With the cases retained since; None if past cases were forgotten as well and the model must be read again."""
+        if state[:2] != self.state[:2] or state.last < self.state.last:
+            return None
+        new = _read(connection, self.state.last)
+        if self.state.n_retained + len(new) != state.n_retained:
+            return None
+        clf, n_waiting = _with_retained(self.clf, new)
+        return Answering(state, clf, self.n_waiting + n_waiting)
+
+
+def answering(connection: Connection, model: Model, state: State, clf: PatchworkClassifier) -> Answering:
+    """A model as it was stored, and the cases retained since."""
+    clf, n_waiting = _with_retained(clf, _read(connection, model.known_at))
+    return Answering(state, clf, n_waiting)
+
+
+def _since(number: int) -> Any:
+    return (cases.c.retained > number) & (cases.c.state == PAST)
+
+
+def _read(connection: Connection, after: int) -> list[Any]:
+    wanted = select(cases.c.id, cases.c["values"], cases.c.outcome).where(_since(after))
+    return list(connection.execute(wanted.order_by(cases.c.retained, cases.c.id)))
+
+
+def _with_retained(clf: PatchworkClassifier, new: Sequence[Any]) -> tuple[PatchworkClassifier, int]:
+    """The model with those of the new past cases that can vote, and how many cannot."""
+    fitted = clf.fitted_
+    assert isinstance(fitted, FittedClasses)
+    code_of = {outcome: code for code, outcome in enumerate(fitted.classes.tolist())}
+    codes = [code_of.get(json.loads(row.outcome), -1) for row in new]
+    able = [i for i, code in enumerate(codes) if code >= 0] if fitted.votes_are_closed else []
+    if able:
+        rows = [new[i] for i in able]
+        known = np.array([codes[i] for i in able], np.int64)
+        clf = with_cases(clf, [row.values for row in rows], known, [str(row.id) for row in rows])
+    return clf, len(new) - len(able)
+
+
+def with_cases(
+    clf: PatchworkClassifier, rows: Sequence[Mapping[str, Value]], y: NDArray[np.int64], ids: Sequence[str]
+) -> PatchworkClassifier:
+    """A fitted classifier in which further past cases vote; closed-form votes only.
+
+    Parameters
+    ----------
+    clf : PatchworkClassifier
+        Fitted; it is not changed.
+    rows : sequence of k dicts
+        Values by feature.
+    y : int array of shape (k,)
+        Their classes, as places in `classes_`.
+    ids : sequence of k texts
+
+    Returns
+    -------
+    PatchworkClassifier
+        Its last k rows are the new cases. A value that no past case of the fit had agrees with nobody.
+
+    Examples
+    --------
+    >>> more = with_cases(clf, [{"x0": "yes", "x1": 59}], np.array([0]), ["new"])
+    >>> len(clf.parents_), len(more.parents_), more.ids_[-1]
+    (20, 21, 'new')
+    """
+    old = clf.fitted_
+    table = read_rows(rows, old.schema, ids)
+    encoded = old.schema.encode(table)
+    n, k = len(old.x), len(rows)
+    groups = old.groups
+    if groups is not None:
+        groups = np.concatenate([groups, groups.max(initial=-1) + 1 + np.arange(k)])
+    x, values = _as_past(table, encoded, old.schema)
+    opinion = old.opinion
+    if opinion is not None:  # it has not learned from the new cases: what it says of them is out of fold
+        assert isinstance(old, FittedClasses)
+        said = old.opinion_on(table, encoded.values)
+        opinion = replace(opinion, loo=np.concatenate([opinion.loo, said]))
+    names = tuple(map(str, range(n))) if old.ids is None else old.ids
+    fitted = replace(
+        old,
+        x=np.concatenate([old.x, x]),
+        values=np.concatenate([old.values, values]),
+        y=np.concatenate([old.y, y]),
+        groups=groups,
+        ids=names + tuple(ids),
+        parents=np.concatenate([old.parents, n + np.arange(k)]),
+        posterior=replace(old.posterior),
+        opinion=opinion,
+    )
+    ClosedForm.of(old.posterior, old.past).add_cases(fitted.posterior, fitted.past)
+    new = copy.copy(clf)
+    new.fitted_ = fitted
+    return new
+
+
+def _as_past(
+    table: PlainTable, encoded: EncodedTable, schema: Schema
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Codes and values of new past cases: values that the schema does not know must not agree with each other."""
+    columns = [table.columns[table.names.index(name)] for name in schema.names]
+    gone = encoded.unseen & np.column_stack([column.is_missing for column in columns])
+    unequal = encoded.unseen & ~gone & np.array([not column.has_window for column in schema.columns])
+    x = np.where(gone, np.nan, np.where(unequal, schema.n_values + 1.0, encoded.x))
+    return x, np.where(gone, np.nan, encoded.values)
