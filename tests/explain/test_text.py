@@ -1,41 +1,70 @@
 import pytest
 
 from bayespatch.explain import words
-from tests.explain.fitted import explained, fitted, table, without_precedent
+from bayespatch.explain.text import as_text
+from tests.explain.answers import KINDS, answer
+from tests.explain.fitted import explained, fitted, table
 
 
-def test_everything_is_there():
-    why = explained()
-    text = why.to_text()
-    assert str(why) == text
-    for part in why.exemplars:
-        assert f"#{part.id}" in text
-        assert words.points(part.reliance) in text
-    for feature in why.features:
-        assert feature.name[:12] in text
-        assert feature.value in text
-        assert f"{feature.importance:.2f}".removeprefix("0") in text
-    for name, p in why.probabilities.items():
-        line = next(line for line in text.splitlines() if line.strip().startswith(name))
-        assert words.percent(p) in line
-        assert words.percent(why.votes[name]) in line
-    assert words.NO_PRECEDENT not in text
+def flat(text):
+    return " ".join(text.split())
 
 
-def test_agreeing_values_that_matter_are_marked():
-    why = explained()
-    text = why.to_text()
-    marked = [p for part in why.exemplars for p in part.features.values() if p.marked]
-    assert marked
-    assert text.count("●") == len(marked) + 1  # and the legend
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_figures_are_those_of_the_explanation(kind):
+    why = answer(kind)
+    text = flat(as_text(why, 100))
+    assert words.headline(why) in text
+    assert words.verdict(why) in text
+    for part in why["groups"]:
+        assert f"{words.percent(part['vote_share'])} {': '.join(words.group(why, part))}" in text
+    if why["groups"]:
+        assert words.votes(why) in text
+    for step in words.steps(why):
+        assert f"{step.name} {step.value}".strip() in text
+        assert words.step_points(why, step.points) in text
+    for part in why["neighbors"]:
+        assert f"#{part['id']} {part['outcome']}" in text
+    assert words.NO_PRECEDENT in text or why["precedent"]["adequate"]
 
 
+def test_an_explanation_prints_its_text():
+    assert str(explained()) == explained().to_text() == as_text(explained().to_dict(), 120)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
-def test_it_fits_the_terminal(width):
-    why = fitted().explain(table(20, seed=9)[0].iloc[3].rename("x"), top=9)
-    lines = why.to_text(width).splitlines()
-    assert max(map(len, lines)) <= width
-    assert all(f"#{part.id}" in why.to_text(width) for part in why.exemplars)
+def test_it_fits_the_terminal_and_cuts_nothing(kind, width):
+    why = answer(kind)
+    text = as_text(why, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for part in why["neighbors"]:
+        for feature in words.compared(why):
+            patch = part["features"][feature["name"]]
+            assert patch["agrees"] or f"{words.called(feature)} {patch['value']}" in flat(text)
+
+
+def test_long_names_and_values_are_wrapped():
+    why = answer("two")
+    for feature in why["features"]:
+        feature["description"] = f"a rather long name of the feature {feature['name']}"
+    for part in why["attribution"]["features"]:
+        part["value"] = "a value in a great many words"
+    text = as_text(why, 60)
+    assert max(map(len, text.splitlines())) <= 60
+    for part in why["attribution"]["features"]:
+        assert part["feature"].split()[0] in flat(text)
+
+
+def test_bars_are_as_long_as_the_points():
+    why = answer("two")
+    bars = [line for line in as_text(why, 100).splitlines() if "|" in line]
+    steps = words.steps(why)
+    most = max(abs(step.points) for step in steps)
+    for line, step in zip(bars, steps, strict=True):
+        left, right = line.split("|")
+        assert (left if step.points < 0 else right).count("█") == round(10 * abs(step.points) / most)
 
 
 def test_a_terminal_can_be_too_narrow():
@@ -43,7 +72,15 @@ def test_a_terminal_can_be_too_narrow():
         explained().to_text(width=20)
 
 
-def test_a_case_without_precedent_says_so_first():
-    text = without_precedent().to_text()
-    assert words.NO_PRECEDENT in text
-    assert text.index(words.NO_PRECEDENT) < text.index("Exemplars:")
+def test_no_precedent_comes_before_the_groups():
+    text = as_text(answer("odd"), 100)
+    assert text.index(words.NO_PRECEDENT) < text.index("Similar patients")
+
+
+def test_nobody_votes():
+    assert "No past patient votes on this case." in as_text(answer("nobody"), 100)
+
+
+def test_a_known_outcome_is_told():
+    X, _ = table(20, seed=9)
+    assert "Known outcome: well." in fitted().explain(X.iloc[0], y=0).to_text()

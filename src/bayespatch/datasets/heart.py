@@ -12,20 +12,22 @@ if TYPE_CHECKING:
 TARGET = "num"
 
 DESCRIPTIONS = {
-    "age": "age in years",
+    "age": "age",
     "sex": "sex",
-    "cp": "chest pain type",
-    "trestbps": "resting blood pressure on admission, mm Hg",
-    "chol": "serum cholesterol, mg/dl",
-    "fbs": "fasting blood sugar above 120 mg/dl",
-    "restecg": "resting electrocardiogram",
-    "thalach": "maximum heart rate achieved",
-    "exang": "exercise-induced angina",
-    "oldpeak": "ST depression induced by exercise relative to rest",
-    "slope": "slope of the peak exercise ST segment",
-    "ca": "number of major vessels colored by fluoroscopy",
+    "cp": "chest pain",
+    "trestbps": "resting blood pressure",
+    "chol": "cholesterol",
+    "fbs": "fasting sugar above 120",
+    "restecg": "resting ECG",
+    "thalach": "maximum heart rate",
+    "exang": "angina on exercise",
+    "oldpeak": "ST depression on exercise",
+    "slope": "ST slope on exercise",
+    "ca": "major vessels colored",
     "thal": "thallium scan",
 }
+
+UNITS = {"trestbps": "mm Hg", "chol": "mg/dl", "thalach": "/min", "oldpeak": "mm"}
 
 # What UCI's codes mean; these columns are categorical, the others are numbers.
 LABELS = {
@@ -39,7 +41,7 @@ LABELS = {
 }
 ORDERED = ("slope",)
 
-OUTCOMES = {0: "absence of heart disease", 1: "presence of heart disease"}
+OUTCOMES = {0: "no heart disease", 1: "heart disease"}
 
 
 def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
@@ -56,7 +58,7 @@ def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
     -------
     X : DataFrame (303, 13)
     y : Series (303,)
-        0: absence, 1: presence of heart disease.
+        0: no heart disease, 1: heart disease.
 
     Notes
     -----
@@ -84,6 +86,7 @@ def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
     else:
         X = table.assign(**{name: as_codes(table[name], name) for name in LABELS})
         X.attrs["labels"] = {name: dict(labels) for name, labels in LABELS.items()}
+        X.attrs["units"] = dict(UNITS)
     X.attrs["descriptions"] = dict(DESCRIPTIONS)
     return X, y
 

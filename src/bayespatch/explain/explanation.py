@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from bayespatch.explain.notebook import as_html
+from bayespatch.explain.html import for_notebook
 from bayespatch.explain.parts import Attribution, Exemplar, Findings, Group, Neighbor, Opinions
 from bayespatch.explain.text import as_text
 
@@ -210,8 +210,8 @@ class Explanation(Findings):
     def __str__(self) -> str:
         return self.to_text()
 
-    def _repr_html_(self) -> str:
-        return as_html(self.to_dict())
+    def _repr_html_(self) -> str | None:
+        return for_notebook(self.to_dict())
 
 
 def _group(group: Group) -> dict[str, Any]:

@@ -1,120 +1,108 @@
-"""An explanation for a terminal: marks instead of colors, columns that fit."""
+"""An explanation for a terminal, in columns that fit its width. No value is ever cut: long ones are wrapped."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from textwrap import shorten, wrap
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
 from typing import Any
 
 from bayespatch.explain import words
 
 _NARROWEST = 60
-_OWN, _CELL, _LEAST = 18, 24, 12  # the widest value of the case, the widest and the narrowest cell of an exemplar
-_LABELS = 10  # "stands for"
-_NAME = 28  # the widest name of a feature
-_COLUMNS = (
-    "importance: of the feature for all cases, with its 90% interval; expl.: probability of the case's value given its "
-    "neighbors; stands for: past cases in the exemplar's crowd; votes: their share of all votes; worth and reliance: "
-    "points that the value (about) and the crowd add to the probability of"
-)
+_BAR = 10  # characters of the longest bar
 
 Data = Mapping[str, Any]
 
 
 def as_text(why: Data, width: int) -> str:
-    """The whole explanation; exemplars that do not fit into the width go below the others."""
+    """The answer: how likely, how far it can be trusted, and why."""
     if width < _NARROWEST:
-        raise ValueError(f"width={width} is too narrow for a table; pass at least {_NARROWEST}")
-    lines = [words.title(why), *wrap(words.headline(why), width), *wrap(words.prediction(why), width)]
+        raise ValueError(f"width={width} is too narrow for the explanation; pass at least {_NARROWEST}")
+    lines: list[str] = [_headline(why), *_known_outcome(why)]
     if not why["precedent"]["adequate"]:
         lines += ["", *_boxed(wrap(words.precedent(why), width - 4))]
-    for warning in why["case"]["warnings"]:
-        lines += wrap(f"! {warning}", width, subsequent_indent="  ")
-    for text in (words.opinions(why), words.strongest_points(why)):
-        lines += ["", *wrap(text, width)] if text else []
-    lines += ["", *_classes(why, width), "", *wrap(words.votes(why), width)]
-    lines += ["", *wrap("Exemplars: past cases that stand for those who vote, the most votes first", width)]
-    shown = why["exemplars"]
-    lines += ["", *_exemplars(why, shown, width)] if shown else ["  none"]
-    notes = [words.vote_shares(why), words.what_counts(why), *words.caveats(why)]
-    return "\n".join([*lines, "", *(line for note in notes for line in wrap(note, width, subsequent_indent="  "))])
+    lines += [f"! {warning}" for warning in words.warnings(why)]
+    marks = ", ".join(f"{'' if check.passed else '! '}{check.text}" for check in words.checks(why))
+    lines += [f"{words.verdict(why)}: {marks}."]
+    lines += _classes(why) if len(why["prediction"]["probabilities"]) > 2 and not words.is_number(why) else []
+    lines += ["", *_groups(why)]
+    if why["attribution"] is not None:
+        lines += ["", *_points(why, width)]
+    if why["neighbors"]:
+        lines += ["", *_closest(why)]
+    return "\n".join(part for line in lines for part in _fitted(line, width))
 
 
-def _exemplars(why: Data, shown: Sequence[Data], width: int) -> list[str]:
-    """All exemplars beside the case, in as many tables as they need, and what the marks mean."""
-    features = why["features"]
-    own = min(_OWN, max([4, *(len(feature["value"]) for feature in features)]))
-    name = min(width - own - 42, _NAME, max([_LABELS, *(len(words.called(feature)) for feature in features)]))
-    room = width - name - own - 30
-    longest = max([_LEAST, *(len(patch["value"]) + 3 for part in shown for patch in part["features"].values())])
-    cell = max(_LEAST, min(room // min(4, len(shown)) - 1, longest, _CELL))
-    per_row = max(1, room // (cell + 1))
-    lines = []
-    for first in range(0, len(shown), per_row):
-        lines += [*_table(why, shown[first : first + per_row], name, own, cell), ""]
-    for mark, meaning in words.legend().items():
-        lines += wrap(f"{mark} {meaning}", width, initial_indent="  ", subsequent_indent="    ")
-    return [*lines, *wrap(f"{_COLUMNS} {why['reliance_class']}", width, initial_indent="  ", subsequent_indent="  ")]
+def _headline(why: Data) -> str:
+    parts = (f"{words.title(why)}: {words.headline(why)}", words.base_rate(why))
+    return "; ".join(part[:1].lower() + part[1:] if k else part for k, part in enumerate(parts) if part)
 
 
-def _classes(why: Data, width: int) -> list[str]:
-    """One line per class: probability, interval, votes, and, where there is room, who casts them."""
+def _fitted(line: str, width: int) -> list[str]:
+    """A line in as many as it needs; those after the first begin below its text."""
+    indent = len(line) - len(line.lstrip())
+    hanging = indent + (7 if indent and line.lstrip()[:1] in "0123456789<#" else 2)
+    return wrap(line, width, subsequent_indent=" " * hanging, drop_whitespace=True) or [""]
+
+
+def _known_outcome(why: Data) -> Iterator[str]:
+    if why["case"]["outcome"] is not None:
+        yield f"Known outcome: {why['case']['outcome']}. The answer does not use it; the closest patients do."
+
+
+def _classes(why: Data) -> Iterator[str]:
+    """The most probable classes, one in a line."""
     said = why["prediction"]
-    longest = min(width - 42, max(map(len, said["probabilities"])))
-    lines = [f"  {'':<{longest}}  probability  {said['level']:.0%} interval  votes"]
-    by_whom = [" = exemplars + others + base rates"]
-    for name, p in said["probabilities"].items():
-        by = why["tally"][name]
-        lines.append(
-            f"  {_cut(name, longest):<{longest}}  {words.percent(p):>11}  {words.interval(said['intervals'][name]):>12}"
-            f"  {words.percent(said['votes'][name]):>5}"
-        )
-        by_whom.append(
-            f" = {words.percent(by['exemplars']):>9} + {words.percent(by['others']):>6} + "
-            f"{words.percent(by['base_rates']):>10}"
-        )
-    if len(lines[0]) + len(by_whom[0]) > width:
-        return lines
-    return [line + more for line, more in zip(lines, by_whom, strict=True)]
+    ranked = sorted(said["probabilities"].items(), key=lambda pair: -pair[1])
+    for name, p in ranked[:6]:
+        ends = words.interval(said["intervals"][name])
+        everybody = words.percent(said["population"][name])
+        yield f"  {words.percent(p):>4} {words.outcome(why, name)} ({ends}; all patients: {everybody})"
 
 
-def _table(why: Data, exemplars: Sequence[Data], name: int, own: int, cell: int) -> list[str]:
-    """Exemplars side by side: who they are, and feature by feature what they have in common with the case."""
-
-    def line(label: str, cells: Sequence[str], value: str = "", numbers: Sequence[str] = ("", "", "")) -> str:
-        left = (
-            f"  {_cut(label, name):<{name}}  {_cut(value, own):<{own}} {numbers[0]:>13} {numbers[1]:>5} {numbers[2]:>5}"
-        )
-        return f"{left} {' '.join(f'{_cut(text, cell):<{cell}}' for text in cells)}".rstrip()
-
-    outcomes = [wrap(part["outcome"], cell) or [""] for part in exemplars]
-    lines = [line("", [f"#{part['id']}" for part in exemplars])]
-    for k in range(max(map(len, outcomes))):
-        lines.append(line("" if k else "outcome", [part[k] if k < len(part) else "" for part in outcomes]))
-    lines += [
-        line("", [words.stance(part) for part in exemplars]),
-        line("stands for", [str(part["stands_for"]) for part in exemplars]),
-        line("votes", [words.percent(part["vote_share"]) for part in exemplars]),
-        line("reliance", [words.points(part["reliance"]) for part in exemplars]),
-        line("feature", [], "case", ("importance", "expl.", "worth")),
-    ]
-    for feature in why["features"]:
-        patches = [part["features"][feature["name"]] for part in exemplars]
-        cells = [f"{words.marks(patch):<2} {patch['value']}" for patch in patches]
-        low, high = feature["importance_interval"]
-        numbers = (
-            f"{feature['importance']:.2f} {low:.2f}-{high:.2f}".replace("0.", "."),
-            words.percent(feature["explained"]),
-            words.points(feature["worth"]),
-        )
-        lines.append(line(words.called(feature), cells, feature["value"], numbers))
-    return lines
+def _groups(why: Data) -> Iterator[str]:
+    """The groups of similar patients with their share of the votes, and what these mean."""
+    if not why["groups"]:
+        yield "No past patient votes on this case."
+        return
+    yield "Similar patients, in groups, with their share of the votes:"
+    for part in why["groups"]:
+        yield f"  {words.percent(part['vote_share']):>4} {': '.join(words.group(why, part))}"
+    yield " ".join(text for text in (words.votes(why), words.opinions(why)) if text)
 
 
-def _cut(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    return f"{text[: width - 1]}…" if " " not in text[:width] else shorten(text, width, placeholder="…")
+def _points(why: Data, width: int) -> Iterator[str]:
+    """The findings with the most points, as bars on both sides of a middle."""
+    steps = words.steps(why)
+    first, last = words.ends(why)
+    unit = "contribution" if words.is_number(why) else "percentage points"
+    yield f"What raises or lowers the {words.quantity(why)}, from {first} for all patients to {last} ({unit}):"
+    most = max((abs(step.points) for step in steps), default=0.0) or 1.0
+    names = [f"{step.name} {step.value}".strip() for step in steps]
+    longest = min(max(map(len, names)), width - 2 * _BAR - 13)
+    for name, step in zip(names, steps, strict=True):
+        *before, end = wrap(name, longest)
+        yield from (f"  {line}" for line in before)
+        bar = "█" * round(_BAR * abs(step.points) / most)
+        left, right = (bar, "") if step.points < 0 else ("", bar)
+        yield f"  {end:<{longest}} {words.step_points(why, step.points):>7} {left:>{_BAR}}|{right}"
+
+
+def _closest(why: Data) -> Iterator[str]:
+    """The closest patients: what they share with the case, and in what they differ."""
+    features = words.compared(why)
+    listed = ", ".join(f"{words.called(feature)} {feature['value']}" for feature in features)
+    where = "the findings above" if why["attribution"] else listed
+    yield f"The closest patients, with their share of the votes, compared in {where}:"
+    for part in why["neighbors"]:
+        other = [
+            f"{words.called(feature)} {patch['value']}"
+            for feature in features
+            if not (patch := part["features"][feature["name"]])["agrees"]
+        ]
+        differs = f"differs in {', '.join(other)}" if other else "agrees in all of these"
+        who = f"#{part['id']} {words.outcome(why, part['outcome'])}"
+        yield f"  {words.percent(part['vote_share']):>4} {who}; {differs}"
 
 
 def _boxed(lines: list[str]) -> list[str]:

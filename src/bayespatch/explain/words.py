@@ -1,30 +1,32 @@
-"""Sentences and figures that every rendering of an explanation shares, so that all say the same.
+"""Sentences and figures that every rendering of an explanation shares, so that they never contradict each other.
 
-Each takes the explanation as plain data, as `Explanation.to_dict` gives it.
+Each takes the explanation as plain data, as `Explanation.to_dict` returns it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 NO_PRECEDENT = "No adequate precedent"
-DIFFER = 0.2  # two opinions that differ by so much are worth a sentence of their own
-MARKED = "●"  # before a value that stands out; shapes say what colors do as well
-MARKS = {"same": "=", "close": "≈", "different": "–", "missing": "·"}
-LEGEND = {
-    "same": "the same value",
-    "close": "another number, which counts as close",
-    "different": "a different value",
-    "missing": "missing in both",
-}
-STANDS_OUT = "one of the few values through which this past case counts most"
+DIFFER = 0.2  # opinions that differ by this much are reported as a disagreement
+FEW_KNOWN = 0.5  # with a smaller share of the findings known, nothing is said about precedent
+MOST_POINTS = 6  # findings whose points are shown at once
+DISCLAIMER = "Supports clinical judgement; does not replace it"
+_YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
 
 Data = Mapping[str, Any]
 
 
+class Check(NamedTuple):
+    """One check of how far an answer can be trusted."""
+
+    passed: bool
+    text: str
+
+
 def called(feature: Data) -> str:
-    """What a feature is called where a person reads it: by the data dictionary, or by its name.
+    """The feature's name for a reader: its description in the data dictionary, or the column's name.
 
     >>> called({"name": "cp", "description": "chest pain"}), called({"name": "cp", "description": ""})
     ('chest pain', 'cp')
@@ -33,7 +35,7 @@ def called(feature: Data) -> str:
 
 
 def percent(p: float) -> str:
-    """A probability for a reader: whole percents, and never a certainty that is none.
+    """A probability in whole percents; only an exact 0 or 1 is shown as 0% or 100%.
 
     >>> percent(0.123), percent(0.004), percent(0.999), percent(0.0)
     ('12%', '<1%', '>99%', '0%')
@@ -44,254 +46,318 @@ def percent(p: float) -> str:
 
 
 def points(change: float | None) -> str:
-    """A change of a probability, in percentage points; a dash where it is not known.
+    """A change of a probability in percentage points; a dash for None.
 
     >>> points(0.0412), points(-0.2), points(0.0001)
-    ('+4.1', '-20.0', '0.0')
+    ('+4.1', '−20.0', '0.0')
     """
-    if change is None:
-        return "–"
-    text = f"{100.0 * change:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text
+    return "–" if change is None else signed(100.0 * change)
 
 
-def interval(ends: tuple[float, float]) -> str:
-    """``12% to 40%``."""
-    return f"{percent(ends[0])} to {percent(ends[1])}"
+def signed(value: float, digits: int = 1) -> str:
+    """A number with its sign.
 
-
-def past_cases(n: int) -> str:
-    """``1 past case``, ``24 past cases``."""
-    return f"{n} past case{'s' * (n != 1)}"
-
-
-def title(why: Data) -> str:
-    """What the case is called."""
-    return "The case" if why["case"]["id"] is None else f"Case {why['case']['id']}"
-
-
-def likely(p: float) -> str:
-    """A probability above one half in a word.
-
-    >>> likely(0.61), likely(0.9)
-    ('probably', 'very probably')
+    >>> signed(4.12), signed(-3.0), signed(-0.04)
+    ('+4.1', '−3.0', '0.0')
     """
-    if p >= 0.95:
-        return "almost certainly"
-    if p >= 0.8:
-        return "very probably"
-    return "probably" if p >= 0.6 else "undecided, perhaps"
+    text = f"{value:+.{digits}f}"
+    return text.replace("-", "−") if text.strip("+-0.") else text[1:]
 
 
-def headline(why: Data) -> str:
-    """The question and the answer: ``Heart disease: probably absent, 61% (give or take: 45% to 74%)``."""
-    said, target = why["prediction"], why["case"]["target"]
-    question = f"{sentence(target)}: " if target else ""
-    if said["mean"] is not None:
-        return f"{question}{said['mean']:.4g} (give or take: {said['interval'][0]:.4g} to {said['interval'][1]:.4g})"
-    name = said["class"]
-    p, ends = said["probabilities"][name], said["intervals"][name]
-    return f"{question}{likely(p)} {name}, {percent(p)} (give or take: {interval(ends)})"
+def interval(ends: Sequence[float]) -> str:
+    """Both ends of an interval of probabilities.
+
+    >>> interval((0.12, 0.4)), interval((0.001, 0.4))
+    ('12–40%', '<1% to 40%')
+    """
+    low, high = percent(ends[0]), percent(ends[1])
+    return f"{low} to {high}" if {low[0], high[0]} & {"<", ">"} else f"{low[:-1]}–{high}"
+
+
+def patients(n: int) -> str:
+    """``1 patient``, ``24 patients``."""
+    return f"{n} patient{'s' * (n != 1)}"
 
 
 def sentence(text: str) -> str:
-    """A text that begins a sentence."""
+    """The text with an upper-case first letter."""
     return text[:1].upper() + text[1:]
 
 
-def prediction(why: Data) -> str:
-    """The prediction in one sentence."""
-    said, case = why["prediction"], why["case"]
-    name = said["class"]
-    p = percent(said["probabilities"][name])
-    if said["interval"] is None:
-        within = f"{said['level']:.0%} credible interval {interval(said['intervals'][name])}"
-        text = f"Predicted: {name}, probability {p} ({within})."
-    else:
-        low, high = said["interval"]
-        text = (
-            f"Predicted: {case['target'] or 'outcome'} {said['mean']:.4g}, with probability {said['level']:.0%} "
-            f"between {low:.4g} and {high:.4g}. Most probable range: {name}, {p}."
-        )
-    if case["outcome"] is None:
-        return text
-    return f"Known outcome: {case['outcome']}. It counted in finding the single neighbors. Without it: {text}"
+def listed(texts: Iterable[str]) -> str:
+    """Texts as a list in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
-def error(why: Data) -> str | None:
-    """How far another run of the same model would be off."""
-    found = why["prediction"]["error"]
-    if found is None:
-        return None
-    return (
-        f"Repeating the computation would change the probability by about {100 * found:.1f} points (Monte Carlo error)."
-    )
+def title(why: Data) -> str:
+    """``Case 20``."""
+    return "The case" if why["case"]["id"] is None else f"Case {why['case']['id']}"
 
 
-def like_this(why: Data) -> str | None:
-    """What votes like these were worth."""
-    found = why["prediction"]["like_this"]
-    if found is None:
-        return None
-    label = found["class"]
-    return (
-        f"Of {past_cases(found['n'])} with {found['low']:.0%} to {found['high']:.0%} of the votes for {label}, "
-        f"{found['n_class']} ({percent(found['n_class'] / max(1, found['n']))}) had {label}."
-    )
+def is_number(why: Data) -> bool:
+    """Whether the outcome is a number."""
+    return why["prediction"]["mean"] is not None
+
+
+def question(why: Data) -> str:
+    """What the figure answers."""
+    return "How much?" if is_number(why) else "How likely?"
+
+
+def warnings(why: Data) -> list[str]:
+    """The warnings, without those that repeat that there is no adequate precedent."""
+    said = zip(why["case"]["warnings"], why["case"]["warning_kinds"], strict=True)
+    return [text for text, kind in said if kind != "combination" or why["precedent"]["adequate"]]
+
+
+def focus(why: Data) -> str:
+    """The class that every figure refers to: the last of two classes, otherwise the predicted one."""
+    names = list(why["prediction"]["probabilities"])
+    return str(names[-1] if len(names) == 2 and not is_number(why) else why["prediction"]["class"])
+
+
+def outcome(why: Data, label: str) -> str:
+    """A class for a reader: ``yes`` of the target ``heart disease`` is ``heart disease``, ``no`` is its absence."""
+    target = why["case"]["target"]
+    if target and label.lower() in _YES:
+        return str(target)
+    return f"no {target}" if target and label.lower() in _NO else label
+
+
+def had(why: Data, n: int, label: str) -> str:
+    """``11 had heart disease``; ``11 were malignant`` where the class does not name the target."""
+    text = outcome(why, label)
+    if is_number(why):
+        return f"{n} had {why['case']['target'] or 'an outcome of'} {label}"
+    return f"{n} {'had' if _names_target(why, text) else 'were' if n != 1 else 'was'} {text}"
+
+
+def _names_target(why: Data, text: str) -> bool:
+    target = why["case"]["target"]
+    return bool(target) and target.lower() in text.lower()
+
+
+def figure(why: Data) -> str:
+    """The answer as one figure: ``46%``, or the mean of a number."""
+    said = why["prediction"]
+    return number(said["mean"]) if is_number(why) else percent(said["probabilities"][focus(why)])
+
+
+def of_what(why: Data) -> str:
+    """What the figure is: ``risk of heart disease``."""
+    if is_number(why):
+        return str(why["case"]["target"] or "outcome")
+    text = outcome(why, focus(why))
+    is_risk = _names_target(why, text) and not text.startswith("no ")
+    return f"{'risk' if is_risk else 'probability'} of {text}"
+
+
+def quantity(why: Data) -> str:
+    """What the points of a finding raise or lower: ``risk``, ``probability``, ``value``."""
+    return "value" if is_number(why) else of_what(why).partition(" ")[0]
+
+
+def within(why: Data) -> str:
+    """``90% interval 18–75%``."""
+    said = why["prediction"]
+    if is_number(why):
+        return f"{said['level']:.0%} interval {number(said['interval'][0])} to {number(said['interval'][1])}"
+    return f"{said['level']:.0%} interval {interval(said['intervals'][focus(why)])}"
+
+
+def headline(why: Data) -> str:
+    """The answer: ``46% risk of heart disease (90% interval 18–75%)``."""
+    if is_number(why):
+        return f"{sentence(of_what(why))}: {figure(why)} ({within(why)})"
+    return f"{figure(why)} {of_what(why)} ({within(why)})"
+
+
+def base_rate(why: Data) -> str:
+    """``All patients: 35%``; their mean where the outcome is a number and there is an attribution."""
+    if is_number(why):
+        return f"All patients: {number(why['attribution']['base'])}" if why["attribution"] else ""
+    return f"All patients: {percent(why['prediction']['population'][focus(why)])}"
+
+
+def number(value: float) -> str:
+    """A number in four significant digits."""
+    return f"{value:.4g}"
+
+
+def group(why: Data, part: Data) -> tuple[str, str]:
+    """Who the members are, and how many had the class in focus.
+
+    ``61 patients with vessels colored 0 and thallium scan normal``, ``11 had heart disease``.
+    """
+    values = [shared_value(why, value) for value in part["shared"]]
+    who = f"{patients(part['size'])} {f'with {listed(values)}' if values else 'of other kinds'}"
+    label = focus(why)
+    return who, had(why, part["counts"][label], label)
+
+
+def shared_value(why: Data, shared: Data) -> str:
+    """A value that a group shares: ``thallium scan normal``, ``no angina``, ``age 61 to 67`` where close numbers agree."""
+    feature = next(one for one in why["features"] if one["name"] == shared["feature"])
+    name, value = called(feature), str(feature["close"] or shared["value"])
+    if value in ("yes", "no"):
+        return name if value == "yes" else f"no {name}"
+    return f"{name} {value}"
 
 
 def votes(why: Data) -> str:
-    """The votes, and how they became the probability."""
-    said = why["prediction"]
-    shares = ", ".join(f"{percent(v)} for {name}" for name, v in said["votes"].items())
-    parts = [f"Votes: {shares}."]
-    if (found := like_this(why)) is not None:
-        parts.append(found)
-    leading, name = max(said["votes"], key=said["votes"].get), said["class"]
-    if leading != name:
-        parts.append(
-            f"Most votes are for {leading}, and yet {name} is more probable: votes are read by what votes like these "
-            f"were worth for past cases{', and pooled with the additive score' if why['opinions'] else ''}."
-        )
-    return " ".join(parts)
+    """How the votes of similar patients become a probability, in natural frequencies."""
+    said, label = why["prediction"], focus(why)
+    name = f"{why['case']['target'] or 'outcome'} {label}" if is_number(why) else outcome(why, label)
+    share, base = percent(said["votes"][label]), percent(said["population"][label])
+    text = f"{share} of their votes are for {name}; the base rate among all patients is {base}."
+    found = like_this(why)
+    return text if found is None else f"{text} Of {found['n']} past patients with votes like these, {found['had']}."
+
+
+def like_this(why: Data) -> dict[str, Any] | None:
+    """Past patients with votes like these: how many (`n`), and how many of them `had` the class in focus."""
+    found, label = why["prediction"]["like_this"], focus(why)
+    if found is None:
+        return None
+    n_class = found["n_class"] if found["class"] == label else found["n"] - found["n_class"]
+    return {"n": found["n"], "had": had(why, n_class, label)}
 
 
 def opinions(why: Data) -> str | None:
-    """Both opinions in one sentence."""
-    both = why["opinions"]
+    """What similar patients and risk factors say, each alone and combined; None without a second opinion."""
+    both, label = why["opinions"], focus(why)
     if both is None:
         return None
-    name = why["prediction"]["class"]
-    one, other = both["precedents"][name], both["additive"][name]
-    text = (
-        f"Similar past cases say {percent(one)} for {name}, the risk factors added up say {percent(other)}; pooled, "
-        f"with weight {both['weight']:.2f} for the risk factors: {percent(why['prediction']['probabilities'][name])}."
-    )
+    one, other = both["precedents"][label], both["additive"][label]
+    about = f" {label}" if is_number(why) else ""
+    text = f"Similar patients alone say {percent(one)}{about}, risk factors alone {percent(other)}"
+    text += f", both together {percent(why['prediction']['probabilities'][label])}."
     if both["disagreement"] >= DIFFER:
-        text += f" The two differ by {100 * both['disagreement']:.0f} points: find out why before relying on either."
+        text += f" They differ by {100 * both['disagreement']:.0f} points: find out why before you rely on the answer."
     return text
 
 
-def strongest_points(why: Data, n: int = 3) -> str | None:
-    """The risk factors that add most."""
-    both = why["opinions"]
-    if both is None or both["points"] is None:
-        return None
-    ranked = sorted(both["points"], key=lambda part: -abs(part["points"]))[:n]
-    names = {feature["name"]: called(feature) for feature in why["features"]}
-    listed = ", ".join(f"{names[part['feature']]} ({part['points']:+.1f})" for part in ranked)
-    name = why["reliance_class"]
-    start = f" from the base rate, {percent(both['base'][name])}" if both["base"] else ""
-    return f"Risk factors that move the probability of {name} most{start}, in percentage points: {listed}."
+def checks(why: Data) -> list[Check]:
+    """How far the answer can be trusted, one check for each question."""
+    known, both = why["case"]["known"], why["opinions"]
+    few = known["n"] < FEW_KNOWN * known["of"]
+    count = f"{known['n']} of {known['of']} findings known"
+    found = []
+    if not why["precedent"]["adequate"]:
+        found.append(Check(False, NO_PRECEDENT))
+    elif not few:
+        found.append(Check(True, "Adequate precedent"))
+    if both is not None:
+        apart = both["disagreement"]
+        verb = "agree within" if apart < DIFFER else "differ by"
+        text = f"Similar patients and risk factors {verb} {100 * apart:.0f} points"
+        found.append(Check(apart < DIFFER, text))
+    n = len(warnings(why))
+    found.append(Check(n == 0, "No warnings" if n == 0 else f"{n} warning{'s' * (n > 1)}"))
+    found.append(Check(not few, f"Only {count}" if few else sentence(count)))
+    if not why["about"].get("converged", True):
+        found.append(Check(False, "The chains have not converged"))
+    return found
 
 
-def exemplar(part: Data) -> str:
-    """``#80 and 23 past cases like it: 21% of the votes, all for no heart disease``."""
-    others = part["stands_for"] - 1
-    crowd = f"#{part['id']} and {past_cases(others)} like it" if others else f"#{part['id']} alone"
-    return f"{crowd}: {percent(part['vote_share'])} of the votes, {'all ' if others else ''}for {part['label']}"
-
-
-def vote_shares(why: Data) -> str:
-    """Who votes, in one sentence; the shares sum to 1."""
-    shares = why["vote_shares"]
-    n = len(why["exemplars"])
-    return (
-        f"{n} exemplar{'s' * (n != 1)} and the past cases like them cast {percent(shares['exemplars'])} of the votes, "
-        f"other past cases {percent(shares['others'])}, and the base rates {percent(shares['base_rates'])}."
-    )
+def verdict(why: Data) -> str:
+    """The checks in a few words."""
+    found = checks(why)
+    failed = sum(not check.passed for check in found)
+    return f"{failed} of {len(found)} checks failed" if failed else f"All {len(found)} checks passed"
 
 
 def precedent(why: Data) -> str:
-    """Whether the case is like the past cases at all."""
+    """How the case compares with the past patients as a whole."""
     found = why["precedent"]
     share, limit = percent(found["percentile"]), percent(found["quantile"])
     if not found["adequate"]:
         return (
-            f"{NO_PRECEDENT}: only {share} of past cases are as atypical as this one (the limit is {limit}). Do not "
-            f"rely on the prediction."
+            f"{NO_PRECEDENT}: only {share} of past patients are as unusual as this one (limit: {limit}). Do not rely "
+            f"on the answer."
         )
-    return f"Precedent: {share} of past cases are as atypical as this one, or more ({limit} or less would be too few)."
+    return f"Precedent: {share} of past patients are at least as unusual as this one (limit: {limit})."
 
 
-def stability(why: Data) -> str:
-    """Whether the chains agree."""
-    found, name = why["stability"], why["prediction"]["class"]
-    if found["overlap"] is None:
-        return "There is a single chain, and nothing to compare it with."
-    return (
-        f"Independent sets of draws share {percent(found['overlap'])} of their most influential past "
-        f"cases, and put the probability of {name} at {interval(found['probabilities'][name])}."
-    )
+def stability(why: Data) -> str | None:
+    """Whether independent chains agree; None with a single chain."""
+    overlap = why["stability"]["overlap"]
+    return None if overlap is None else f"Independent chains share {percent(overlap)} of the closest patients."
 
 
-def reliance(why: Data) -> str:
-    """On which crowd the prediction relies most."""
-    shown = why["exemplars"]
-    if not shown:
-        return "No past case votes on this one."
-    if shown[0]["reliance"] is None:
-        return "What would be predicted without a crowd was not asked for."
-    most = max(shown, key=lambda part: abs(part["reliance"]))
-    name = why["reliance_class"]
-    p = why["prediction"]["probabilities"][name]
-    others = most["stands_for"] - 1
-    crowd = f"#{most['id']} and {past_cases(others)} like it" if others else f"#{most['id']}"
-    return (
-        f"Without {crowd} the probability of {name} would be {percent(min(1.0, max(0.0, p - most['reliance'])))} "
-        f"instead of {percent(p)}: no other crowd changes it more."
-    )
+def error(why: Data) -> str | None:
+    """The Monte Carlo error; None where the computation is exact."""
+    found = why["prediction"]["error"]
+    return None if not found else f"Monte Carlo error: {100 * found:.1f} points."
 
 
-def explained(why: Data, n: int = 3) -> str:
-    """Which values the past cases explain worst."""
+def unexpected(why: Data, n: int = 3) -> str:
+    """The values that are least expected given similar patients."""
     worst = sorted(why["features"], key=lambda feature: feature["explained"])[:n]
-    listed = ", ".join(f"{called(f)} = {f['value']} ({percent(f['explained'])})" for f in worst)
-    return f"Least expected given the past cases most like this one: {listed}."
-
-
-def what_counts(why: Data, n: int = 3) -> str:
-    """Which values the prediction depends on most."""
-    best = sorted(why["features"], key=lambda feature: -abs(feature["worth"]))[:n]
-    listed = ", ".join(f"{called(f)} = {f['value']} ({points(f['worth'])})" for f in best if abs(f["worth"]) >= 0.0005)
-    if not listed:
-        return "No single value changes the prediction."
-    return (
-        f"What counts most here, in points that the value adds to the probability of {why['reliance_class']}, about: "
-        f"{listed}."
-    )
-
-
-def stance(part: Data) -> str:
-    """Whether a past case supports the predicted class; of numbers, the most probable range."""
-    return "supports" if part["supports"] else "contradicts"
-
-
-def marks(patch: Data) -> str:
-    """The marks before a value: ``= ``, ``●≈ ``."""
-    return f"{MARKED if patch['marked'] else ''}{MARKS[patch['comparison']]}"
-
-
-def meaning(patch: Data) -> str:
-    """What the marks mean."""
-    text = LEGEND[patch["comparison"]]
-    return f"{text}; {STANDS_OUT}" if patch["marked"] else text
-
-
-def legend() -> dict[str, str]:
-    """All marks and what they mean."""
-    return {**{mark: LEGEND[name] for name, mark in MARKS.items()}, MARKED: STANDS_OUT}
-
-
-def close_note(feature: Data) -> str | None:
-    """Which numbers count as close, where not only equal values agree."""
-    return None if feature["close"] is None else f"close: {feature['close']}"
+    texts = [f"{called(f)} {f['value']} ({percent(f['explained'])})" for f in worst]
+    return f"Least expected values, given similar patients: {', '.join(texts)}."
 
 
 def caveats(why: Data) -> list[str]:
-    """How far to trust it: every sentence that a rendering ends with."""
-    found = [precedent(why), reliance(why), explained(why), stability(why)]
-    found += [text] if (text := error(why)) else []
-    if not why["about"].get("converged", True):
-        found.append("The chains have not mixed, or are too short: importances are less certain than they look.")
-    return found
+    """Details of the checks, and the limits of every answer."""
+    found = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
+    limits = (
+        "These patients look similar to the model; similarity is not a cause.",
+        "The answer holds for patients from the same place and time as the past ones.",
+    )
+    return [text for text in (*found, *limits) if text]
+
+
+class Step(NamedTuple):
+    """Points of one finding; of all findings that are not shown one by one, `name` is empty."""
+
+    name: str
+    value: str
+    points: float
+
+
+def steps(why: Data, most: int = MOST_POINTS) -> tuple[Step, ...]:
+    """From the base rate to the answer: the findings with the most points, then all others together."""
+    attribution = why["attribution"]
+    if attribution is None:
+        return ()
+    names = {feature["name"]: called(feature) for feature in why["features"]}
+    parts = attribution["features"]
+    shown = [Step(names[part["feature"]], part["value"], part["points"]) for part in parts[:most]]
+    rest = parts[most:]
+    if rest:
+        text = f"{len(rest)} other finding{'s' * (len(rest) > 1)}"
+        shown.append(Step("", text, sum(part["points"] for part in rest)))
+    return tuple(shown)
+
+
+def step_points(why: Data, value: float) -> str:
+    """Points of a finding: percentage points, or units of the outcome where it is a number."""
+    return f"{value:+.3g}".replace("-", "−") if is_number(why) else signed(value)
+
+
+def ends(why: Data) -> tuple[str, str]:
+    """Where the points begin and end: at the base rate, and at the answer."""
+    show = number if is_number(why) else percent
+    return show(why["attribution"]["base"]), show(why["attribution"]["total"])
+
+
+def compared(why: Data, most: int = MOST_POINTS) -> list[Data]:
+    """The features in which the closest patients are compared with the case: those that matter most."""
+    attribution = why["attribution"]
+    if attribution is None:
+        return sorted(why["features"], key=lambda feature: -feature["importance"])[:most]
+    by_name = {feature["name"]: feature for feature in why["features"]}
+    return [by_name[part["feature"]] for part in attribution["features"][:most]]
+
+
+def comparison(feature: Data, patch: Data) -> str:
+    """``same``, ``close`` or ``different``: a past patient's value beside the case's."""
+    if not patch["agrees"]:
+        return "different"
+    return "same" if patch["value"] == feature["value"] else "close"

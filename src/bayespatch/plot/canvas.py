@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -11,9 +11,30 @@ if TYPE_CHECKING:
 
 # M. Okabe, K. Ito: Color universal design (2008)
 BLUE, ORANGE, VERMILLION, SKY, GREEN, PURPLE = "#0072B2", "#E69F00", "#D55E00", "#56B4E9", "#009E73", "#CC79A7"
-INK, QUIET, PAPER = "#1a1a1a", "#6b6b6b", "#eef3f7"
+INK, QUIET = "#1a1a1a", "#6b6b6b"
 SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "^", "s", "D", "v", "P")
+
+
+class Inks(NamedTuple):
+    """Colors of texts and bars on a light or a dark figure."""
+
+    ink: str
+    quiet: str
+    pale: str
+    accent: str
+    warning: str
+
+
+def inks() -> Inks:
+    """Colors that can be read on the background of matplotlib's current style."""
+    from matplotlib import rcParams
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(rcParams["figure.facecolor"])
+    if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5:
+        return Inks("#e6e9ec", "#a4adb5", "#6f7a83", SKY, ORANGE)
+    return Inks(INK, QUIET, "#b4bcc3", BLUE, VERMILLION)
 
 
 def new_figure(width: float, height: float) -> Figure:

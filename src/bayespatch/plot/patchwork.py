@@ -1,38 +1,38 @@
-"""The patchwork of a case: the case, the exemplars that stand for its voters, and what they have in common."""
+"""The answer about a case as one figure: groups of similar patients, points of the findings, the closest patients."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayespatch.explain import Explanation, words
-from bayespatch.plot.canvas import BLUE, INK, ORANGE, PAPER, QUIET, SKY, VERMILLION, axes_of, finished, wrapped
+from bayespatch.plot.canvas import Inks, axes_of, finished, inks, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NAME, _BAR, _CELL = 2.9, 1.3, 2.3  # widths, in units of a row's height
-_LINE = 0.62  # height of a line of small text
-_INCH = 0.27  # of a unit
-_LETTERS, _NAME_LETTERS = 19, 24  # in a line of a cell, of a name
-_HEAD = 5.4  # height above the values: number, outcome in up to three lines, crowd, votes, reliance
+# Sizes in inches
+_WIDTH, _MIDDLE = 10.0, 6.0  # of the figure; where its right half begins
+_LINE, _GAP = 0.165, 0.09  # height of a line of text, distance between rows
+_LETTER = 0.066  # width of a letter
+_BAR = 0.9  # length of the longest bar
 
 Data = Mapping[str, Any]
 
 
 def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure:
-    """Draw the patchwork of a case: its exemplars, and the values that they have in common with it.
+    """Draw the answer about a case: how likely, the groups of similar patients, the findings, the closest patients.
 
-    A filled patch with a bold value: it agrees with the case's, and is one of the few through which this past case
-    counts most. A pale one: the same value (=), or a number that counts as close (≈). No patch: a different value.
-    Beside the features stands their importance from 0 to 1, with a line from 5 to 95 % of its posterior; above the
-    exemplars their votes, as a bar on which the whole width of a cell is 100 % of the votes.
+    Bars of the groups show their share of the votes; the dark part are votes for the class that the answer is about.
+    Bars of the findings show the percentage points by which each raises or lowers the answer, from all patients to this
+    one. In the table, values in bold are the same as the case's, or close to it. Colors follow matplotlib's style, so
+    that ``with matplotlib.style.context("dark_background")`` draws a dark figure.
 
     Parameters
     ----------
     explanation : Explanation or dict
-        The case, or what its `to_dict` has returned.
+        The case, or what its `to_dict` returned.
     ax : Axes, optional
         Where to draw; by default a new figure, as large as it needs to be.
 
@@ -41,131 +41,188 @@ def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure
     Figure
     """
     why: Data = explanation.to_dict() if isinstance(explanation, Explanation) else explanation
-    shown = why["exemplars"]
-    heights = [_height(feature, shown) for feature in why["features"]]
-    width = _NAME + _BAR + _CELL * (1 + max(len(shown), 3))  # the title and the legend need some room
-    notes = [*([] if why["precedent"]["adequate"] else [words.precedent(why)]), *why["case"]["warnings"]]
-    alerts = [wrapped(f"⚠ {note}", int(9.5 * width), 3) for note in notes]
-    top = sum(_LINE * (1 + text.count("\n")) + 0.5 for text in alerts)
-    below = [wrapped(text, int(9.5 * width), 4) for text in (words.votes(why), words.vote_shares(why))]
-    foot = sum(_LINE * (1 + text.count("\n")) + 0.2 for text in below) + 3.2
-    height = top + _HEAD + sum(heights) + foot
-    ax = axes_of(ax, 0.74 * width, _INCH * (height + 1.4))
-    ax.set(xlim=(0, width), ylim=(height, 0))
+    notes = _wrapped_all(_notes(why), _WIDTH)
+    groups, steps, table = _group_rows(why), _step_rows(why), _closest_rows(why)
+    top = 0.5 + _height(notes) + 0.1
+    foot = _wrapped_all([text for text in (words.votes(why), words.opinions(why)) if text], _WIDTH)
+    middle = top + 0.28 + max(_height([row.text for row in groups]), _height([row.text for row in steps]), _LINE)
+    below = middle + 0.06 + _height(foot) + 0.12
+    height = below + (0.28 + sum(_table_height(row) for row in table) if table else 0.0)
+    ax = axes_of(ax, _WIDTH + 0.4, height + 0.2)
+    ax.set(xlim=(-0.1, _WIDTH + 0.1), ylim=(height, 0))
     ax.axis("off")
-    ax.set_title(
-        f"{words.title(why)}   {words.headline(why)}",
-        loc="left",
-        fontsize=10.5,
-        weight="bold",
-        color=INK,
-        pad=8,
-        wrap=True,
-    )
-    y = 0.0
-    for text in alerts:
-        box = {"facecolor": "white", "edgecolor": VERMILLION, "linewidth": 1.2, "boxstyle": "square,pad=0.25"}
-        ax.text(0.15, y, text, fontsize=8, color=INK, va="top", bbox=box)
-        y += _LINE * (1 + text.count("\n")) + 0.5
-    _draw_case(ax, why, top, heights)
-    for k, part in enumerate(shown):
-        _draw_exemplar(ax, why, part, _NAME + _BAR + _CELL * (1 + k), top, heights)
-    if not shown:
-        ax.text(_NAME + _BAR + _CELL + 0.2, top + _HEAD, words.reliance(why), fontsize=9, color=INK, va="center")
-    y = top + _HEAD + sum(heights) + 0.5
-    for text in below:
-        ax.text(0, y, text, fontsize=8, color=INK, va="top", linespacing=1.2)
-        y += _LINE * (1 + text.count("\n")) + 0.2
-    _draw_legend(ax, y + 0.2, width)
+    pen = _Pen(ax, inks())
+    pen.write(0, 0.13, words.headline(why), size=13, weight="bold", color=pen.inks.accent)
+    base = words.base_rate(why)
+    pen.write(0, 0.36, f"{words.title(why)}{f'. {base}' if base else ''}. {words.verdict(why)}.", color=pen.inks.quiet)
+    y = 0.5
+    for text in notes:
+        y = pen.row(0, y, text, weight="bold", color=pen.inks.warning)
+    _draw_groups(pen, groups, top)
+    _draw_steps(pen, steps, top, words.quantity(why))
+    y = middle + 0.06
+    for text in foot:
+        y = pen.row(0, y, text)
+    _draw_closest(pen, table, below)
     return finished(ax)
 
 
-def _height(feature: Data, shown: Sequence[Data]) -> float:
-    """Of a row: as many lines as its longest text needs."""
-    cells = [feature["value"], *(part["features"][feature["name"]]["value"] for part in shown)]
-    lines = [wrapped(words.called(feature), _NAME_LETTERS), *(wrapped(text, _LETTERS - 3) for text in cells)]
-    return 0.4 + _LINE * (1 + max(text.count("\n") for text in lines))
+class _GroupRow(NamedTuple):
+    text: str
+    share: float
+    within: float  # the part of it that is for the class in focus
+    longest: float
 
 
-def _draw_case(ax: Axes, why: Data, top: float, heights: Sequence[float]) -> None:
-    """Names and importances of the features, and the values of the case."""
-    x = _NAME + _BAR
-    labels = {
-        "": 0.4,
-        "outcome": 1.4,
-        "stands for": 3.0,
-        "votes": 3.8,
-        f"reliance, points of\n{_short(why['reliance_class'])}": 4.7,
-    }
-    for label, line in labels.items():
-        ax.text(x + _CELL - 0.15, top + line, label, fontsize=7.5, color=QUIET, ha="right", va="center")
-    ax.text(x + 0.1, top + 0.4, "the case", fontsize=9, weight="bold", color=INK, va="center")
-    ax.text(_NAME, top + _HEAD - 0.3, "importance\n0                    1", fontsize=6.5, color=QUIET, va="center")
-    y = top + _HEAD
-    for feature, height in zip(why["features"], heights, strict=True):
-        middle = y + height / 2
-        name = wrapped(words.called(feature), _NAME_LETTERS)
-        ax.text(_NAME - 0.15, middle, name, fontsize=8.5, color=INK, ha="right", va="center", linespacing=1.0)
-        full = 0.85 * _BAR
-        for length, color in ((1.0, "#dddddd"), (feature["importance"], ORANGE)):
-            ax.add_patch(_box(_NAME, middle - 0.2, full * length, 0.4, facecolor=color, edgecolor="none"))
-        low, high = feature["importance_interval"]
-        ax.plot([_NAME + full * low, _NAME + full * high], [middle, middle], color=INK, linewidth=1)
-        ax.add_patch(
-            _box(x + 0.04, y + 0.05, _CELL - 0.08, height - 0.1, facecolor=PAPER, edgecolor=INK, linewidth=0.6)
+class _StepRow(NamedTuple):
+    text: str
+    points: float | None  # None: an end, with its own figure
+    shown: str
+    most: float
+
+
+class _Cell(NamedTuple):
+    text: str
+    bold: bool
+
+
+class _Pen(NamedTuple):
+    """Writes and draws on axes whose units are inches, downwards."""
+
+    ax: Axes
+    inks: Inks
+
+    def write(self, x: float, y: float, text: str, *, size: float = 8.5, color: str | None = None, **how: Any) -> None:
+        self.ax.text(x, y, text, fontsize=size, color=color or self.inks.ink, **{"va": "center", **how})
+
+    def row(self, x: float, y: float, text: str, **how: Any) -> float:
+        """Write lines below `y`, and return where they end."""
+        end = y + _height([text])
+        self.write(x, (y + end) / 2, text, linespacing=1.15, **how)
+        return end
+
+    def bar(self, x: float, y: float, length: float, color: str) -> None:
+        from matplotlib.patches import Rectangle
+
+        self.ax.add_patch(Rectangle((x, y - 0.05), length, 0.1, facecolor=color, edgecolor="none"))
+
+
+def _wrapped_all(texts: Sequence[str], width: float) -> list[str]:
+    return [wrapped(text, int(width / _LETTER), 99) for text in texts]
+
+
+def _height(texts: Sequence[str]) -> float:
+    return sum(_LINE * (1 + text.count("\n")) + _GAP for text in texts)
+
+
+def _notes(why: Data) -> list[str]:
+    alerts = [] if why["precedent"]["adequate"] else [words.precedent(why)]
+    failed = [check.text for check in words.checks(why) if not check.passed and check.text != words.NO_PRECEDENT]
+    return [f"! {text}" for text in (*alerts, *failed, *words.warnings(why))]
+
+
+def _group_rows(why: Data) -> list[_GroupRow]:
+    label = words.focus(why)
+    longest = max((part["vote_share"] for part in why["groups"]), default=1.0)
+    return [
+        _GroupRow(
+            wrapped(": ".join(words.group(why, part)), int((_MIDDLE - _BAR - 0.8) / _LETTER), 99),
+            part["vote_share"],
+            part["vote_share"] * part["outcomes"][label],
+            longest,
         )
-        text = wrapped(feature["value"], _LETTERS - 3)
-        ax.text(x + 0.14, middle, text, fontsize=8, color=INK, va="center", linespacing=1.0)
-        y += height
-
-
-def _draw_exemplar(ax: Axes, why: Data, part: Data, x: float, top: float, heights: Sequence[float]) -> None:
-    """One exemplar: who it is, its outcome, whom it stands for, and its values."""
-    mark, color = ("✓", BLUE) if part["supports"] else ("✗", VERMILLION)
-    ax.text(x + 0.1, top + 0.4, f"#{wrapped(part['id'], 14, 1)}", fontsize=9, weight="bold", color=INK, va="center")
-    outcome = wrapped(f"{mark} {part['outcome']}", _LETTERS, 3)
-    ax.text(x + 0.1, top + 0.95, outcome, fontsize=7.5, color=color, va="top", linespacing=1.1)
-    ax.text(x + 0.1, top + 3.0, words.past_cases(part["stands_for"]), fontsize=7.5, color=INK, va="center")
-    full = _CELL - 0.2
-    for length, fill in ((1.0, "#dddddd"), (part["vote_share"], color)):
-        ax.add_patch(_box(x + 0.1, top + 3.95, full * length, 0.22, facecolor=fill, edgecolor="none"))
-    ax.text(x + 0.1, top + 3.65, words.percent(part["vote_share"]), fontsize=7.5, color=INK, va="center")
-    ax.text(x + 0.1, top + 4.7, words.points(part["reliance"]), fontsize=7.5, color=INK, va="center")
-    y = top + _HEAD
-    for feature, height in zip(why["features"], heights, strict=True):
-        patch = part["features"][feature["name"]]
-        agrees, marked = patch["comparison"] in ("same", "close"), patch["marked"]
-        if agrees:
-            face, edge = (BLUE, BLUE) if marked else ("white", SKY)
-            ax.add_patch(_box(x + 0.04, y + 0.05, _CELL - 0.08, height - 0.1, facecolor=face, edgecolor=edge))
-        ink = "white" if marked else INK if agrees else QUIET
-        weight = "bold" if marked else "normal"
-        middle = y + height / 2
-        ax.text(x + 0.12, middle, words.MARKS[patch["comparison"]], fontsize=7.5, color=ink, weight=weight, va="center")
-        text = wrapped(patch["value"], _LETTERS - 3)
-        ax.text(x + 0.36, middle, text, fontsize=7.5, color=ink, weight=weight, va="center", linespacing=1.0)
-        y += height
-
-
-def _draw_legend(ax: Axes, y: float, width: float) -> None:
-    """What shading, bold and marks mean."""
-    samples: list[tuple[dict[str, Any], str]] = [
-        ({"facecolor": BLUE, "edgecolor": BLUE}, f"filled, bold: agrees; {words.STANDS_OUT}"),
-        ({"facecolor": "white", "edgecolor": SKY}, f"= {words.LEGEND['same']}   ≈ {words.LEGEND['close']}"),
-        ({"facecolor": "none", "edgecolor": "none"}, f"– {words.LEGEND['different']}   · {words.LEGEND['missing']}"),
+        for part in why["groups"]
     ]
-    for k, (style, text) in enumerate(samples):
-        ax.add_patch(_box(0.05, y + 0.8 * k, 0.5, 0.5, **style))
-        ax.text(0.75, y + 0.8 * k + 0.25, text, fontsize=7.5, color=INK, va="center")
-    said = "✓ supports the prediction   ✗ contradicts it\nbars: whole width is 100%; line: 5 to 95% of the posterior"
-    ax.text(width, y + 0.8, said, fontsize=7.5, color=INK, va="center", ha="right")
 
 
-def _short(text: str) -> str:
-    return wrapped(text, 24, 1)
+def _step_rows(why: Data) -> list[_StepRow]:
+    steps = words.steps(why)
+    if not steps:
+        return []
+    most = max(abs(step.points) for step in steps) or 1.0
+    first, last = words.ends(why)
+    letters = int((_WIDTH - _MIDDLE - 2 * _BAR - 0.6) / _LETTER)
+    rows = [
+        _StepRow(
+            wrapped(f"{step.name} {step.value}".strip(), letters, 99),
+            step.points,
+            words.step_points(why, step.points),
+            most,
+        )
+        for step in steps
+    ]
+    return [_StepRow("all patients", None, first, most), *rows, _StepRow("this patient", None, last, most)]
 
 
-def _box(x: float, y: float, width: float, height: float, **style: Any) -> Any:
-    from matplotlib.patches import Rectangle
+def _closest_rows(why: Data) -> list[list[_Cell]]:
+    """A table: its head, the case, and each of the closest patients."""
+    if not why["neighbors"]:
+        return []
+    features = words.compared(why)
+    letters = _letters(len(features))
+    head = ["patient", "outcome", *(words.called(feature) for feature in features)]
+    own = ["this patient", "", *(feature["value"] for feature in features)]
+    rows = [[_Cell(wrapped(text, letters, 99), False) for text in head]]
+    rows.append([_Cell(wrapped(text, letters, 99), True) for text in own])
+    for part in why["neighbors"]:
+        patches = [part["features"][feature["name"]] for feature in features]
+        who = [f"#{part['id']}, {words.percent(part['vote_share'])}", words.outcome(why, part["outcome"])]
+        cells = [_Cell(wrapped(text, letters, 99), False) for text in who]
+        rows.append([*cells, *(_Cell(wrapped(patch["value"], letters, 99), patch["agrees"]) for patch in patches)])
+    return rows
 
-    return Rectangle((x, y), width, height, **style)
+
+def _letters(n_features: int) -> int:
+    return int(_WIDTH / (n_features + 2) / _LETTER) - 1
+
+
+def _table_height(row: Sequence[_Cell]) -> float:
+    return max(_height([cell.text]) for cell in row)
+
+
+def _draw_groups(pen: _Pen, rows: Sequence[_GroupRow], y: float) -> None:
+    pen.write(0, y + 0.1, "Similar patients, in groups (bar: share of the votes)", weight="bold", size=9)
+    y += 0.28
+    if not rows:
+        pen.row(0, y, "No past patient votes on this case.")
+    for row in rows:
+        end = y + _height([row.text])
+        middle = (y + end) / 2
+        pen.bar(0, middle, _BAR * row.share / row.longest, pen.inks.pale)
+        pen.bar(0, middle, _BAR * row.within / row.longest, pen.inks.accent)
+        pen.write(_BAR + 0.4, middle, words.percent(row.share), ha="right")
+        y = pen.row(_BAR + 0.5, y, row.text)
+
+
+def _draw_steps(pen: _Pen, rows: Sequence[_StepRow], y: float, quantity: str) -> None:
+    if not rows:
+        return
+    pen.write(_MIDDLE, y + 0.1, f"What raises or lowers the {quantity}", weight="bold", size=9)
+    y += 0.28
+    center = _WIDTH - _BAR - 0.5
+    for row in rows:
+        weight = "bold" if row.points is None else "normal"
+        end = y + _height([row.text])
+        middle = (y + end) / 2
+        if row.points is not None:
+            length = _BAR * row.points / row.most
+            pen.bar(center, middle, length, pen.inks.accent if length > 0 else pen.inks.pale)
+            pen.ax.plot([center, center], [y, end], color=pen.inks.ink, linewidth=0.7)
+        pen.write(_WIDTH, middle, row.shown, ha="right", weight=weight)
+        y = pen.row(_MIDDLE, y, row.text, weight=weight)
+
+
+def _draw_closest(pen: _Pen, rows: Sequence[Sequence[_Cell]], y: float) -> None:
+    if not rows:
+        return
+    pen.write(0, y + 0.1, "The closest patients (bold: the same value, or close)", weight="bold", size=9)
+    y += 0.28
+    column = _WIDTH / len(rows[0])
+    for k, row in enumerate(rows):
+        height = _table_height(row)
+        pen.ax.plot([0, _WIDTH], [y, y], color=pen.inks.pale, linewidth=0.5)
+        for j, cell in enumerate(row):
+            color = pen.inks.quiet if k == 0 or (k > 1 and j > 1 and not cell.bold) else pen.inks.ink
+            weight = "bold" if cell.bold else "normal"
+            pen.write(column * j, y + height / 2, cell.text, color=color, weight=weight, size=8, linespacing=1.15)
+        y += height

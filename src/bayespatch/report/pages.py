@@ -12,7 +12,7 @@ from importlib.resources import files
 from os import PathLike
 from typing import Any, Protocol
 
-from bayespatch.explain import Explanation, words
+from bayespatch.explain import Explanation, html
 from bayespatch.explain.overview import Overview
 from bayespatch.persistence.atomic import check_writable, refuse, replacing
 
@@ -28,7 +28,7 @@ class HasOverview(Protocol):
 
 
 def case_report(explanation: Explanation | Data, path: Path, *, overwrite: bool = False) -> None:
-    """Write the page about a case: for a screen of any size, in the light or in the dark, or printed on two sheets.
+    """Write the page about a case, for screens of any size, light or dark, and for print (two sheets).
 
     Parameters
     ----------
@@ -74,23 +74,24 @@ def case_page(explanation: Explanation | Data, counterfactual: Data | None = Non
 
     `counterfactual` is what `Counterfactual.to_dict` has returned.
     """
-    return _page("case.html", why=_data(explanation), counterfactual=counterfactual)
+    why = _data(explanation)
+    return _page("case.html", why=why, answer=case_body(why), counterfactual=counterfactual)
 
 
 def case_body(explanation: Explanation | Data, *, case_link: str = "", date: str = "") -> str:
-    """What stands on the page about a case, without the page around it: for a page of one's own.
+    """The answer about a case, without the page around it: for a page of one's own.
 
-    It has no style attributes and no scripts; `style` and `script` are what goes with it.
+    It has no style attributes and no scripts; `style` and `script` go with it.
 
     Parameters
     ----------
     explanation : Explanation or dict
     case_link : str
-        Beginning of an address to which the number of a past case is added: past cases are then links.
+        Start of an address to which the number of a past case is added; past cases are then links.
     date : str
-        When it was said; today by default.
+        When the answer was given; today by default.
     """
-    return _body("case_body.html", why=_data(explanation), case_link=case_link, today=date or _today())
+    return html.answer(_data(explanation), case_link=case_link, date=date or _today())
 
 
 def model_body(overview: Overview | Data, *, case_link: str = "", intended_use: str = "") -> str:
@@ -116,11 +117,11 @@ def validation_page(validation: Data) -> str:
 
 def style() -> str:
     """The style sheet of the pages."""
-    return _read("style.css")
+    return html.style() + _read("style.css")
 
 
 def script() -> str:
-    """The script of the pages: it orders and highlights, and everything can be read without it."""
+    """The script of the pages: it unfolds details for print. Everything can be read without it."""
     return _read("page.js")
 
 
@@ -142,8 +143,10 @@ def _page(template: str, **content: Any) -> str:
 
     parts = {"style": style(), "script": script()}
     hashes = {f"{name}_hash": Markup(_hash(text)) for name, text in parts.items()}
-    texts = {name: Markup(text) for name, text in parts.items()}
-    return str(templates().get_template(template).render(today=_today(), case_link="", **hashes, **texts, **content))
+    content |= {name: Markup(text) for name, text in parts.items()}
+    if "answer" in content:
+        content["answer"] = Markup(content["answer"])
+    return str(templates().get_template(template).render(today=_today(), case_link="", **hashes, **content))
 
 
 def _hash(text: str) -> str:
@@ -167,23 +170,11 @@ def _write(path: Path, page: str) -> None:
 
 @cache
 def templates() -> Any:
-    """The templates, with the words and the filters that they use."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError('pages need jinja2: pip install "bayespatch[report]"') from error
-    found = Environment(
-        loader=PackageLoader("bayespatch.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.globals["words"] = words
-    found.filters.update(percent=words.percent, points=words.points, interval=words.interval, number=_number)
+    """The templates of the pages and of the answer, with the words and filters that they use."""
+    answer = html.environment()
+    from jinja2 import ChoiceLoader, PackageLoader
+
+    found = answer.overlay(loader=ChoiceLoader([PackageLoader("bayespatch.report"), answer.loader]))
+    found.filters.update(answer.filters)
+    found.globals.update(answer.globals)
     return found
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    """A number, or a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"

@@ -21,10 +21,10 @@ def compare(
     dict
         "values": label, before and after of each value that differs; "answers": the headlines; "classes": probability
         of each class before and after, and the shift; "opinions": the same of each opinion for the class that all
-        shifts refer to, with the points that it moved the answer by; "exemplars": which stay, leave and come;
-        "warnings": those that are new; "precedent": before and after.
+        shifts refer to, with the points that it moved the answer by; "closest": which of the closest patients are
+        unchanged, removed and added; "warnings": those that are new; "precedent": before and after.
     """
-    name = now["reliance_class"]
+    name = words.focus(now)
     one, other = first["prediction"]["probabilities"], now["prediction"]["probabilities"]
     return {
         "class": name,
@@ -38,7 +38,7 @@ def compare(
             {"name": label, "before": one[label], "after": p, "shift": p - one[label]} for label, p in other.items()
         ],
         "opinions": _opinions(first["opinions"], now["opinions"], name),
-        "exemplars": _exemplars(first["exemplars"], now["exemplars"]),
+        "closest": _closest(first["neighbors"], now["neighbors"]),
         "warnings": [text for text in now["case"]["warnings"] if text not in first["case"]["warnings"]],
         "precedent": [first["precedent"], now["precedent"]],
         "error": now["prediction"]["error"],
@@ -62,10 +62,10 @@ def _opinions(before: Data | None, after: Data | None, name: str) -> list[dict[s
     ]
 
 
-def _exemplars(before: Any, after: Any) -> dict[str, list[str]]:
+def _closest(before: Any, after: Any) -> dict[str, list[str]]:
     one, other = [part["id"] for part in before], [part["id"] for part in after]
     return {
-        "stay": [id for id in one if id in other],
-        "leave": [id for id in one if id not in other],
-        "come": [id for id in other if id not in one],
+        "Unchanged": [id for id in one if id in other],
+        "Removed": [id for id in one if id not in other],
+        "Added": [id for id in other if id not in one],
     }

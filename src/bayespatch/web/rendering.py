@@ -14,7 +14,7 @@ from bayespatch.explain import words
 from bayespatch.report import case_body, script, style, templates
 from bayespatch.web.service import CASES
 
-FORGOTTEN = "A past case that was shown here was forgotten since; its votes still count in the figures."
+FORGOTTEN = "A past case that was shown here has been forgotten since; its votes still count in the figures."
 
 
 @cache
@@ -39,18 +39,15 @@ def explanation(why: dict[str, Any], date: str = "") -> Markup:
 
 
 def presentable(why: dict[str, Any]) -> dict[str, Any]:
-    """An explanation as it was kept, without past cases that were forgotten since; a warning says that there were."""
-    lists = ("exemplars", "neighbors", "contradicting")
-    if not any(part.get("forgotten") for key in lists for one in why[key] for part in (one, *one.get("members", ()))):
+    """A stored explanation without past cases that were forgotten since; a warning says that there were some."""
+    neighbors = [part for part in why["neighbors"] if not part.get("forgotten")]
+    gone = [(part["closest"] or {}).get("forgotten", False) for part in why["groups"]]
+    if len(neighbors) == len(why["neighbors"]) and not any(gone):
         return why
-
-    def left(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        whole = [part for part in parts if not part.get("forgotten")]
-        return [{**part, "members": left(part["members"])} if part.get("members") else part for part in whole]
-
+    groups = [{**part, "closest": None} if lost else part for part, lost in zip(why["groups"], gone, strict=True)]
     case = {**why["case"], "warnings": [*why["case"]["warnings"], FORGOTTEN]}
     case["warning_kinds"] = [*why["case"]["warning_kinds"], "forgotten"]
-    return {**why, "case": case, **{key: left(why[key]) for key in lists}}
+    return {**why, "case": case, "neighbors": neighbors, "groups": groups}
 
 
 def time_text(at: str | None) -> str:

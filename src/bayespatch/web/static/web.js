@@ -6,7 +6,7 @@
   const form = document.getElementById("patient"), answer = document.getElementById("answer");
   if (!form || !answer || !("live" in answer.dataset)) return;
   const status = document.getElementById("status"), undo = document.getElementById("undo");
-  const glance = document.getElementById("glance");
+  const glance = document.getElementById("glance"), notice = document.getElementById("outdated");
   const fields = [...form.elements].filter((one) => one.name.startsWith("v:"));
   const names = [...new Set(fields.map((one) => one.name))];
   const first = (name) => form.elements.namedItem(`f:${name.slice(2)}`);
@@ -39,21 +39,26 @@
       if (text && one.type !== "radio") one.setAttribute("aria-invalid", "true");
     });
     const count = Object.keys(problems).length;
-    if (count) status.textContent = `${count} value to correct`;
+    if (count) outdate(`Correct ${count === 1 ? "the marked value" : `${count} marked values`}.`);
   }
 
-  // What was open or ordered in the answer stays so in the next one.
+  // An answer to other values than those in the form is dimmed, cannot be used, saved or printed.
+  function outdate(reason) {
+    notice.textContent = reason ? `The answer below is out of date. ${reason}` : "";
+    notice.hidden = !reason;
+    answer.inert = Boolean(reason);
+    answer.classList.toggle("outdated", Boolean(reason));
+    document.querySelectorAll('[data-print], [value="save"]').forEach((button) => { button.disabled = Boolean(reason); });
+    if (reason) glance.textContent = "Out of date";
+  }
+
+  // What was open in the answer stays open in the next one.
   function replace(html) {
     const open = [...answer.querySelectorAll("details[open] > summary")].map((one) => one.textContent.slice(0, 12));
-    const sorted = answer.querySelector('.sorting [aria-pressed="true"]');
     answer.innerHTML = html;
-    arrange(answer);
     answer.querySelectorAll("details > summary").forEach((one) => {
       one.parentElement.open = open.includes(one.textContent.slice(0, 12));
     });
-    if (sorted && sorted.dataset.sort !== "place") {
-      answer.querySelector(`.sorting [data-sort="${sorted.dataset.sort}"]`)?.click();
-    }
   }
 
   async function ask(full) {
@@ -70,15 +75,16 @@
       complain(said.problems || {});
       if (said.html) {
         replace(said.html);
+        outdate("");
         status.textContent = said.status;
         glance.textContent = said.status;
         if (!full) later = setTimeout(() => ask(true), 1200);
       } else if (said.detail) {
-        status.textContent = said.detail;
+        outdate(said.detail);
         later = setTimeout(() => ask(full), 2500);
       }
     } catch (error) {
-      if (error.name !== "AbortError") status.textContent = "No answer from the server.";
+      if (error.name !== "AbortError") outdate("The server does not respond.");
     } finally {
       if (running === mine) answer.removeAttribute("aria-busy");
     }

@@ -1,0 +1,72 @@
+"""An explanation as HTML: one template for a notebook, the page about a case and the consulting page.
+
+The template engine escapes every text. There are no style attributes and no scripts, so a strict content security
+policy lets the answer through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from bayespatch.explain import words
+
+Data = Mapping[str, Any]
+
+
+def answer(why: Data, *, case_link: str = "", date: str = "") -> str:
+    """The answer: how likely, why, and how far it can be trusted.
+
+    Parameters
+    ----------
+    why : dict
+        From `Explanation.to_dict`.
+    case_link : str
+        Start of an address to which the number of a past case is added; past cases are then links.
+    date : str
+        When the answer was given.
+    """
+    template = environment().get_template("explanation.html")
+    return str(template.render(why=why, case_link=case_link, date=date))
+
+
+def for_notebook(why: Data) -> str | None:
+    """The answer with its style sheet; None without jinja2, so that a notebook shows the text."""
+    try:
+        return f"<style>{style('.bp')}</style>{answer(why)}"
+    except ImportError:
+        return None
+
+
+def style(selector: str = ":root") -> str:
+    """The style sheet of the answer, with its colors defined on an element."""
+    return _read("colors.css").replace(":root", selector) + _read("explanation.css")
+
+
+def _read(name: str) -> str:
+    return files("bayespatch.explain").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def environment() -> Any:
+    """The template engine, with the words and filters that templates use."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError('pages need jinja2: pip install "bayespatch[report]"') from error
+    found = Environment(
+        loader=PackageLoader("bayespatch.explain"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.globals["words"] = words
+    found.filters.update(percent=words.percent, points=words.points, interval=words.interval, number=_number)
+    return found
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

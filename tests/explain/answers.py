@@ -1,0 +1,59 @@
+"""Explanations of every kind as plain data, made once for the tests of what renders them."""
+
+import copy
+import warnings
+from functools import cache
+
+import numpy as np
+
+from bayespatch import PatchworkClassifier, PatchworkRegressor
+from tests.explain.fitted import BAD, SHORT, explained, fitted, table, without_precedent
+
+KINDS = ("two", "alone", "odd", "classes", "number", "few", "unattributed", "nobody", "followed")
+FOLLOW_UP = {"treatment": {"drug <b>": 0.25, "none": 0.75}, "time to relapse": "median 4.2 years"}
+
+
+@cache
+def _several_classes():
+    X, y = table()
+    kinds = np.where(X["age"] > 62, "old", np.where(y == 1, "sick <i>", "well"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return PatchworkClassifier(**SHORT).fit(X, kinds)
+
+
+@cache
+def _numbers():
+    X, _ = table()
+    cost = X["age"].to_numpy() * 10 + np.random.default_rng(1).normal(0, 20, len(X))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return PatchworkRegressor(**{**SHORT, "hyper": "default"}).fit(X, cost)
+
+
+@cache
+def _answer(kind):
+    case = table(20, seed=9)[0].iloc[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if kind in ("two", "followed", "few"):
+            clf = fitted(second_opinion="auto")
+            known = {"age": 61.5, "pain": None, BAD: None, "pulse": None} if kind == "few" else case
+            return clf.explain(known, top=5).to_dict()
+        if kind == "odd":
+            return without_precedent().to_dict()
+        if kind in ("classes", "number"):
+            return (_several_classes() if kind == "classes" else _numbers()).explain(case, top=5).to_dict()
+        return explained().to_dict()
+
+
+def answer(kind="two"):
+    """An explanation of this kind, which the caller may change."""
+    why = copy.deepcopy(_answer(kind))
+    if kind == "unattributed":
+        why["attribution"] = None
+    if kind == "nobody":
+        why |= {"groups": [], "neighbors": [], "attribution": None}
+    if kind == "followed":
+        why["follow_up"] = FOLLOW_UP
+    return why
