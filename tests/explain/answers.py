@@ -28,7 +28,7 @@ def _numbers():
     cost = X["age"].to_numpy() * 10 + np.random.default_rng(1).normal(0, 20, len(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return PatchworkRegressor(**{**SHORT, "hyper": "default"}).fit(X, cost)
+        return PatchworkRegressor(**SHORT).fit(X, cost)
 
 
 @cache

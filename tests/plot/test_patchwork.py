@@ -1,5 +1,5 @@
 import warnings
-from itertools import pairwise
+from itertools import combinations
 
 import matplotlib
 import numpy as np
@@ -8,73 +8,87 @@ import pytest
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from bayespatch import PatchworkClassifier, plot
 from bayespatch.explain import words
-from tests.explain.fitted import SHORT, explained, without_precedent
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.axes[0].texts]
+from bayespatch.plot.canvas import BLUE, SKY
+from tests.explain.answers import KINDS, answer
+from tests.explain.fitted import SHORT, explained
 
 
 def joined(figure):
-    return " ".join(" ".join(texts(figure)).split())
+    return " ".join(" ".join(text.get_text() for text in figure.axes[0].texts).split())
 
 
-def test_the_figures_are_those_of_the_explanation():
-    why = explained().to_dict()
-    figure = plot.patchwork(explained())
-    said = texts(figure)
-    for part in why["exemplars"]:
-        assert any(text.startswith(f"#{part['id'][:10]}") for text in said)
-        assert words.percent(part["vote_share"]) in said
-        assert words.points(part["reliance"]) in said
-    for feature in why["features"]:
-        assert feature["value"] in joined(figure)
-    assert words.headline(why) in figure.axes[0].get_title(loc="left")
-    for sentence in (words.votes(why), words.vote_shares(why)):
-        assert sentence in joined(figure)
-    assert texts(plot.patchwork(why)) == said  # a stored explanation is drawn as well
+def bars(figure, color=None):
+    found = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    return [bar for bar in found if color is None or to_hex(bar.get_facecolor()).upper() == color]
 
 
-def test_votes_have_one_scale():
-    """Bars of the votes: the same share is the same length, in every picture."""
-    lengths = {}
-    for row in range(3):
-        why = explained(row)
-        bars = [p for p in plot.patchwork(why).axes[0].patches if isinstance(p, Rectangle) and p.get_height() == 0.22]
-        colored = bars[1::2]
-        assert len(colored) == len(why.exemplars)
-        for part, bar in zip(why.exemplars, colored, strict=True):
-            lengths[part.vote_share] = bar.get_width()
-    shares = np.array(list(lengths))
-    np.testing.assert_allclose(np.array(list(lengths.values())) / shares, lengths[shares[0]] / shares[0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_figures_are_those_of_the_explanation(kind):
+    why = answer(kind)
+    text = joined(plot.patchwork(why))
+    assert words.headline(why) in text
+    assert words.verdict(why) in text
+    for check in words.checks(why):
+        assert check.passed or check.text in text
+    for warning in words.warnings(why):
+        assert warning in text
+    for part in why["groups"]:
+        assert ": ".join(words.group(why, part)) in text
+        assert words.percent(part["vote_share"]) in text
+    for step in words.steps(why):
+        assert f"{step.name} {step.value}".strip() in text
+        assert words.step_points(why, step.points) in text
+    for part in why["neighbors"]:
+        assert f"#{part['id']}, {words.percent(part['vote_share'])}" in text
+        for feature in words.compared(why):
+            assert part["features"][feature["name"]]["value"] in text
+    assert ("No past patient votes" in text) is not bool(why["groups"])
 
 
-def test_agreeing_values_that_count_stand_out():
-    why = explained()
+def test_an_explanation_and_its_dictionary_are_drawn_alike():
+    assert joined(plot.patchwork(explained())) == joined(plot.patchwork(explained().to_dict()))
+
+
+def test_lengths_of_bars_are_proportional():
+    why = answer("two")
+    groups, steps = why["groups"], words.steps(why)
+    found = bars(plot.patchwork(why))
+    shares = np.array([bar.get_width() for bar in found[: 2 * len(groups) : 2]])
+    within = np.array([bar.get_width() for bar in found[1 : 2 * len(groups) : 2]])
+    points = np.array([bar.get_width() for bar in found[2 * len(groups) :]])
+    votes = np.array([part["vote_share"] for part in groups])
+    np.testing.assert_allclose(shares / shares[0], votes / votes[0])
+    np.testing.assert_allclose(within / shares, [part["outcomes"]["sick <i>"] for part in groups])
+    expected = np.array([step.points for step in steps])
+    np.testing.assert_allclose(points / points[0], expected / expected[0])
+
+
+def test_agreeing_values_are_bold():
+    why = answer("two")
     ax = plot.patchwork(why).axes[0]
-    marked = [patch for part in why.exemplars for patch in part.features.values() if patch.marked]
-    bold = [t for t in ax.texts if t.get_weight() == "bold" and t.get_color() == "white" and t.get_text() in ("=", "≈")]
-    assert len(bold) == len(marked) > 0
-    blue = [p for p in ax.patches if isinstance(p, Rectangle) and p.get_width() > 2
-            and p.get_facecolor() == matplotlib.colors.to_rgba("#0072B2") and p.get_height() > 0.5]  # fmt: skip
-    assert len(blue) == len(marked)
+    agreeing = sum(
+        part["features"][feature["name"]]["agrees"] for part in why["neighbors"] for feature in words.compared(why)
+    )
+    cells = [text for text in ax.texts if text.get_size() == 8 and text.get_weight() == "bold"]
+    assert len(cells) == agreeing + 2 + len(words.compared(why))  # and the row of this patient
 
 
-def test_warnings_are_written_over_it():
-    why = without_precedent()
-    said = joined(plot.patchwork(why))
-    assert words.NO_PRECEDENT in said
-    for guard in why.guards:
-        assert guard.text in said
-    assert words.NO_PRECEDENT not in joined(plot.patchwork(explained()))
+def test_a_dark_style_makes_a_dark_figure():
+    assert bars(plot.patchwork(answer("two")), BLUE)
+    with pyplot.style.context("dark_background"):
+        figure = plot.patchwork(answer("two"))
+    assert bars(figure, SKY)
+    assert not bars(figure, BLUE)
+    assert {to_hex(text.get_color()) for text in figure.axes[0].texts} <= {"#e6e9ec", "#a4adb5", SKY.lower()}
 
 
 @pytest.mark.parametrize("n_features", [13, 40])
-def test_nothing_overlaps_with_many_features(n_features):
+def test_nothing_overlaps_with_long_names(n_features):
     rng = np.random.default_rng(0)
     names = [f"a rather long name of feature {j}" for j in range(n_features)]
     X = pd.DataFrame(rng.integers(0, 3, (40, n_features)), columns=names)
@@ -83,18 +97,12 @@ def test_nothing_overlaps_with_many_features(n_features):
         clf = PatchworkClassifier(**{**SHORT, "draws": 10}).fit(X, rng.integers(0, 2, 40))
     figure = plot.patchwork(clf.explain(X.iloc[0]))
     figure.canvas.draw()
-    left = [text for text in figure.axes[0].texts if text.get_text().startswith("a rather")]
-    assert len(left) == n_features
-    assert {" ".join(text.get_text().split()) for text in left} == set(names)  # whole words
-    boxes = sorted((text.get_window_extent() for text in left), key=lambda box: -box.y0)
-    assert all(upper.y0 >= lower.y1 - 0.5 for upper, lower in pairwise(boxes))
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts if text.get_text()]
     page = figure.bbox
     assert all(page.x0 - 1 <= box.x0 and box.x1 <= page.x1 + 1 for box in boxes)
-
-
-def test_a_case_on_which_nobody_votes():
-    alone = {**explained().to_dict(), "exemplars": []}
-    assert "No past case votes" in joined(plot.patchwork(alone))
+    for one, other in combinations(boxes, 2):
+        beside = one.x1 <= other.x0 + 0.5 or other.x1 <= one.x0 + 0.5
+        assert beside or one.y0 >= other.y1 - 0.5 or other.y0 >= one.y1 - 0.5
 
 
 def test_it_draws_into_given_axes():
