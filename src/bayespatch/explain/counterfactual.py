@@ -116,8 +116,9 @@ class Counterfactual:
                 f"instead of {words.percent(before.probabilities[name])}."
             ]
         said.append(f"The changed case: {words.precedent(after.to_dict())}")
-        if after.exemplars:
-            said.append(f"Its largest precedent: {words.exemplar(after.to_dict()['exemplars'][0])}.")
+        if after.neighbors:
+            closest = after.neighbors[0]
+            said.append(f"Its closest patient: #{closest.id}, {words.outcome(after.to_dict(), closest.outcome)}.")
         said.append("This is what the model would say of such a case, not what a treatment would do.")
         return said
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Sizes in inches
 _WIDTH, _MIDDLE = 10.0, 6.0  # of the figure; where its right half begins
 _LINE, _GAP = 0.165, 0.09  # height of a line of text, distance between rows
-_LETTER = 0.066  # width of a letter
+_LETTER = 0.074  # width of a letter
 _BAR = 0.9  # length of the longest bar
 
 Data = Mapping[str, Any]
