@@ -49,7 +49,7 @@ KEEPERS = {
     "dask": ("workers",),
     "distributed": ("workers",),
     "matplotlib": ("plot",),
-    "jinja2": ("report", "web"),
+    "jinja2": ("explain.html", "report", "web"),
     "starlette": ("web",),
     "fastapi": ("web",),
     "uvicorn": ("web",),

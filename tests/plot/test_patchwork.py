@@ -89,7 +89,8 @@ def test_a_dark_style_makes_a_dark_figure():
         figure = plot.patchwork(answer("two"))
     assert bars(figure, SKY)
     assert not bars(figure, BLUE)
-    assert {to_hex(text.get_color()) for text in figure.axes[0].texts} <= {"#e6e9ec", "#a4adb5", SKY.lower(), ORANGE.lower()}
+    colors = {to_hex(text.get_color()) for text in figure.axes[0].texts}
+    assert colors <= {"#e6e9ec", "#a4adb5", SKY.lower(), ORANGE.lower()}
 
 
 @pytest.mark.parametrize("n_features", [13, 40])

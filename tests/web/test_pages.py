@@ -7,6 +7,7 @@ import re
 import pytest
 
 from bayespatch.casebase.refit import learn
+from bayespatch.explain import words
 from bayespatch.web import Settings
 from tests.casebase.clinic import QUICK
 from tests.web.conftest import FORM, VALUES
@@ -41,9 +42,9 @@ def test_the_form_has_every_column_of_the_dictionary(shared):
 def test_an_answer_is_what_the_model_says(shared):
     version, why = shared.base.ask(VALUES, by="t", error=0.01)
     text = ask(shared.browser()).text
-    p = why["prediction"]["probabilities"][why["prediction"]["class"]]
-    assert f"{100 * p:.0f}%" in text
-    for part in why["exemplars"]:
+    assert words.figure(why) in text
+    assert words.within(why) in text
+    for part in why["neighbors"]:
         assert f'href="/cases/{part["id"]}"' in text
     assert f"Model version {version}" in text
     assert shared.base.search(state="open", by="t").total == 0, "nothing is kept"
@@ -59,7 +60,8 @@ def test_wrong_values_are_named_where_they_stand(shared):
 
 def test_empty_is_not_known(shared):
     text = ask(shared.browser(), **dict.fromkeys(FORM, "")).text
-    assert "The patchwork" in text
+    assert "Only 0 of 5 findings known" in text
+    assert "Adequate precedent" not in text
 
 
 def test_what_if_without_scripts(shared):
@@ -123,8 +125,8 @@ def test_what_would_have_to_be_different(local):
     assert "What your changes do" in again
     before, after = (found[when]["prediction"] for when in ("before", "after"))
     assert before["class"] != after["class"]
-    for said in (before, after):
-        assert f"{100 * said['probabilities'][after['class']]:.0f}%" in again
+    for when in ("before", "after"):
+        assert words.figure(found[when]) in again
     asked = [entry.details for entry in local.base.audit(action="ask") if entry.details.get("counterfactual")]
     assert len(asked) == 2
     assert all(details["shown"] for details in asked)
@@ -168,7 +170,7 @@ def test_a_patient_s_life(served, monkeypatch):
     learn(served.base._database, "steward", QUICK)
     assert "offered" in steward.get("/model").text
     assert steward.submit("/model/2/promote").status_code == 303
-    assert "Its own patchwork" in doctor.get(f"/cases/{case.id}").text
+    assert "What the model says about this case" in doctor.get(f"/cases/{case.id}").text
     assert "case 7" not in doctor.submit("/cases/find", case="H-7741").headers["location"]
     unsure = steward.submit(f"/cases/{case.id}/forget", reason="asked for it")
     assert unsure.status_code == 422
@@ -185,11 +187,11 @@ def test_a_patient_s_life(served, monkeypatch):
 
 def test_a_consultation_that_named_a_forgotten_case_is_still_shown(local):
     seen = local.base.consult(VALUES, by="t")
-    gone = int(seen.explanation["exemplars"][0]["id"])
+    gone = int(seen.explanation["neighbors"][0]["id"])
     local.base.forget(gone, "asked for it", by="t")
     page = local.browser().get(f"/consultations/{seen.id}")
     assert page.status_code == 200
-    assert "was forgotten since" in page.text
+    assert "has been forgotten since" in page.text
     assert f'href="/cases/{gone}"' not in page.text
 
 
@@ -227,7 +229,7 @@ def test_a_viewer_sees_as_little_as_the_dictionary_says(served):
     for where in ("age>60", "town=Ulm", "external_id=P-003"):
         assert program.get("/api/v1/cases", params={"where": where}).status_code == 403
     assert f'href="/cases/{3}"' in viewer.get("/cases").text
-    assert "Its own patchwork" not in viewer.get("/cases/3").text
+    assert "What the model says about this case" not in viewer.get("/cases/3").text
 
 
 def test_people_are_invited_changed_and_shut_out(served):

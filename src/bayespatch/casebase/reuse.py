@@ -363,4 +363,5 @@ class Reuse:
 def _named(shown: Mapping[str, Any]) -> list[int]:
     """The past cases whose values stand in an explanation."""
     parts = [*shown["exemplars"], *shown["neighbors"], *shown["contradicting"]]
+    parts += [group["closest"] for group in shown["groups"] if group["closest"]]
     return sorted({int(part["id"]) for part in parts})

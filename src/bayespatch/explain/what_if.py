@@ -94,4 +94,5 @@ class WhatIf:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return "".join(f"<p>{escape(text)}</p>" for text in self.sentences()) + self.after._repr_html_()
+        changed = "".join(f"<p>{escape(text)}</p>" for text in self.sentences())
+        return changed + (self.after._repr_html_() or "")

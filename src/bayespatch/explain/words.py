@@ -201,7 +201,7 @@ def group(why: Data, part: Data) -> tuple[str, str]:
 
 
 def shared_value(why: Data, shared: Data) -> str:
-    """A value that a group shares: ``thallium scan normal``, ``no angina``, ``age 61 to 67`` where close numbers agree."""
+    """A value that a group shares: ``thallium scan normal``, ``no angina``, ``age 61 to 67`` if close numbers agree."""
     feature = next(one for one in why["features"] if one["name"] == shared["feature"])
     name, value = called(feature), str(feature["close"] or shared["value"])
     if value in ("yes", "no"):
