@@ -155,7 +155,7 @@ def steady(n_seeds: int = 4) -> dict[str, Any]:
     demo = [
         float(PatchworkClassifier(random_state=seed).fit(X.iloc[:-1], y.iloc[:-1]).explain(row).probabilities[name])
         for seed in range(10)
-        for name in ["presence of heart disease"]
+        for name in ["heart disease"]
     ]
     return {"patients": 60, "seeds": n_seeds, **found, "demo_patient": demo, "demo_range": max(demo) - min(demo)}
 

@@ -108,9 +108,8 @@ def session(lines: list[str], folder: Path, values: dict[str, str]) -> str:
         found = re.search(r"consultation +(\d+), case", output)
         if found is not None:  # what later commands need
             values["consultation"] = found[1]
-            sick = output.partition("presence of heart disease ")[2].partition("%")[0]
-            values["other"] = "absence" if int(sick) >= 50 else "presence"
-            values["other"] = f"'{values['other']} of heart disease'"
+            sick = output.partition(", heart disease ")[2].partition("%")[0]
+            values["other"] = "'no heart disease'" if int(sick) >= 50 else "'heart disease'"
     return shown(session)
 
 

@@ -148,13 +148,14 @@ def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
     assert why.mean == pytest.approx(regressor.predict(NEW.iloc[[0]])[0])
     np.testing.assert_allclose(why.interval, regressor.predict_interval(NEW.iloc[[0]])[0])
     assert why.target == "cost"
-    assert f"{why.mean:.4g}" in words.prediction(why.to_dict())
+    assert f"{why.mean:.4g}" in words.headline(why.to_dict())
     assert all(float(neighbor.outcome) == y.iloc[neighbor.index] for neighbor in why.neighbors)
     assert sum(why.to_dict()["vote_shares"].values()) == pytest.approx(1, abs=1e-6)
     assert past.outcome == f"{y.iloc[3]:g}"
     assert regressor.explain(NEW.iloc[0], y=91.5).outcome == "91.5"
-    assert f"Cost: {why.mean:.4g}" in case_page(why)
-    assert f"Cost: {why.mean:.4g} (give or take" in plot.patchwork(why).axes[0].get_title(loc="left")
+    assert words.headline(why.to_dict()).startswith(f"Cost: {why.mean:.4g} (90% interval")
+    assert f"<b>{why.mean:.4g}</b>" in case_page(why)
+    assert words.headline(why.to_dict()) in [text.get_text() for text in plot.patchwork(why).axes[0].texts]
     other = regressor.what_if(NEW.iloc[0], {"age": 70})
     assert f"Mean of cost: {why.mean:.4g} before, {other.after.mean:.4g} after" in other.to_text()
     page = model_page(regressor.overview())

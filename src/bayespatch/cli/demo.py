@@ -7,7 +7,7 @@ from pathlib import Path
 from bayespatch.cli.estimators import fitted, new_estimator
 from bayespatch.cli.files import check_new, write
 from bayespatch.cli.options import Draws, FolderOut, Force, Hyper, HyperRule, Json, Patient, Seed, Top, Warmup
-from bayespatch.cli.terminal import facts_text, say, show, width, working
+from bayespatch.cli.terminal import say, show, width, working
 
 
 def demo(
@@ -21,7 +21,7 @@ def demo(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn from the bundled heart data, show one patient's patchwork, and write two pages to open in a browser.
+    """Learn from the bundled heart data, explain one patient's risk, and write two pages to open in a browser.
 
     Examples
     --------
@@ -46,7 +46,6 @@ def demo(
         write(case_page(why), page)
         model_report(model, model_page, overwrite=force)
     files = {"patient": str(page), "model": str(model_page)}
-    pages = facts_text({"the patient:": files["patient"], "the model:": files["model"]})
-    text = f"{why.to_text(width())}\n\nKnown outcome: {truth}.\n\nPages to open in a browser or to print:\n{pages}"
-    text += "\n\nTo consult in a browser, change values and see what they change: bayespatch serve"
+    text = f"{why.to_text(width())}\n\nWhat happened to this patient: {truth}\n"
+    text += f"Pages about patient and model: {page} {model_page}\nTo change values in a browser: bayespatch serve"
     show({"explanation": why.to_dict(), "truth": truth, "pages": files}, json, text)
