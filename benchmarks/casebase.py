@@ -112,7 +112,7 @@ def consultations(section: Section, folder: Path, quick: bool, tell: Say) -> Non
         base.import_cases(table, by=BY, target="outcome")
         base.promote(learn(base._database, BY, parameters).version, by=BY)
         clf = base.model()
-        people = [case.values for case in base.search(by=BY, limit=50).cases]
+        people = [case.values for case in base.search(by=BY, limit=50).items]
         turn = iter(range(10**6))
 
         def someone() -> Any:

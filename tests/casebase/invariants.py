@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import select
 
 from bayespatch.casebase import CaseBase
-from bayespatch.casebase.audit import Entry
+from bayespatch.casebase.audit import LogEntry
 from bayespatch.casebase.tables import cases, consultations, decisions, model_parts, models, training
 
 
-def check(base: CaseBase) -> list[Entry]:
+def check(base: CaseBase) -> list[LogEntry]:
     """Nothing is half there; returns the log."""
     assert base.verify_audit().problems == ()
     with base._database.reading() as connection:
@@ -27,7 +27,7 @@ def check(base: CaseBase) -> list[Entry]:
         trained = {(row.version, row.case_id) for row in rows(training)}
         stored = {row.version for row in rows(model_parts)}
     log = base.audit(limit=10**6)[::-1]
-    done: dict[str, list[Entry]] = {}
+    done: dict[str, list[LogEntry]] = {}
     for entry in log:
         done.setdefault(entry.action, []).append(entry)
     forgotten = {entry.case_id for entry in done.get("forget", ())}

@@ -50,7 +50,7 @@ def _do(base: CaseBase, action: str, rng: random.Random, n: int) -> None:
             base.outcome(seen.case_id, rng.choice([0, 1]), by=BY)
             base.retain(by=BY)
     elif action == "forget":
-        base.forget(rng.choice([case.id for case in base.search(by=BY, state="past").cases]), "asked for it", by=BY)
+        base.forget(rng.choice([case.id for case in base.search(by=BY, state="past").items]), "asked for it", by=BY)
     else:
         model = learn(base._database, BY) if action == "refit" else None
         if action == "promote":

@@ -29,7 +29,7 @@ class Expected:
     def __init__(self, base: CaseBase) -> None:
         self.cases = {
             case.id: {"values": case.values, "outcome": case.outcome, "state": case.state, "name": case.external_id}
-            for case in base.search(by=BY, limit=1000).cases
+            for case in base.search(by=BY, limit=1000).items
         }
         self.seen: dict[int, dict[str, Any]] = {}
         self.trained = {1: set(self.cases)}
@@ -59,7 +59,7 @@ def machine(places: Places) -> type[RuleBasedStateMachine]:
             check(self.base)
             found = {
                 case.id: {"values": case.values, "outcome": case.outcome, "state": case.state, "name": case.external_id}
-                for case in self.base.search(by=BY, limit=1000).cases
+                for case in self.base.search(by=BY, limit=1000).items
             }
             assert found == self.expected.cases
             path = self.base._database.path
@@ -237,7 +237,7 @@ def machine(places: Places) -> type[RuleBasedStateMachine]:
             rng = random.Random(seed)
             low, state = rng.randint(25, 85), rng.choice(["open", "past"])
             page = self.base.search([("age", ">=", low)], by=BY, state=state, limit=1000)
-            assert [case.id for case in page.cases] == [
+            assert [case.id for case in page.items] == [
                 case
                 for case, row in sorted(self.expected.cases.items())
                 if row["state"] == state and row["values"]["age"] >= low

@@ -166,7 +166,7 @@ def test_a_table_says_itself_what_its_cases_are(empty):
         "smokes": "boolean",
     }
     assert empty.classes == {"0": 0, "1": 1}
-    assert [case.state for case in empty.search(by=BY).cases] == ["past", "past", "open", "past", "past", "past"]
+    assert [case.state for case in empty.search(by=BY).items] == ["past", "past", "open", "past", "past", "past"]
 
 
 def test_repeats_are_refused_unless_allowed(empty):
@@ -210,7 +210,7 @@ def test_identifiers_are_not_kept(empty):
             allow_repeats=external_ids is None,
         )
     assert set(empty.dictionary.names) == set(FEATURES)
-    assert [case.external_id for case in empty.search(by=BY).cases][4:8] == ["P-004", "P-005", None, None]
+    assert [case.external_id for case in empty.search(by=BY).items][4:8] == ["P-004", "P-005", None, None]
 
 
 COMPARE = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
@@ -232,7 +232,7 @@ def key_of(order):
 
 def test_search_finds_what_a_plain_loop_finds(base):
     rng = random.Random(5)
-    everyone = base.search(by=BY, limit=1000).cases
+    everyone = base.search(by=BY, limit=1000).items
     assert [case.id for case in everyone] == list(range(1, 31))
     for _ in range(60):
         someone = rng.choice(everyone).values
@@ -245,13 +245,13 @@ def test_search_finds_what_a_plain_loop_finds(base):
         found.sort(key=key_of(order), reverse=descending)
         page = base.search(conditions, by=BY, order=order, descending=descending, offset=1, limit=5)
         assert page.total == len(found), conditions
-        assert [case.id for case in page.cases] == [case.id for case in found[1:6]], (conditions, order)
+        assert [case.id for case in page.items] == [case.id for case in found[1:6]], (conditions, order)
 
 
 def test_searching_by_what_is_not_a_feature(base):
-    assert base.search([("external_id", "=", "P-004")], by=BY).cases[0].id == 5
+    assert base.search([("external_id", "=", "P-004")], by=BY).items[0].id == 5
     sick = base.search([("outcome", "=", "sick")], by=BY, limit=1000)
-    assert sick.total == sum(case.outcome for case in base.search(by=BY, limit=1000).cases)
+    assert sick.total == sum(case.outcome for case in base.search(by=BY, limit=1000).items)
     assert base.search([("id", ">", 28)], by=BY, state="past").total == 2
     assert base.search(by=BY, state="open").total == 0
     shown = base.audit(action="search")[0]
@@ -267,11 +267,11 @@ def test_what_goes_out_comes_in_again(base, places, tmp_path):
         base.export(tmp_path / "cases.csv", by=BY)
     base.export(tmp_path / "cases.parquet", by=BY, state="past", sensitive=False)
     base.export(f"sqlite:///{tmp_path}/out.db", by=BY)
-    there = base.search(by=BY, limit=1000).cases
+    there = base.search(by=BY, limit=1000).items
     with places.open(places.empty()) as other:
         other.define(DICTIONARY, "outcome", by=BY)
         other.import_cases(str(tmp_path / "cases.csv"), by=BY, id_column="external_id", drop=["case_id", "state"])
-        here = other.search(by=BY, limit=1000).cases
+        here = other.search(by=BY, limit=1000).items
     for name in ("values", "state", "outcome", "external_id"):
         assert [getattr(case, name) for case in here] == [getattr(case, name) for case in there]
     import pandas

@@ -99,7 +99,7 @@ def test_the_patient_is_found_nowhere(alone, places, tmp_path):
     with pytest.raises(CaseBaseError, match="there is no case"):
         base.case(NAME, by=BY)
     shown = base.consultations(other.case_id, by=BY)[0][0].explanation
-    young = base.search(by=BY, order="id", descending=True, limit=1).cases[0].id
+    young = base.search(by=BY, order="id", descending=True, limit=1).items[0].id
     assert WITHDRAWN_WARNING in base.consultations(young, by=BY)[0][0].explanation["case"]["warnings"]
     gone = [one for one in shown["neighbors"] if one.get("forgotten")]
     assert len(gone) == 1

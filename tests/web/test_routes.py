@@ -94,6 +94,10 @@ def walk(routes, prefix=""):
             yield from walk(route.routes, prefix + route.path)
         elif isinstance(route, Route):
             yield from ((method, prefix + route.path) for method in route.methods - {"HEAD"})
+        elif hasattr(route, "original_router"):  # newer versions of FastAPI keep included routers apart
+            yield from walk(route.original_router.routes, prefix)
+        else:
+            raise AssertionError(f"{route!r} is not looked at")
 
 
 def address(path):

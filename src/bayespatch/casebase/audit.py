@@ -15,8 +15,9 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -31,7 +32,8 @@ ACTIONS = (
 )
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class LogEntry:
     """One row of the log."""
 
     number: int
@@ -42,22 +44,18 @@ class Entry(NamedTuple):
     details: dict[str, Any]
     hash: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return self._asdict()
 
-
-class Verification(NamedTuple):
+@dataclass(frozen=True)
+class Verification:
     """What holding the log against its hashes has shown; `problems` is empty where all is well."""
 
     n_entries: int
     head: str  # number and hash of the last row
     problems: tuple[str, ...]
+    intact: bool = field(init=False, default=False)  # whether there are no problems
 
-    @property
-    def intact(self) -> bool:
-        """Whether nothing was changed, removed or moved."""
-        return not self.problems
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "intact", not self.problems)
 
 
 class Transaction:
@@ -181,7 +179,7 @@ def entries(
     after: int,
     before: int | None,
     limit: int,
-) -> Iterator[Entry]:
+) -> Iterator[LogEntry]:
     """Rows of the log, the newest first, or from row `after` on, the oldest first."""
     wanted = select(audit)
     for column, value in ((audit.c.case_id, case_id), (audit.c.by, by), (audit.c.action, action)):
@@ -195,4 +193,4 @@ def entries(
         wanted = wanted.order_by(audit.c.number.desc())
     for row in connection.execute(wanted.limit(limit)):
         details: Mapping[str, Any] = json.loads(row.details)
-        yield Entry(row.number, row.at, row.by, row.action, row.case_id, dict(details), row.hash)
+        yield LogEntry(row.number, row.at, row.by, row.action, row.case_id, dict(details), row.hash)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, text
@@ -80,7 +81,7 @@ def verify_all(database: Database, connection: Connection, head: str | None = No
     found = verify(connection, head, database.key)
     if not found.intact:
         return found
-    return found._replace(problems=(*models.problems(connection), *replay.problems(connection)))
+    return replace(found, problems=(*models.problems(connection), *replay.problems(connection)))
 
 
 def _vacuum_into(database: Database, target: Path) -> None:

@@ -17,7 +17,7 @@ from bayespatch.casebase import consultations, export, models, repeats
 from bayespatch.casebase import drift as drifts
 from bayespatch.casebase import forget as forgetting
 from bayespatch.casebase import refit as refitting
-from bayespatch.casebase.audit import Entry, Verification, check_by, entries, now
+from bayespatch.casebase.audit import LogEntry, Verification, check_by, entries, now
 from bayespatch.casebase.cases import Case, Condition, Definition, Page
 from bayespatch.casebase.consultations import Consultation, Decision, Worklist
 from bayespatch.casebase.database import TIMEOUT, Database
@@ -25,7 +25,7 @@ from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.forget import Forgotten
 from bayespatch.casebase.identities import Identities
 from bayespatch.casebase.incoming import check_repeats, read_cases
-from bayespatch.casebase.models import Model
+from bayespatch.casebase.models import ModelVersion
 from bayespatch.casebase.people import People
 from bayespatch.casebase.refit import Refit
 from bayespatch.casebase.reuse import Reuse
@@ -442,7 +442,7 @@ class CaseBase(Reuse):
         >>> from bayespatch import CaseBase
         >>> with CaseBase.demo() as base:
         ...     page = base.search([("age", ">=", 70), ("pain", "=", "rest")], order="age", by="Dr. Roe")
-        ...     page.total, [case.values["age"] for case in page.cases]
+        ...     page.total, [case.values["age"] for case in page.items]
         (2, [71, 79])
         """
         conditions = list(where)
@@ -457,7 +457,7 @@ class CaseBase(Reuse):
                 limit=limit,
             )
             asked = [f"{name} {operator}" for name, operator, _ in conditions]
-            transaction.record("search", where=asked, state=state, found=page.total, shown=[c.id for c in page.cases])
+            transaction.record("search", where=asked, state=state, found=page.total, shown=[c.id for c in page.items])
         return page
 
     # What waits for somebody
@@ -573,7 +573,7 @@ class CaseBase(Reuse):
         with self._database.writing(by) as transaction:
             return case_rows.retain(transaction, which)
 
-    def refit(self, *, by: str, wait: bool = True, **parameters: Any) -> Model | Refit:
+    def refit(self, *, by: str, wait: bool = True, **parameters: Any) -> ModelVersion | Refit:
         """Learn anew from all past cases, in a process of its own, beginning where the active model ended.
 
         The new version is only offered: look at its `metrics` and `promote` it. A refit that is killed goes on where it
@@ -590,7 +590,7 @@ class CaseBase(Reuse):
 
         Returns
         -------
-        Model or Refit
+        ModelVersion or Refit
 
         Examples
         --------
@@ -611,7 +611,7 @@ class CaseBase(Reuse):
         with self._database.reading() as connection:
             return models.find(connection, version)
 
-    def models(self) -> list[Model]:
+    def models(self) -> list[ModelVersion]:
         """All versions of the model, the newest first.
 
         Examples
@@ -624,7 +624,7 @@ class CaseBase(Reuse):
         with self._database.reading() as connection:
             return models.listed(connection)
 
-    def promote(self, version: int, *, by: str) -> Model:
+    def promote(self, version: int, *, by: str) -> ModelVersion:
         """Make a version the active one.
 
         Examples
@@ -639,7 +639,7 @@ class CaseBase(Reuse):
         with self._database.writing(by) as transaction:
             return models.promote(transaction, version)
 
-    def roll_back(self, *, by: str) -> Model:
+    def roll_back(self, *, by: str) -> ModelVersion:
         """Go back to the version that was active before.
 
         Examples
@@ -709,7 +709,7 @@ class CaseBase(Reuse):
         after: int = 0,
         before: int | None = None,
         limit: int = 100,
-    ) -> list[Entry]:
+    ) -> list[LogEntry]:
         """The log: the newest rows first, or the oldest first from the row `after` on; of a case, a person, an action.
 
         `before` is the number of a row: only those before it.

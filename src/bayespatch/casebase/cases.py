@@ -12,6 +12,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, inspect, literal_column, select, text, update
@@ -29,7 +30,8 @@ MOST_AT_ONCE = 1000  # cases on a page
 Condition = tuple[str, str, Any]
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True)
+class Case:
     """A case as it is now."""
 
     id: int
@@ -42,21 +44,14 @@ class Case(NamedTuple):
     entered_at: str
     entered_by: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return self._asdict()
 
-
-class Page(NamedTuple):
+@dataclass(frozen=True)
+class Page:
     """Some of the cases that a search has found, and how many there are in all."""
 
-    cases: tuple[Case, ...]
+    items: tuple[Case, ...]
     total: int
     offset: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return {"cases": [case.to_dict() for case in self.cases], "total": self.total, "offset": self.offset}
 
 
 class Definition(NamedTuple):
@@ -308,7 +303,7 @@ def find_live(connection: Connection, case: int | str) -> Any:
 def as_case(row: Any) -> Case:
     """A row of the table as a case."""
     outcome = None if row.outcome is None else json.loads(row.outcome)
-    return Case(**{**{name: row._mapping[name] for name in Case._fields}, "outcome": outcome})
+    return Case(**{**{name: row._mapping[name] for name in Case.__dataclass_fields__}, "outcome": outcome})
 
 
 def record_outcome(transaction: Transaction, case: int | str, outcome: Any) -> Case:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
@@ -19,7 +20,8 @@ MOST_REASON = 10_000  # characters
 WAITING = ("decision", "outcome", "retention")  # what an open case waits for
 
 
-class Consultation(NamedTuple):
+@dataclass(frozen=True)
+class Consultation:
     """What was shown about a case, to whom and when; `explanation` is `Explanation.to_dict()` as it was then."""
 
     id: int
@@ -35,12 +37,9 @@ class Consultation(NamedTuple):
         """The class that the model found most probable."""
         return str(self.explanation["prediction"]["class"])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return self._asdict()
 
-
-class Decision(NamedTuple):
+@dataclass(frozen=True)
+class Decision:
     """What a person decided after a consultation."""
 
     consultation_id: int
@@ -51,12 +50,9 @@ class Decision(NamedTuple):
     at: str
     by: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return self._asdict()
 
-
-class WorkItem(NamedTuple):
+@dataclass(frozen=True)
+class WorkItem:
     """An open case: its last consultation, and what it waits for."""
 
     id: int  # of the consultation
@@ -72,12 +68,9 @@ class WorkItem(NamedTuple):
     outcome: Value
     waiting_for: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return self._asdict()
 
-
-class Worklist(NamedTuple):
+@dataclass(frozen=True)
+class Worklist:
     """Some of the open cases, and how many there are in all."""
 
     items: tuple[WorkItem, ...]
@@ -147,7 +140,7 @@ def store(
         is_new = False
     explanation["case"]["id"] = str(case)
     row = Consultation(transaction.next_number, case, version, values, explanation, transaction.at, transaction.by)
-    transaction.execute(insert(consultations).values(**row._asdict()))
+    transaction.execute(insert(consultations).values(**vars(row)))
     transaction.record("consult", case, version=version, new=is_new, seal=case_rows.seal_now(transaction, case))
     return row
 
@@ -230,7 +223,7 @@ def worklist(connection: Connection, waiting_for: str | None, offset: int, limit
     rows = connection.execute(query.offset(offset).limit(limit))
     items = []
     for row in rows:
-        found = dict(row._mapping)
+        found = {**row._mapping, "adequate": bool(row.adequate)}  # from JSON, SQLite has 0 and 1
         found["outcome"] = None if row.outcome is None else json.loads(row.outcome)
         waits = "retention" if row.outcome is not None else "decision" if row.decided is None else "outcome"
         items.append(WorkItem(**found, waiting_for=waits))
@@ -256,6 +249,6 @@ def decide(transaction: Transaction, consultation: int, decided: Any, reason: st
             f"the model says {found.predicted!r} and the decision is {name!r}; give a reason for overriding it"
         )
     row = Decision(found.id, agrees, name, code, reason, transaction.at, transaction.by)
-    transaction.execute(insert(decisions).values(**row._asdict()))
+    transaction.execute(insert(decisions).values(**vars(row)))
     transaction.record("decide", found.case_id, consultation=found.id, agrees=agrees)
     return row

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
 
@@ -28,7 +29,8 @@ _RANGE = "outside the range of the past cases"  # a warning that states the ends
 WITHDRAWN_WARNING = "A warning was removed here: it stated values of past cases, one of which was forgotten since."
 
 
-class Forgotten(NamedTuple):
+@dataclass(frozen=True)
+class Forgotten:
     """What forgetting a case has done."""
 
     case_id: int
@@ -38,10 +40,6 @@ class Forgotten(NamedTuple):
     removed: tuple[int, ...]  # models that were removed, as too few past cases were left
     erased: bool  # whether the disk was overwritten
     note: str | None  # why not
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return self._asdict()
 
 
 def forget(database: Database, case: int | str, reason: str, by: str) -> Forgotten:
@@ -53,7 +51,7 @@ def forget(database: Database, case: int | str, reason: str, by: str) -> Forgott
         pending(transaction, True)
     drop_checkpoints(database.folder)
     note = finish(database, by)
-    return done._replace(erased=note is None, note=note)
+    return replace(done, erased=note is None, note=note)
 
 
 def pending(transaction: Transaction, yes: bool) -> None:

@@ -17,8 +17,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -33,7 +34,8 @@ PART = 2**20  # bytes in one row
 _STALE = 600  # seconds after which a file is left over, whoever made it
 
 
-class Model(NamedTuple):
+@dataclass(frozen=True)
+class ModelVersion:
     """What is known about a version of the model."""
 
     version: int
@@ -48,36 +50,33 @@ class Model(NamedTuple):
     made_by: str
     promoted_at: str | None
     promoted_by: str | None
+    refit_due: bool = field(init=False, default=False)  # whether past cases that it learned from were forgotten
 
-    @property
-    def refit_due(self) -> bool:
-        """Whether its importances have learned from cases that were forgotten since."""
-        return self.n_forgotten > 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return {**self._asdict(), "refit_due": self.refit_due}
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "refit_due", self.n_forgotten > 0)
 
 
-def listed(connection: Connection) -> list[Model]:
+def listed(connection: Connection) -> list[ModelVersion]:
     """All versions, the newest first."""
-    return [Model(**row._mapping) for row in connection.execute(select(models).order_by(models.c.version.desc()))]
+    return [
+        ModelVersion(**row._mapping) for row in connection.execute(select(models).order_by(models.c.version.desc()))
+    ]
 
 
-def active(connection: Connection) -> Model | None:
+def active(connection: Connection) -> ModelVersion | None:
     """The active version."""
     row = connection.execute(select(models).where(models.c.state == ACTIVE)).first()
-    return None if row is None else Model(**row._mapping)
+    return None if row is None else ModelVersion(**row._mapping)
 
 
-def find(connection: Connection, version: int) -> Model:
+def find(connection: Connection, version: int) -> ModelVersion:
     """A version by its number."""
     row = None
     if isinstance(version, int) and not isinstance(version, bool) and 0 < version < 2**31:
         row = connection.execute(select(models).where(models.c.version == version)).first()
     if row is None:
         raise NotFoundError(f"there is no model version {version!r}; list them: bayespatch casebase models")
-    return Model(**row._mapping)
+    return ModelVersion(**row._mapping)
 
 
 # Bytes and files
@@ -228,7 +227,7 @@ def offer(
     based_on: int | None,
     metrics: Any,
     folder: Path,
-) -> Model:
+) -> ModelVersion:
     """Store a fitted model as the next version; it is used by nobody until someone promotes it."""
     version = 1 + (transaction.execute(select(func.max(models.c.version))).scalar() or 0)
     row = {
@@ -254,7 +253,7 @@ def offer(
     return find(transaction.connection, version)
 
 
-def promote(transaction: Transaction, version: int, action: str = "promote") -> Model:
+def promote(transaction: Transaction, version: int, action: str = "promote") -> ModelVersion:
     """Make a version the active one."""
     model = find(transaction.connection, version)
     if model.state == REMOVED:
@@ -269,7 +268,7 @@ def promote(transaction: Transaction, version: int, action: str = "promote") -> 
     return find(transaction.connection, version)
 
 
-def roll_back(transaction: Transaction) -> Model:
+def roll_back(transaction: Transaction) -> ModelVersion:
     """Promote the newest version that is older than the active one and was active before."""
     now = active(transaction.connection)
     if now is None:
@@ -284,13 +283,13 @@ def roll_back(transaction: Transaction) -> Model:
     return promote(transaction, max(older), "roll back")
 
 
-def trained_on(connection: Connection, case_id: int) -> list[Model]:
+def trained_on(connection: Connection, case_id: int) -> list[ModelVersion]:
     """The versions that know a case and still have their bytes."""
     query = select(models).join(training, training.c.version == models.c.version).where(training.c.case_id == case_id)
-    return [Model(**row._mapping) for row in connection.execute(query.order_by(models.c.version))]
+    return [ModelVersion(**row._mapping) for row in connection.execute(query.order_by(models.c.version))]
 
 
-def mark_forgotten(transaction: Transaction, version: int, n: int) -> Model:
+def mark_forgotten(transaction: Transaction, version: int, n: int) -> ModelVersion:
     """Note that past cases of a version were forgotten: a refit is due."""
     more = models.c.n_forgotten + n
     transaction.execute(update(models).where(models.c.version == version).values(n_forgotten=more))

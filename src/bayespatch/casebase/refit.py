@@ -98,7 +98,7 @@ def new_estimator(parameters: Mapping[str, Any], found: Snapshot) -> Any:
         raise CaseBaseError(f"the parameters of the refit are not those of a classifier ({error})") from error
 
 
-def learn(database: Database, by: str, parameters: Mapping[str, Any] | None = None) -> models.Model:
+def learn(database: Database, by: str, parameters: Mapping[str, Any] | None = None) -> models.ModelVersion:
     """Fit on the past cases and offer the result; in this process."""
     check_by(by)
     with _alone(database.folder):
@@ -116,7 +116,7 @@ def _alone(folder: Path) -> Iterator[None]:
         raise ConflictError("another refit is running; wait for it, or cancel it") from error
 
 
-def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models.Model:
+def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models.ModelVersion:
     found = snapshot(database)
     clf = new_estimator(parameters, found)
     old = None if found.clf is None else leave_one_out(found.clf.fitted_)

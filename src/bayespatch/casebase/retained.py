@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, func, select
 
 from bayespatch.casebase.cases import PAST
-from bayespatch.casebase.models import Model
+from bayespatch.casebase.models import ModelVersion
 from bayespatch.casebase.tables import cases
 from bayespatch.dictionary import Value
 from bayespatch.encode import EncodedTable, Schema, read_rows
@@ -40,7 +40,7 @@ class State(NamedTuple):
     last: int  # audit row of the newest of them
 
 
-def state_of(connection: Connection, model: Model) -> State:
+def state_of(connection: Connection, model: ModelVersion) -> State:
     """What the active model knows at this moment."""
     since = select(func.count(), func.max(cases.c.retained)).where(_since(model.known_at))
     n, last = connection.execute(since).one()
@@ -85,7 +85,7 @@ class Answering(NamedTuple):
         return Answering(state, clf, self.n_waiting + n_waiting)
 
 
-def answering(connection: Connection, model: Model, state: State, clf: PatchworkClassifier) -> Answering:
+def answering(connection: Connection, model: ModelVersion, state: State, clf: PatchworkClassifier) -> Answering:
     """A model as it was stored, and the cases retained since."""
     clf, n_waiting = _with_retained(clf, _read(connection, model.known_at))
     return Answering(state, clf, n_waiting)

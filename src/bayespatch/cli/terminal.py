@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import asdict
 
 NARROWEST = 60  # columns
 # Control characters but for the end of a line, halves of pairs, separators, what turns the direction of writing, tags
@@ -42,13 +42,13 @@ def width() -> int:
     return max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
 
 
-def as_json(document: Any) -> str:
+def as_json(document: object) -> str:
     """A document for programs, which a person may look at."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(document, default=asdict, indent=2, ensure_ascii=False, allow_nan=False)
     return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", r"\u007f"), text)
 
 
-def show(document: Mapping[str, Any], as_document: bool, text: str) -> None:
+def show(document: object, as_document: bool, text: str) -> None:
     """The result of a command, for a program or for a person."""
     print(as_json(document) if as_document else visible(text))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -271,8 +271,3 @@ def page_number(text: str) -> int:
     (3, 1, 1)
     """
     return max(1, int(text)) if text.isascii() and text.isdecimal() and len(text) <= 7 else 1
-
-
-def only(values: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Some entries of a mapping."""
-    return {name: values[name] for name in names if name in values}

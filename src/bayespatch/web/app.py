@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.version import __version__
 from bayespatch.web import access, api, rendering
+from bayespatch.web.api.asking import PREFIX, bearer
 from bayespatch.web.connections import MOST_CONNECTIONS, trust
 from bayespatch.web.guard import Guard
 from bayespatch.web.logs import configure
@@ -79,7 +80,7 @@ def routes(service: Service) -> list[BaseRoute]:
         *people.ROUTES,
         *account.ROUTES,
         *single_sign_on.ROUTES,
-        Mount(api.PREFIX, api.create(service)),
+        Mount(PREFIX, api.create(service)),
     ]
 
 
@@ -107,7 +108,7 @@ async def metrics(request: Request) -> Response:
     """For Prometheus; with sign-in, for those who bring a token."""
     request.state.route = "/metrics"
     service: Service = request.app.state.service
-    await api.bearer(service, request)
+    await bearer(service, request)
     return PlainTextResponse(service.metrics.text(service.gauges()), media_type="text/plain; version=0.0.4")
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ import anyio.to_thread
 
 from bayespatch.casebase import CaseBase
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
-from bayespatch.casebase.models import Model
+from bayespatch.casebase.models import ModelVersion
 from bayespatch.casebase.people import STEWARD, Person
 from bayespatch.casebase.refit import Refit
 from bayespatch.casebase.retained import State
@@ -45,6 +46,14 @@ _BY_ADDRESS = (50, 10.0)  # the same from one address, which a whole hospital ma
 _ASKING = 4  # sign-ins that wait for the provider at once
 _PROVIDER_RATE = 120  # sign-ins at the provider that begin per minute, from one address
 _HASHES, _SIGN_INS = 2, 30  # passwords that are hashed at once, 64 MiB each, and those that may wait for it
+
+
+@dataclass(frozen=True)
+class RefitState:
+    """Whether a refit runs, and how the last one ended."""
+
+    running: bool
+    result: str
 
 
 class Service:
@@ -122,7 +131,7 @@ class Service:
 
     # Questions to the model
 
-    def active(self) -> Model | None:
+    def active(self) -> ModelVersion | None:
         """The active version."""
         return next((model for model in self.base.models() if model.state == "active"), None)
 
@@ -195,7 +204,7 @@ class Service:
         with self._lock:
             self.refit, self.refit_result = None, "The refit was cancelled; nothing has changed."
 
-    def refit_state(self) -> dict[str, Any]:
+    def refit_state(self) -> RefitState:
         """Whether a refit runs, and how the last one ended."""
         with self._lock:
             if self.refit is not None and not self.refit.running:
@@ -205,7 +214,7 @@ class Service:
                 except CaseBaseError as error:
                     self.refit_result = f"The last refit failed: {error}"
                 self.refit = None
-            return {"running": self.refit is not None, "result": self.refit_result}
+            return RefitState(self.refit is not None, self.refit_result)
 
     # How it goes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from bayespatch.casebase.cases import PAST, Case, Definition
 from bayespatch.casebase.people import CLINICIAN, Person
@@ -42,17 +41,16 @@ def shown_outcome(known: Definition, case: Case, person: Person) -> str:
     return WITHHELD if known.target.sensitive and not sees_all(person) else known.class_name(case.outcome)
 
 
-def shown_case(known: Definition, case: Case, person: Person) -> dict[str, Any]:
-    """A case as plain data, as this person may see it: texts in place of values that are not shown exactly."""
-    said = case.to_dict()
+def shown_case(definition: Definition, case: Case, person: Person) -> Case:
+    """A case as this person may see it, with texts in place of values that are not shown exactly."""
     if sees_all(person):
-        return said
-    words, entries = shown_values(known, case, person), known.features.entries
-    if case.values is not None:
-        said["values"] = {name: v if is_open(entries[name]) else words[name] for name, v in case.values.items()}
-    if known.target.sensitive and case.outcome is not None:
-        said |= {"outcome": WITHHELD, "outcome_at": None}
-    return said | {"external_id": None, "entered_by": "", "outcome_by": None}
+        return case
+    texts, entries = shown_values(definition, case, person), definition.features.entries
+    values = case.values and {name: v if is_open(entries[name]) else texts[name] for name, v in case.values.items()}
+    shown = replace(case, values=values, external_id=None, entered_by="", outcome_by=None)
+    if definition.target.sensitive and case.outcome is not None:
+        return replace(shown, outcome=WITHHELD, outcome_at=None)
+    return shown
 
 
 def sortable(known: Definition, person: Person) -> list[str]:

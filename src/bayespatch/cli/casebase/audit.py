@@ -32,7 +32,7 @@ def log(
         for one in found
     ]
     text = table_text(["row", "at", "by", "action", "case"], rows) if rows else "nothing yet"
-    show({"log": [one.to_dict() for one in found]}, json, text)
+    show({"log": found}, json, text)
 
 
 def verify(base: Base, head: Head = None, folder: Folder = None, json: Json = False) -> None:

@@ -62,12 +62,12 @@ def search(
             value_text(one.outcome),
             *map(value_text, (one.values or {}).values()),
         ]
-        for one in page.cases
+        for one in page.items
     ]
     names = ["case", "external id", "state", "outcome", *known.features.names]
     rows = [row + [""] * (len(names) - len(row)) for row in rows]
     shown = counted(page.total, "case") + (f", from {page.offset + 1}" if rows and page.offset else "")
-    show(page.to_dict(), json, f"{table_text(names, rows)}\n\n{shown}" if rows else shown)
+    show(page, json, f"{table_text(names, rows)}\n\n{shown}" if rows else shown)
 
 
 @taking(opened=open_base, by=person)
@@ -109,7 +109,7 @@ def forget(opened: Opened, case: CaseName, reason: Reason, by: Person, json: Jso
         say(f"note: {done.note}; it will be done when the case base is opened next")
     n = len(done.versions) + len(done.removed)
     gone = f"gone from {counted(n, 'version')} of the model, a refit is due" if n else "it was in no model"
-    show(done.to_dict(), json, f"case {done.case_id} is forgotten; {gone}")
+    show(done, json, f"case {done.case_id} is forgotten; {gone}")
 
 
 @taking(opened=open_base, by=person)

@@ -42,7 +42,7 @@ def consult(
     with opened() as base:
         again = None if case is None else case_of(case)
         seen = base.consult(json_object(values, "--values"), by=by(), case=again, external_id=external_id, top=top)
-    show(seen.to_dict(), json, _seen_text(seen))
+    show(seen, json, _seen_text(seen))
 
 
 @taking(opened=open_base, by=person)
@@ -65,7 +65,7 @@ def decide(
     with opened() as base:
         made = base.decide(consultation, decided, by=by(), reason=reason, code=code)
     word = "agrees with" if made.agrees else "overrides"
-    show(made.to_dict(), json, f"decided: {made.decided}, which {word} the model")
+    show(made, json, f"decided: {made.decided}, which {word} the model")
 
 
 @taking(opened=open_base, by=person)
@@ -80,7 +80,7 @@ def outcome(opened: Opened, case: CaseName, outcome: Class, by: Person, json: Js
     with opened() as base:
         found = base.outcome(case_of(case), outcome, by=by())
         label = base.definition.class_name(found.outcome)
-    show(found.to_dict(), json, f"case {found.id}: {label}; retain it, and it votes from the next consultation on")
+    show(found, json, f"case {found.id}: {label}; retain it, and it votes from the next consultation on")
 
 
 @taking(opened=open_base, by=person)

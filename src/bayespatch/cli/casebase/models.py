@@ -14,7 +14,7 @@ from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, table_text, working
 
 if TYPE_CHECKING:
-    from bayespatch.casebase.models import Model
+    from bayespatch.casebase.models import ModelVersion
 
 
 @taking(opened=open_base, by=person)
@@ -28,12 +28,12 @@ def refit(opened: Opened, by: Person, settings: Parameter = None, json: Json = F
     $ bayespatch casebase refit clinic.db
     $ bayespatch casebase refit clinic.db --set draws=500 --set model='"II"'
     """
-    from bayespatch.casebase.models import Model
+    from bayespatch.casebase.models import ModelVersion
 
     with opened() as base, working("Learning from the past cases"):
         model = base.refit(by=by(), **_parameters(settings or []))
-    assert isinstance(model, Model)
-    show(model.to_dict(), json, _comparison_text(model))
+    assert isinstance(model, ModelVersion)
+    show(model, json, _comparison_text(model))
 
 
 @taking(opened=open_base)
@@ -51,7 +51,7 @@ def models(opened: Opened, json: Json = False) -> None:
         for one in found
     ]
     text = table_text(["version", "state", "cases", "forgotten", "made at", "by"], rows) if rows else "no models yet"
-    show({"models": [one.to_dict() for one in found]}, json, text)
+    show({"models": found}, json, text)
 
 
 @taking(opened=open_base, by=person)
@@ -64,7 +64,7 @@ def promote(opened: Opened, version: Version, by: Person, json: Json = False) ->
     """
     with opened() as base:
         model = base.promote(version, by=by())
-    show(model.to_dict(), json, f"version {model.version} is active")
+    show(model, json, f"version {model.version} is active")
 
 
 @taking(opened=open_base, by=person)
@@ -77,7 +77,7 @@ def roll_back(opened: Opened, by: Person, json: Json = False) -> None:
     """
     with opened() as base:
         model = base.roll_back(by=by())
-    show(model.to_dict(), json, f"version {model.version} is active")
+    show(model, json, f"version {model.version} is active")
 
 
 def _parameters(settings: Sequence[str]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _parameters(settings: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _comparison_text(model: Model) -> str:
+def _comparison_text(model: ModelVersion) -> str:
     """How an offered version compares with the active one."""
     head = f"version {model.version} is offered, {model.n_cases} past cases; promote it to use it"
     found = (model.metrics or {}).get("both")

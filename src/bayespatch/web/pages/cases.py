@@ -71,8 +71,8 @@ async def browse(ask: Ask) -> Response:
         "number": number,
         "n_pages": 0 if found is None else max(1, -(-found.total // PER_PAGE)),
         "address": address,
-        "shown": {} if found is None else {case.id: shown_values(known, case, ask.person) for case in found.cases},
-        "outcomes": {} if found is None else {case.id: shown_outcome(known, case, ask.person) for case in found.cases},
+        "shown": {} if found is None else {case.id: shown_values(known, case, ask.person) for case in found.items},
+        "outcomes": {} if found is None else {case.id: shown_outcome(known, case, ask.person) for case in found.items},
     }
     return ask.page("cases.html", 422 if problem else 200, **content)
 

@@ -1,0 +1,98 @@
+"""Who sends a request to the REST interface, and how every route may refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+
+from bayespatch.casebase import CaseBase
+from bayespatch.casebase.cases import Definition
+from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
+from bayespatch.web.refusals import API, PROBLEM, Refusal
+from bayespatch.web.service import LOCAL, Service
+
+Result = TypeVar("Result")
+PREFIX = f"{API}v1"
+
+_TITLES = {
+    400: "Malformed request",
+    401: "Missing or invalid token",
+    403: "Insufficient role",
+    404: "Not found",
+    409: "Conflict with the current state",
+    413: "Too large",
+    415: "Not UTF-8",
+    422: "Invalid request",
+    429: "Too many requests",
+    503: "Busy; try again",
+}
+_ALWAYS = (400, 401, 403, 413, 415, 422, 429, 503)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of a route for its OpenAPI description: those of all routes, and these."""
+    content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": _TITLES[status], "content": content} for status in sorted({*_ALWAYS, *statuses})}
+
+
+async def bearer(service: Service, request: Request) -> Person:
+    """The person whose token a program sends; without sign-in, everybody's."""
+    if not service.settings.sign_in:
+        return LOCAL
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    person = None
+    if kind.lower() == "bearer" and secret:
+        person = await service.do(service.base.people.of_token, secret.strip()[:200])
+    if person is None:
+        raise Refusal(401, "A valid token is needed: Authorization: Bearer ...", {"WWW-Authenticate": "Bearer"})
+    return person
+
+
+class Ask:
+    """A request of a program, and the service that answers it."""
+
+    def __init__(self, service: Service, person: Person) -> None:
+        self.service, self.person = service, person
+
+    @property
+    def base(self) -> CaseBase:
+        """The case base."""
+        return self.service.base
+
+    @property
+    def by(self) -> str:
+        """The name of the person."""
+        return self.person.name
+
+    async def do(self, work: Callable[..., Result], *args: Any, **options: Any) -> Result:
+        """`Service.do`."""
+        return await self.service.do(work, *args, **options)
+
+    async def definition(self) -> Definition:
+        """The features and the outcome of the cases."""
+        return await self.do(lambda: self.base.definition)
+
+
+def _asking(role: str) -> Any:
+    """The dependency that lets people of at least this role ask."""
+
+    async def ask(request: Request) -> Ask:
+        service: Service = request.app.state.service
+        request.state.route = f"{PREFIX}{request.scope['route'].path}"
+        person = await bearer(service, request)
+        request.state.who = person.name
+        wait = service.rate.wait(f"api {person.name}")
+        if wait:
+            raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
+        if not person.may(role):
+            raise Refusal(403, f"This is for a {role}; the token is a {person.role}'s.")
+        return Ask(service, person)
+
+    return Depends(ask)
+
+
+Viewer = Annotated[Ask, _asking(VIEWER)]
+Clinician = Annotated[Ask, _asking(CLINICIAN)]
+Steward = Annotated[Ask, _asking(STEWARD)]

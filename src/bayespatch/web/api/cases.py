@@ -1,0 +1,93 @@
+"""Cases: search, show, record outcomes, retain and forget."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Body, Query, Request, Response
+
+from bayespatch.casebase.cases import OPEN, Case, Page, read_condition
+from bayespatch.casebase.errors import NotFoundError
+from bayespatch.casebase.forget import Forgotten
+from bayespatch.web.api.asking import Clinician, Steward, Viewer, responses
+from bayespatch.web.api.schemas import (
+    Answer,
+    Key,
+    Limit,
+    NewOutcome,
+    Number,
+    Offset,
+    Reason,
+    Retained,
+    Retention,
+)
+from bayespatch.web.refusals import Refusal
+from bayespatch.web.visibility import check_column, check_state, sees_all, shown_case
+
+router = APIRouter()
+
+
+@router.get("/cases", responses=responses(), summary="Search for cases")
+async def search(
+    response: Response,
+    request: Request,
+    ask: Viewer,
+    where: Annotated[
+        list[str] | None, Query(max_length=10, description="Conditions such as age>=60; all of them must hold.")
+    ] = None,
+    state: Literal["open", "past", "withdrawn"] | None = None,
+    order: Annotated[str, Query(max_length=200)] = "id",
+    descending: bool = False,
+    offset: Offset = 0,
+    limit: Limit = 50,
+) -> Page:
+    definition = await ask.definition()
+    conditions = [read_condition(text, definition) for text in where or ()]
+    for name in (*(name for name, _, _ in conditions), order):
+        check_column(definition, ask.person, name)
+    page = await ask.do(
+        ask.base.search,
+        conditions,
+        by=ask.by,
+        state=check_state(ask.person, state),
+        order=order,
+        descending=descending,
+        offset=offset,
+        limit=limit,
+    )
+    if offset + limit < page.total:
+        onward = request.url.include_query_params(offset=offset + limit, limit=limit)
+        response.headers["Link"] = f'<{onward.path}?{onward.query}>; rel="next"'
+    return Page(tuple(shown_case(definition, case, ask.person) for case in page.items), page.total, page.offset)
+
+
+@router.get("/cases/{number}", responses=responses(404), summary="Show a case")
+async def one_case(number: Number, ask: Viewer) -> Case:
+    case = await ask.do(ask.base.case, number, by=ask.by)
+    if case.state == OPEN and not sees_all(ask.person):
+        raise NotFoundError(f"there is no case {number}; search for it")
+    return shown_case(await ask.definition(), case, ask.person)
+
+
+@router.get("/cases/{number}/explanation", responses=responses(404, 409), summary="Predict a past case from all others")
+async def explanation(number: Number, ask: Clinician) -> Answer:
+    shown = await ask.service.queue.run(ask.base.explain_past, number, by=ask.by, error=ask.service.settings.error)
+    model = await ask.do(ask.service.active)
+    if shown is None or model is None:
+        raise Refusal(404, f"The active model has not learned from case {number}, or may not show it.")
+    return Answer(model.version, shown)
+
+
+@router.post("/cases/{number}/outcome", status_code=201, responses=responses(404, 409), summary="Record an outcome")
+async def outcome(number: Number, new: NewOutcome, ask: Clinician, key: Key = None) -> Case:
+    return await ask.do(ask.base.outcome, number, new.outcome, by=ask.by, key=key)
+
+
+@router.post("/retentions", status_code=201, responses=responses(404, 409), summary="Make open cases past cases")
+async def retain(new: Annotated[Retention, Body()], ask: Steward) -> Retained:
+    return Retained(await ask.do(ask.base.retain, new.cases, by=ask.by))
+
+
+@router.post("/cases/{number}/forget", responses=responses(404, 409), summary="Forget a patient")
+async def forget(number: Number, new: Reason, ask: Steward) -> Forgotten:
+    return await ask.do(ask.base.forget, number, new.reason, by=ask.by)

@@ -1,0 +1,84 @@
+"""Questions to the model, consultations and decisions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+
+from bayespatch.casebase.consultations import Consultation, Decision, Worklist
+from bayespatch.web.api.asking import PREFIX, Clinician, Viewer, responses
+from bayespatch.web.api.schemas import (
+    About,
+    Answer,
+    CounterfactualQuestion,
+    DecidedConsultation,
+    Different,
+    Key,
+    Limit,
+    NewConsultation,
+    NewDecision,
+    Number,
+    Offset,
+    Question,
+)
+
+router = APIRouter()
+
+
+@router.get("/dictionary", responses=responses(), summary="Describe the features and the outcome")
+async def dictionary(ask: Viewer) -> About:
+    definition = await ask.definition()
+    return About(definition.target.name, definition.classes, dict(definition.features.entries))
+
+
+@router.post("/answers", responses=responses(), summary="Predict a case without storing it")
+async def answers(question: Question, ask: Clinician) -> Answer:
+    return Answer(*await ask.service.ask(question.values, ask.by, quick=not question.reliance))
+
+
+@router.post("/counterfactuals", responses=responses(), summary="Find the smallest change that changes the prediction")
+async def counterfactuals(question: CounterfactualQuestion, ask: Clinician) -> Different:
+    result = await ask.service.counterfactual(
+        question.values, ask.by, question.change, to=question.to, most=question.most
+    )
+    return Different(*result)
+
+
+@router.post("/consultations", status_code=201, responses=responses(404, 409), summary="Predict a case and store it")
+async def consult(new: NewConsultation, response: Response, ask: Clinician, key: Key = None) -> DecidedConsultation:
+    consultation: Consultation = await ask.service.queue.run(
+        ask.base.consult,
+        new.values,
+        by=ask.by,
+        case=new.case,
+        external_id=new.external_id,
+        error=ask.service.settings.error,
+        reliance=new.reliance,
+        key=key,
+    )
+    response.headers["Location"] = f"{PREFIX}/consultations/{consultation.id}"
+    return DecidedConsultation(**vars(consultation))
+
+
+@router.get("/consultations", responses=responses(), summary="List the last consultation of each open case")
+async def worklist(
+    ask: Clinician,
+    waiting_for: Literal["decision", "outcome", "retention"] | None = None,
+    offset: Offset = 0,
+    limit: Limit = 50,
+) -> Worklist:
+    return await ask.do(ask.base.worklist, by=ask.by, waiting_for=waiting_for, offset=offset, limit=limit)
+
+
+@router.get("/consultations/{number}", responses=responses(404), summary="Show a consultation as it was shown")
+async def one_consultation(number: Number, ask: Clinician) -> DecidedConsultation:
+    consultation, decision, _ = await ask.do(ask.base.consultation, number, by=ask.by)
+    return DecidedConsultation(**vars(consultation), decision=decision)
+
+
+@router.post(
+    "/consultations/{number}/decision", status_code=201, responses=responses(404, 409), summary="Record a decision"
+)
+async def decide(number: Number, new: NewDecision, ask: Clinician, key: Key = None) -> Decision:
+    return await ask.do(ask.base.decide, number, new.decided, by=ask.by, reason=new.reason, code=new.code, key=key)

@@ -1,0 +1,169 @@
+"""What programs send to the REST interface, and what it adds to the results of the case base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Header, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from bayespatch.casebase.audit import LogEntry
+from bayespatch.casebase.consultations import Consultation, Decision
+from bayespatch.casebase.models import ModelVersion
+from bayespatch.dictionary import Entry, Value
+
+LARGEST = 2**63 - 1
+
+Values = Annotated[dict[str, Value], Field(description="A value for each feature of the dictionary.")]
+Class = Annotated[str | bool | int | float, Field(description="The class, by its value or its label.")]
+CaseNumber = Annotated[int, Field(ge=1, le=LARGEST)]
+Number = Annotated[int, Path(ge=1, le=LARGEST)]
+Version = Annotated[int, Path(ge=1, le=2**31 - 1)]
+Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="Number of items to skip.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Largest number of items to return.")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="A random text, such as a UUID. Requests with the same key take effect once.",
+    ),
+]
+
+# Requests
+
+
+class Strict(BaseModel):
+    """A request; unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Question(Strict):
+    """A case to be predicted."""
+
+    values: Values
+    reliance: bool = Field(True, description="Compute the prediction without each group; false is faster.")
+
+
+class CounterfactualQuestion(Strict):
+    """A case for which another prediction is wanted."""
+
+    values: Values
+    change: list[Annotated[str, Field(max_length=1000)]] | None = Field(
+        None, min_length=1, max_length=1000, description="Features that may change; null: all that are not fixed."
+    )
+    to: str | bool | int | float | None = Field(
+        None, description="The class to reach, by its value or its label; null: any but the predicted one."
+    )
+    most: int = Field(3, ge=1, le=3, description="Largest number of features that may change together.")
+
+
+class NewConsultation(Strict):
+    """A consultation to be stored."""
+
+    values: Values
+    case: CaseNumber | None = Field(None, description="The open case of a patient who returns.")
+    external_id: str | None = Field(None, min_length=1, max_length=200, description="The case's name elsewhere.")
+    reliance: bool = Field(True, description="As in a question.")
+
+
+class NewDecision(Strict):
+    """A decision; to override the model needs a reason or a code."""
+
+    decided: Class
+    reason: str = Field("", max_length=10_000)
+    code: str = Field("", max_length=200)
+
+
+class NewOutcome(Strict):
+    """The outcome of a case."""
+
+    outcome: Class
+
+
+class Retention(Strict):
+    """Open cases to be made past cases; null: all with a recorded outcome."""
+
+    cases: list[CaseNumber] | None = Field(None, max_length=1000)
+
+
+class Reason(Strict):
+    """A reason, which is stored: it must not contain values of the patient."""
+
+    reason: str = Field(min_length=1, max_length=1000)
+
+
+# Responses that the case base has no dataclass for
+
+
+class Problem(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class About:
+    """The features and the outcome of the cases."""
+
+    target: str
+    classes: dict[str, Value]
+    features: dict[str, Entry]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A prediction that is not stored; `explanation` is `Explanation.to_dict()`."""
+
+    version: int
+    explanation: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Different:
+    """A change that is not stored: `Counterfactual.to_dict()` and the changed "values"."""
+
+    version: int
+    counterfactual: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DecidedConsultation(Consultation):
+    """A consultation as it was shown, and the decision."""
+
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True)
+class Retained:
+    """The new past cases."""
+
+    cases: list[int]
+
+
+@dataclass(frozen=True)
+class ModelList:
+    """All versions of the model, the newest first."""
+
+    items: list[ModelVersion]
+
+
+@dataclass(frozen=True)
+class DriftList:
+    """One row for each period."""
+
+    items: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class LogEntryList:
+    """Rows of the audit log."""
+
+    items: list[LogEntry]
