@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bayespatch.casebase import CaseBase as CaseBase
     from bayespatch.estimator import PatchworkClassifier as PatchworkClassifier
     from bayespatch.estimator import PatchworkRegressor as PatchworkRegressor
+    from bayespatch.estimator import PatchworkSurvival as PatchworkSurvival
     from bayespatch.estimator import load as load
     from bayespatch.explain import Explanation as Explanation
     from bayespatch.model import Hyperparameters as Hyperparameters
@@ -33,6 +34,7 @@ _MODULE_OF: dict[str, str | None] = {
     "Hyperparameters": "model",
     "PatchworkClassifier": "estimator",
     "PatchworkRegressor": "estimator",
+    "PatchworkSurvival": "estimator",
     "Posterior": "sampling.posterior",
     "datasets": None,
     "load": "estimator",
@@ -45,6 +47,7 @@ __all__ = [
     "Hyperparameters",
     "PatchworkClassifier",
     "PatchworkRegressor",
+    "PatchworkSurvival",
     "Posterior",
     "__version__",
     "datasets",

@@ -5,6 +5,7 @@
 
 from bayespatch.estimator.classifier import PatchworkClassifier
 from bayespatch.estimator.regressor import PatchworkRegressor
+from bayespatch.estimator.survival import PatchworkSurvival
 from bayespatch.persistence.model_file import load
 
-__all__ = ["PatchworkClassifier", "PatchworkRegressor", "load"]
+__all__ = ["PatchworkClassifier", "PatchworkRegressor", "PatchworkSurvival", "load"]

@@ -187,6 +187,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     windows: Any
     categorical: Any
     max_levels: int
+    _leave_one_out_density = LeaveOneOutBatches
 
     # Before any work: what was asked for
 
@@ -393,7 +394,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _large_density(self, past: Data, fit: _Fit) -> LeaveOneOutBatches:
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = replace(fit.model, hyper=hyper)
-        return LeaveOneOutBatches(past, model, fit.base, fit.class_weight, fit.n_threads, self._predicting())
+        density = self._leave_one_out_density
+        return density(past, model, fit.base, fit.class_weight, fit.n_threads, self._predicting())
 
     def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> _Chosen:
         """A coding that suits the table, and the posterior with sampled neighbors."""

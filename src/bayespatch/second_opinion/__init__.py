@@ -1,12 +1,22 @@
 """A second opinion beside the precedents: an additive score, in which every feature counts for itself.
 
 ``design`` turns values into terms of a sum, ``logistic`` is the mathematics of the regression, ``additive`` the score
-of a class and ``mean`` that of a number; ``user`` is a classifier of the user's own.
+of a class, ``mean`` that of a number and ``cox`` that of a time to an event; ``user`` is a classifier of the user's
+own.
 """
 
 from bayespatch.second_opinion.additive import AdditiveScore
+from bayespatch.second_opinion.cox import CoxScore
 from bayespatch.second_opinion.grouped import out_of_group
 from bayespatch.second_opinion.mean import AdditiveMean
 from bayespatch.second_opinion.user import LinearOpinion, UserOpinion, check_user_opinion
 
-__all__ = ["AdditiveMean", "AdditiveScore", "LinearOpinion", "UserOpinion", "check_user_opinion", "out_of_group"]
+__all__ = [
+    "AdditiveMean",
+    "AdditiveScore",
+    "CoxScore",
+    "LinearOpinion",
+    "UserOpinion",
+    "check_user_opinion",
+    "out_of_group",
+]

@@ -1,0 +1,389 @@
+"""The survival model: similar past cases vote with what became of them, censored cases included."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from bayespatch.calibrate import Calibration
+from bayespatch.encode import is_partitioned
+from bayespatch.estimator.base import Patchwork
+from bayespatch.estimator.learning import Learned, split_follow_up
+from bayespatch.fitted_times import FittedTimes, outcome_names, read_times
+from bayespatch.importances_of_times import LeaveOneOutTimes, TimeIntervals
+from bayespatch.leave_one_out import LeaveOneOutVotes, cases_left_out
+from bayespatch.model import Hyperparameters
+from bayespatch.pool import Pool
+from bayespatch.predict import predict_batches
+from bayespatch.progress import progress_meter
+from bayespatch.second_opinion import CoxScore
+from bayespatch.second_opinion.cox import check_installed
+from bayespatch.survival import harrell_concordance
+from bayespatch.validation import check_choice, check_count, check_finite, check_level
+
+Array = NDArray[np.float64]
+
+
+class StepFunction:
+    """A function that is constant between steps; it is called with a time or an array of times.
+
+    Attributes
+    ----------
+    x, y : arrays of shape (T,)
+        Times and the values from each of them on; before the first time the value is `start`.
+    start : float
+
+    Examples
+    --------
+    >>> curve = StepFunction(np.array([2.0, 5.0]), np.array([0.8, 0.5]), 1.0)
+    >>> curve([0.0, 2.0, 9.0])
+    array([1. , 0.8, 0.5])
+    """
+
+    def __init__(self, x: Array, y: Array, start: float) -> None:
+        self.x, self.y, self.start = x, y, start
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """Times for which there is a value; the last one holds until the longest follow-up time, and beyond."""
+        return 0.0, float("inf")
+
+    def __call__(self, times: ArrayLike) -> Any:
+        """Values at a time or at an array of times."""
+        at = np.asarray(times, dtype=np.float64)
+        if np.isnan(at).any() or np.any(at < 0.0):
+            raise ValueError("times must be numbers and not negative")
+        found = np.append(self.start, self.y)[np.searchsorted(self.x, at, side="right")]
+        return found if at.ndim else float(found)
+
+
+class PatchworkSurvival(Patchwork):
+    """A Bayesian case-based survival model: similar past cases, censored ones included, give a survival curve.
+
+    Which features matter is learned from a leave-one-out likelihood of the times, in which a censored case counts for
+    as long as it was followed (`bayespatch.importances_of_times`). The voters' weighted curve is pooled with that of a
+    Cox model. Conventions are scikit-survival's.
+
+    Parameters
+    ----------
+    n_intervals : int
+        Into how many intervals of time the likelihood is cut, at most; each has 10 events or more, on average.
+    second_opinion : {"auto", "cox"} or None
+        A Cox model beside the precedents. "auto": if lifelines is installed; None: precedents alone.
+    parents, n_parents, hyper, bins, n_bins, windows, categorical, max_levels, missing, engine, chains, draws, n_jobs, \
+random_state, progress
+        As in `PatchworkClassifier`; votes are in closed form.
+
+    Attributes
+    ----------
+    unique_times_ : array of shape (T,)
+        Times at which the event happened in the training table.
+    event_times_, n_features_in_, feature_names_in_, feature_importances_
+        As everywhere in scikit-survival and scikit-learn.
+    schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, values_, loo_, ids_, opinion_, pool_
+        As in `PatchworkClassifier`.
+
+    Examples
+    --------
+    >>> from bayespatch import PatchworkSurvival
+    >>> X = [["yes", 61], ["yes", 58], ["no", 40], ["no", 44]] * 10
+    >>> rng = np.random.default_rng(0)
+    >>> days = np.where([row[0] == "yes" for row in X], 20.0, 200.0) * rng.exponential(size=40)
+    >>> y = np.array(list(zip(days < 300, np.minimum(days, 300))), dtype=[("died", bool), ("days", float)])
+    >>> survival = PatchworkSurvival(draws=20, random_state=0, second_opinion=None).fit(X, y)
+    >>> risk = survival.predict([["yes", 60], ["no", 42]])
+    >>> bool(risk[0] > risk[1])
+    True
+    >>> curve = survival.predict_survival_function([["no", 42]])[0]
+    >>> bool(1.0 >= curve(10.0) > curve(200.0) > 0.0)
+    True
+    """
+
+    # What closed-form votes need, and what they leave no choice about.
+    model, likelihood, importances, votes = "I", "exact", "predictive", "closed"
+    supervised, transductive, warm_start = True, False, False
+    warmup, thin, error, checkpoint, scheduler = 20, 1, 0.05, None, None
+    _leave_one_out_density = LeaveOneOutTimes
+
+    def __init__(
+        self,
+        *,
+        n_intervals: int = 8,
+        second_opinion: str | None = "auto",
+        parents: str | int | ArrayLike = "auto",
+        n_parents: int | float | None = None,
+        hyper: str | Hyperparameters = "auto",
+        bins: Any = "auto",
+        n_bins: int = 4,
+        windows: Any = None,
+        categorical: Any = (),
+        max_levels: int = 10,
+        missing: str = "auto",
+        engine: str = "auto",
+        chains: int = 4,
+        draws: int = 100,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: Any = False,
+    ) -> None:
+        self.n_intervals = n_intervals
+        self.second_opinion = second_opinion
+        self.parents = parents
+        self.n_parents = n_parents
+        self.hyper = hyper
+        self.bins = bins
+        self.n_bins = n_bins
+        self.windows = windows
+        self.categorical = categorical
+        self.max_levels = max_levels
+        self.missing = missing
+        self.engine = engine
+        self.chains = chains
+        self.draws = draws
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, groups: ArrayLike | None = None, follow_up: Any = None) -> PatchworkSurvival:
+        """Learn how columns are coded, which features matter, and how far to trust the votes.
+
+        Parameters
+        ----------
+        X : data frame, array or list of rows, of shape (n, P)
+            The training table as it is.
+        y : structured array of length n, or data frame with two columns
+            The event (True if it happened, False if follow-up ended without it) and the time, in this order.
+        groups, follow_up
+            As in `PatchworkClassifier.fit`.
+
+        Returns
+        -------
+        PatchworkSurvival
+            Itself.
+
+        Examples
+        --------
+        >>> from bayespatch import PatchworkSurvival
+        >>> y = np.array([(True, 2.0), (False, 9.0)] * 15, dtype=[("died", bool), ("days", float)])
+        >>> X = [["yes"], ["no"]] * 15
+        >>> PatchworkSurvival(draws=20, random_state=0, second_opinion=None).fit(X, y).unique_times_
+        array([2.])
+        """
+        self._check_parameters()
+        most = check_count("n_intervals", self.n_intervals, at_least=1)
+        if self.second_opinion is not None:
+            check_choice("second_opinion", self.second_opinion, ("auto", "cox"))
+        if self.second_opinion == "cox":
+            check_installed()
+        if is_partitioned(X):
+            raise ValueError("a survival model needs a table in memory; pass X.compute()")
+        time, event = read_times(y)
+        event_name, time_name = outcome_names(y)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        X, recorded = split_follow_up(X, follow_up)
+        names = self._feature_names(X, y)
+        intervals = TimeIntervals.learn(time, event, most)
+        learned = self._learn(
+            X,
+            intervals.codes(time, event),
+            2 * intervals.n,
+            seed,
+            outcomes=event - _expected_events(time, event),
+            groups=self._groups_of(groups, None, len(time)),
+        )
+        opinion = self._learn_cox(learned, time, event, intervals, seed)
+        steps = learned.posterior.steps
+        assert steps is not None
+        fitted = FittedTimes(
+            **learned.fields(),
+            loo=LeaveOneOutVotes(np.empty(0, np.int64), np.empty((0, 2 * intervals.n)), np.empty(0)),
+            calibration=Calibration.none(2 * intervals.n),
+            opinion=opinion,
+            pool=None,
+            class_names=_class_names(intervals, event_name),
+            target=time_name,
+            feature_names=names,
+            follow_up=recorded,
+            time=time,
+            event=event,
+            intervals=intervals,
+            slope=float(np.exp(steps[:, :, -2].mean())),
+            event_name=event_name,
+        )
+        loo, hazard = self._left_out(fitted, learned)
+        pool = None
+        if opinion is not None:
+            codes = learned.y[loo.rows]
+            each = [np.exp(intervals.log_likelihood(h, codes)) for h in (opinion.loo[loo.rows], hazard)]
+            pool = Pool.learn_densities(*each)
+        self.fitted_ = replace(fitted, loo=loo, pool=pool)
+        return self
+
+    @property
+    def unique_times_(self) -> Array:
+        """Times at which the event happened in the training table, (T,)."""
+        return self._times_fitted().event_times
+
+    @property
+    def event_times_(self) -> Array:
+        """Same as `unique_times_`, as scikit-survival's Cox models call it."""
+        return self.unique_times_
+
+    def predict(self, X: Any) -> Array:
+        """Risk scores: the probability that the event has happened, averaged over the times of events.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        fitted = self._times_fitted()
+        return np.asarray(1.0 - self._survival(fitted, X, fitted.event_times).mean(axis=1))
+
+    def predict_survival_function(self, X: Any, return_array: bool = False) -> Any:
+        """Survival curves.
+
+        Returns
+        -------
+        array of n StepFunction, or array of shape (n, T)
+            With `return_array`, the probabilities to be event-free at `unique_times_`.
+        """
+        fitted = self._times_fitted()
+        found = self._survival(fitted, X, fitted.event_times)
+        return found if return_array else _functions(fitted.event_times, found, 1.0)
+
+    def predict_cumulative_hazard_function(self, X: Any, return_array: bool = False) -> Any:
+        """Cumulative hazards, ``-log`` of the survival curves.
+
+        Returns
+        -------
+        array of n StepFunction, or array of shape (n, T)
+        """
+        fitted = self._times_fitted()
+        found = -np.log(np.maximum(self._survival(fitted, X, fitted.event_times), 1e-12))
+        return found if return_array else _functions(fitted.event_times, found, 0.0)
+
+    def predict_survival_interval(self, X: Any, times: ArrayLike, level: float = 0.9) -> Array:
+        """Intervals of the probability to be event-free at some times.
+
+        They show the uncertainty from few voters and, for the second opinion, from few events, and span both opinions
+        where they differ.
+
+        Returns
+        -------
+        array of shape (n, T, 2)
+        """
+        at, level, fitted = _read_at(times), check_level(level), self._times_fitted()
+        parts = [fitted.survival_interval(share, values, at, level) for share, values in self._voted(fitted, X)]
+        return np.concatenate(parts)
+
+    def predict_opinions(self, X: Any, times: ArrayLike) -> dict[str, Array]:
+        """Probability to be event-free at some times by each opinion alone and by the pool.
+
+        Returns
+        -------
+        dict of arrays of shape (n, T)
+            "precedents", "additive" (the Cox model) and "pool".
+        """
+        at, fitted = _read_at(times), self._times_fitted()
+        if fitted.pool is None:
+            raise ValueError("the model has no second opinion; fit it with second_opinion='cox'")
+        found: dict[str, list[Array]] = {"precedents": [], "additive": [], "pool": []}
+        for share, values in self._voted(fitted, X):
+            additive = fitted.additive(values, at)
+            assert additive is not None
+            found["precedents"].append(fitted.precedents(share, at).survival)
+            found["additive"].append(additive.survival)
+            found["pool"].append(fitted.survival(share, values, at))
+        return {name: np.concatenate(parts) for name, parts in found.items()}
+
+    def score(self, X: Any, y: Any) -> float:
+        """Harrell's concordance index.
+
+        Returns
+        -------
+        float
+        """
+        return harrell_concordance(*read_times(y), self.predict(X))
+
+    def _times_fitted(self) -> FittedTimes:
+        fitted = self._fitted()
+        assert isinstance(fitted, FittedTimes)
+        return fitted
+
+    def _voted(self, fitted: FittedTimes, X: Any) -> Iterator[tuple[NDArray[np.float32], Array]]:
+        """Shares of the votes and values of the rows of X, batch by batch."""
+        encoded, parts = self._predictions(fitted, X, detail="shares")
+        first = 0
+        for part in parts:
+            assert part.neighbors is not None
+            last = first + len(part.neighbors.share)
+            yield part.neighbors.share, encoded.values[first:last]
+            first = last
+
+    def _survival(self, fitted: FittedTimes, X: Any, times: Array) -> Array:
+        parts = [fitted.survival(share, values, times) for share, values in self._voted(fitted, X)]
+        return np.asarray(check_finite("the survival probability", np.concatenate(parts)))
+
+    def _learn_cox(
+        self, learned: Learned, time: Array, event: NDArray[np.bool_], intervals: TimeIntervals, seed: int
+    ) -> CoxScore | None:
+        if self.second_opinion is None:
+            return None
+        if self.second_opinion == "auto" and importlib.util.find_spec("lifelines") is None:
+            return None
+        with progress_meter(self.progress, "tables")(1) as report:
+            report(0, "second opinion")
+            values, schema = learned.encoded.values, learned.schema
+            cox = CoxScore.learn(schema, values, time, event, intervals.cuts, learned.groups, seed=seed)
+            report(1, "second opinion")
+        return cox
+
+    def _left_out(self, fitted: FittedTimes, learned: Learned) -> tuple[LeaveOneOutVotes, Array]:
+        """Votes of the past cases on each other, and their hazard within each interval, (R, K)."""
+        chosen, hidden = cases_left_out(learned.past())
+        ends = np.append(fitted.intervals.cuts, np.inf)
+        votes, familiarity, hazard = [], [], []
+        for part in predict_batches(
+            fitted.posterior, hidden, detail="shares", n_threads=self._n_threads(), engine=self._predicting()
+        ):
+            assert part.neighbors is not None
+            votes.append(part.mean_votes())
+            familiarity.append(part.familiarity)
+            hazard.append(np.diff(fitted.precedents(part.neighbors.share, ends).hazard, axis=1, prepend=0.0))
+        loo = LeaveOneOutVotes(chosen, np.concatenate(votes), np.concatenate(familiarity))
+        return loo, np.concatenate(hazard)
+
+    def _read_outcomes(self, y: Any) -> Any:
+        return y
+
+
+def _functions(times: Array, values: Array, start: float) -> NDArray[Any]:
+    found = np.empty(len(values), dtype=object)
+    found[:] = [StepFunction(times, row, start) for row in values]
+    return found
+
+
+def _read_at(times: ArrayLike) -> Array:
+    at = np.atleast_1d(np.asarray(times, dtype=np.float64))
+    if at.ndim != 1 or not np.isfinite(at).all() or np.any(at < 0.0):
+        raise ValueError(f"times={times!r} are not times; pass finite numbers that are not negative")
+    return at
+
+
+def _expected_events(time: Array, event: NDArray[np.bool_]) -> Array:
+    """Cumulative hazard of all cases at each time, (n,): the expected number of events."""
+    times, counts = np.unique(time[event], return_counts=True)
+    at_risk = len(time) - np.searchsorted(np.sort(time), times, side="left")
+    return np.append(0.0, np.cumsum(counts / at_risk))[np.searchsorted(times, time, side="right")]
+
+
+def _class_names(intervals: TimeIntervals, event_name: str) -> tuple[str, ...]:
+    """Names of the pairs of interval and event."""
+    ends = [f"by {cut:g}" for cut in intervals.cuts.tolist()] + ["later"]
+    return tuple(f"{what} {end}" for end in ends for what in (f"no {event_name}", event_name))

@@ -1,0 +1,197 @@
+"""What a survival model has learned, and how the votes on a case become a survival curve.
+
+The voters on a case have a weighted cumulative hazard (Nelson and Aalen), with `LEAST` of the votes going to all past
+cases. Within each interval of time it is moved away from that of all past cases by the slope that the leave-one-out
+likelihood asks for (`importances_of_times`):
+
+    dL(t) = dL_votes(t) (L_k,votes / L_k,base)^(slope - 1),   t in interval k,   S(t) = exp(-L(t)).
+
+A second opinion is pooled as a mixture of two distributions of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from bayespatch.encode.column import number_text
+from bayespatch.fitted import Fitted, OpinionOnCases, Rows
+from bayespatch.follow_up import FollowUpColumn
+from bayespatch.importances_of_times import TimeIntervals
+from bayespatch.retrieval.sums import LEAST
+from bayespatch.second_opinion import CoxScore
+from bayespatch.survival import check_times
+
+Array = NDArray[np.float64]
+
+_SMALLEST = 1e-12
+
+
+class Curves(NamedTuple):
+    """Cumulative hazards of n cases at T times, and the standard errors of their logarithms, (n, T) each."""
+
+    hazard: Array
+    log_error: Array
+
+    @property
+    def survival(self) -> Array:
+        """Probability to be event-free, (n, T)."""
+        return np.exp(-self.hazard)
+
+    def interval(self, level: float) -> Array:
+        """Intervals of the survival probability, (n, T, 2)."""
+        width = float(ndtri((1.0 + level) / 2.0)) * self.log_error
+        log = np.log(np.maximum(self.hazard, _SMALLEST))
+        return np.stack([np.exp(-np.exp(log + width)), np.exp(-np.exp(log - width))], axis=-1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedTimes(Fitted):
+    """A fitted survival model; its classes are pairs of an interval of time and whether the event happened there.
+
+    Attributes
+    ----------
+    time, event : arrays of shape (n,)
+        Of the training table.
+    intervals : TimeIntervals
+    slope : float
+        How far votes move the hazard away from that of all past cases, above 1 if votes are under-confident.
+    event_name : str
+        What the event is called; may be empty.
+    """
+
+    opinion: CoxScore | None  # type: ignore[assignment]  # another kind of opinion
+    time: Array
+    event: NDArray[np.bool_]
+    intervals: TimeIntervals
+    slope: float
+    event_name: str = ""
+
+    def describe_outcomes(self, codes: Rows, y: Any) -> Sequence[str]:
+        """Time, and whether the event happened then."""
+        time, event = (self.time, self.event) if y is None else read_times(y)
+        pairs = zip(time.tolist(), event.tolist(), strict=True)
+        return [f"{'event' if happened else 'no event'} at {number_text(at)}" for at, happened in pairs]
+
+    def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
+        """Classes of n known outcomes."""
+        return self.intervals.codes(*read_times(y))
+
+    @property
+    def outcome_column(self) -> FollowUpColumn:
+        """The times with their events."""
+        name = self.event_name or "event"
+        return FollowUpColumn(
+            self.target or "time", "time", "", "", name, (name,), self.time, self.event.astype(np.int64)
+        )
+
+    @cached_property
+    def event_times(self) -> Array:
+        """Times at which the event happened in the training table, (T,)."""
+        return np.unique(self.time[self.event])
+
+    @cached_property
+    def base_hazard(self) -> Array:
+        """Increments of the cumulative hazard of all past cases at these times, (T,)."""
+        increments, _ = self._increments(np.ones((1, len(self.time))), np.arange(len(self.time)), 0.0)
+        return np.asarray(increments[0])
+
+    def _increments(self, share: Array, rows: Rows, least: float) -> tuple[Array, Array]:
+        """Increments of the weighted cumulative hazard at the event times, and effective numbers at risk, (n, T)."""
+        time, event = self.time[rows], self.event[rows]
+        order = np.argsort(time, kind="stable")
+        ordered = time[order]
+        first = np.searchsorted(ordered, self.event_times, side="left")
+        last = np.searchsorted(ordered, self.event_times, side="right")
+        weights = share[:, order]
+
+        def from_here(each: Array) -> Array:
+            sums = np.cumsum(each[:, ::-1], axis=1)[:, ::-1]
+            return np.pad(sums, ((0, 0), (0, 1)))[:, first]
+
+        at_risk = from_here(weights)
+        so_far = np.pad(np.cumsum(weights * event[order], axis=1), ((0, 0), (1, 0)))
+        happened = so_far[:, last] - so_far[:, first]
+        base = self.base_hazard if least else 0.0
+        increments = (happened + least * base) / np.maximum(at_risk + least, _SMALLEST)
+        return increments, np.maximum(at_risk**2 / np.maximum(from_here(weights**2), _SMALLEST**2), 1.0)
+
+    def precedents(self, share: NDArray[np.float32], times: Array) -> Curves:
+        """Curves by the precedents alone, from shares of the votes, (n, S)."""
+        increments, effective = self._increments(share.astype(np.float64), self.parents, LEAST)
+        place = self.intervals.place(self.event_times)
+        inside = np.eye(self.intervals.n)[place]
+        own, base = increments @ inside, self.base_hazard @ inside
+        ratio = np.maximum(own, _SMALLEST) / np.maximum(base, _SMALLEST)
+        moved = (ratio ** (self.slope - 1.0))[:, place]
+        hazard = np.cumsum(increments * moved, axis=1)
+        variance = np.cumsum((self.slope * moved) ** 2 * increments / effective, axis=1)
+        at = np.searchsorted(self.event_times, times, side="right")
+        log_error = np.sqrt(variance) / np.maximum(hazard, _SMALLEST)
+        return Curves(
+            np.pad(hazard, ((0, 0), (1, 0)))[:, at],
+            np.pad(log_error, ((0, 0), (1, 0)), mode="edge")[:, at],
+        )
+
+    def additive(self, values: Array, times: Array) -> Curves | None:
+        """Curves by the second opinion alone, of rows of `EncodedTable.values`; None without one."""
+        if self.opinion is None:
+            return None
+        return Curves(self.opinion.cumulative_hazard(values, times), self.opinion.log_error(values, times))
+
+    def survival(self, share: NDArray[np.float32], values: Array, times: Array) -> Array:
+        """Pooled probability to be event-free, (n, T)."""
+        precedents, additive = self.precedents(share, times), self.additive(values, times)
+        if additive is None or self.pool is None:
+            return precedents.survival
+        return self.pool.combine(additive.survival, precedents.survival)
+
+    def survival_interval(self, share: NDArray[np.float32], values: Array, times: Array, level: float) -> Array:
+        """Intervals of the pooled probability to be event-free, (n, T, 2)."""
+        precedents, additive = self.precedents(share, times), self.additive(values, times)
+        ends = precedents.interval(level)
+        if additive is None or self.pool is None:
+            return ends
+        return self.pool.interval(additive.survival, additive.interval(level), precedents.survival, ends, level)
+
+    def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
+        """None: a survival model pools curves and not probabilities of classes."""
+        return None
+
+    def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
+        """None, as `second_opinion`."""
+        return None
+
+
+def read_times(y: Any) -> tuple[Array, NDArray[np.bool_]]:
+    """Times and events from a structured array with a boolean field and a field of times, as scikit-survival has it.
+
+    A data frame with the same two columns is read as well.
+
+    Examples
+    --------
+    >>> y = np.array([(True, 3.0), (False, 5.0)], dtype=[("died", bool), ("days", float)])
+    >>> read_times(y)
+    (array([3., 5.]), array([ True, False]))
+    """
+    event_name, time_name = outcome_names(y)
+    time, event = check_times(np.asarray(y[time_name]), np.asarray(y[event_name]), time_name, event_name)
+    return time, event
+
+
+def outcome_names(y: Any) -> tuple[str, str]:
+    """Names of the event and of the time."""
+    dtype = getattr(y, "dtype", None)
+    names = getattr(dtype, "names", None) or (list(y.columns) if hasattr(y, "columns") else None)
+    if names is None or len(names) != 2:
+        raise ValueError(
+            "y must be a structured array or a data frame with two fields, the event (True or False) and the time; "
+            'pass np.array(list(zip(died, days)), dtype=[("died", bool), ("days", float)])'
+        )
+    return names[0], names[1]

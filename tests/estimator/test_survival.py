@@ -1,0 +1,156 @@
+"""PatchworkSurvival: scikit-survival's conventions, censoring, pooling, bad input."""
+
+import sys
+import warnings
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from sksurv.metrics import concordance_index_censored, integrated_brier_score
+
+from bayespatch import PatchworkSurvival
+from bayespatch.estimator.survival import StepFunction
+from bayespatch.survival import kaplan_meier
+
+SHORT = dict(draws=20, chains=2, random_state=0)
+
+
+def table(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {"age": rng.normal(60, 10, n), "stage": rng.choice(["I", "II", "III"], n), "noise": rng.integers(0, 3, n)}
+    )
+    rate = rate_of(X)
+    time, end = rng.exponential(500.0, n) / rate, rng.exponential(900.0, n)
+    return X, outcome(time <= end, np.minimum(time, end).round(1))
+
+
+def rate_of(data):
+    return np.exp(0.08 * (data.age - 60) + 1.5 * (data.stage == "III")).to_numpy()
+
+
+def outcome(event, time):
+    return np.array(list(zip(event, time, strict=True)), dtype=[("died", bool), ("days", float)])
+
+
+X, Y = table()
+
+
+def fit(data=X, y=Y, groups=None, follow_up=None, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return PatchworkSurvival(**{**SHORT, **given}).fit(data, y, groups, follow_up)
+
+
+@cache
+def fitted():
+    return fit()
+
+
+def test_predictions_follow_the_conventions_of_scikit_survival():
+    model, (new, y) = fitted(), table(150, 1)
+    times = model.unique_times_
+    np.testing.assert_array_equal(times, np.unique(Y["days"][Y["died"]]))
+    curves = model.predict_survival_function(new)
+    array = model.predict_survival_function(new, return_array=True)
+    assert array.shape == (150, len(times))
+    np.testing.assert_allclose(np.vstack([curve(times) for curve in curves]), array)
+    np.testing.assert_array_equal(curves[0].x, times)
+    assert curves[0](0.0) == 1.0
+    assert np.all(np.diff(array, axis=1) <= 1e-12)
+    assert np.all((array > 0) & (array <= 1))
+    hazard = model.predict_cumulative_hazard_function(new, return_array=True)
+    np.testing.assert_allclose(hazard, -np.log(array))
+    np.testing.assert_allclose(model.predict(new), 1.0 - array.mean(axis=1))
+    concordance = concordance_index_censored(y["died"], y["days"], model.predict(new))[0]
+    np.testing.assert_allclose(model.score(new, y), concordance)
+    # 150 cases: the standard error of a concordance is about .03.
+    assert concordance > concordance_index_censored(y["died"], y["days"], rate_of(new))[0] - 0.03
+    grid = np.quantile(Y["days"], [0.2, 0.4, 0.6])
+    alone = kaplan_meier(Y["days"], Y["died"]).at(grid)[:, 0]
+    inside = y["days"] < Y["days"].max()
+    own = integrated_brier_score(Y, y[inside], np.vstack([curve(grid) for curve in curves[inside]]), grid)
+    assert own < integrated_brier_score(Y, y[inside], np.tile(alone, (inside.sum(), 1)), grid)
+
+
+def test_the_features_that_matter_are_found():
+    importance = dict(zip(X.columns, fitted().feature_importances_, strict=True))
+    assert min(importance["age"], importance["stage"]) > importance["noise"]
+
+
+def test_both_opinions_are_pooled_and_the_interval_holds_the_pool():
+    model, new = fitted(), table(20, 2)[0]
+    times = np.array([100.0, 300.0, 600.0])
+    found = model.predict_opinions(new, times)
+    weight = model.pool_.weight
+    np.testing.assert_allclose(found["pool"], weight * found["additive"] + (1 - weight) * found["precedents"])
+    ends = model.predict_survival_interval(new, times, level=0.8)
+    assert np.all((ends[..., 0] <= found["pool"]) & (found["pool"] <= ends[..., 1]))
+    wider = model.predict_survival_interval(new, times, level=0.95)
+    assert np.all((wider[..., 0] <= ends[..., 0]) & (ends[..., 1] <= wider[..., 1]))
+
+
+def test_without_differences_the_curve_is_that_of_all_past_cases():
+    n = 300
+    noise = pd.DataFrame({"a": np.arange(n) % 2})
+    time = np.random.default_rng(3).exponential(100.0, n).round()
+    y = outcome(np.arange(n) % 3 > 0, time)
+    model = fit(noise, y, second_opinion=None)
+    at = np.quantile(time, [0.25, 0.5, 0.75])
+    expected = kaplan_meier(time, y["died"]).at(at)[:, 0]
+    found = np.vstack([curve(at) for curve in model.predict_survival_function(noise.iloc[:2])])
+    np.testing.assert_allclose(found, np.tile(expected, (2, 1)), atol=0.06)
+
+
+def test_the_order_of_rows_and_the_number_of_threads_do_not_matter():
+    new = table(10, 4)[0]
+    one, other = fit(n_jobs=1, second_opinion=None), fit(n_jobs=2, second_opinion=None)
+    np.testing.assert_array_equal(one.predict(new), other.predict(new))
+    np.testing.assert_allclose(one.predict(new), one.predict(new.iloc[::-1])[::-1])
+
+
+def test_follow_up_and_groups_are_taken():
+    more = X.assign(drug=np.where(np.arange(len(X)) % 2, "a", "b"))
+    model = fit(more, follow_up={"drug": "treatment"}, groups=np.arange(len(X)) // 2, second_opinion=None)
+    assert model.schema_.names == ("age", "stage", "noise")
+    share = np.ones(len(X)) / len(X)
+    treatments = model.fitted_.follow_up_among(share, 0.9)["drug"]["treatments"]
+    assert [row["outcome"]["kind"] for row in treatments] == ["time", "time"]
+
+
+def test_lifelines_is_asked_for_only_if_a_second_opinion_is_requested(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lifelines", None)
+    with pytest.raises(ImportError, match=r"pip install 'bayespatch\[survival\]'"):
+        fit(second_opinion="cox")
+    assert fit(second_opinion=None).pool_ is None
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert fit(second_opinion="auto").pool_ is None
+
+
+@pytest.mark.parametrize(
+    ("y", "complaint"),
+    [
+        (outcome([True] * len(X), [-1.0] * len(X)), "'days' has negative times: -1 in row 0"),
+        (outcome([True] * len(X), [np.nan] * len(X)), "'days' has no finite time in row 0 although the event happened"),
+        (outcome([False] * len(X), Y["days"]), "'died' has no event: all 300 times are censored"),
+        (Y["days"], "y must be a structured array"),
+        (pd.DataFrame({"died": Y["died"], "days": Y["days"], "site": 1}), "with two fields"),
+        (pd.DataFrame({"died": ["yes"] * len(X), "days": Y["days"]}), "must be numbers, the event 0 or 1"),
+        (Y[:50], "inconsistent numbers of samples"),
+    ],
+)
+def test_bad_outcomes_are_refused(y, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        fit(y=y)
+
+
+def test_bad_parameters_and_times_are_refused():
+    with pytest.raises(ValueError, match="n_intervals"):
+        fit(n_intervals=0)
+    with pytest.raises(ValueError, match="second_opinion='forest'"):
+        fit(second_opinion="forest")
+    with pytest.raises(ValueError, match="not negative"):
+        fitted().predict_survival_interval(X, [-1.0])
+    with pytest.raises(ValueError, match="not negative"):
+        StepFunction(np.array([1.0]), np.array([0.5]), 1.0)([np.nan])
