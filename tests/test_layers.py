@@ -18,7 +18,7 @@ LAYERS = (
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     *("retrieval", "sampling", "importances", "importances_at_scale", "importances_of_times"),
     *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
-    *("subgroups", "fitted", "fitted_times", "explain", "plot", "report"),
+    *("feature_importance", "subgroups", "fitted", "fitted_times", "explain", "plot", "report"),
     *("persistence", "estimator"),
     *("datasets", "source", "compare", "evaluation", "casebase", "web", "cli"),
 )

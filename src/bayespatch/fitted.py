@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import MISSING_NUMBER, Schema, describe_values
 from bayespatch.encode.column import number_text
+from bayespatch.feature_importance import FeatureImportance, PooledModel, measure_importance
 from bayespatch.follow_up import FollowUp, FollowUpColumn
 from bayespatch.kernel_density import KernelDensity, calibrated_weights, quantile_between, vote_weights
 from bayespatch.leave_one_out import LeaveOneOutVotes
@@ -277,6 +278,21 @@ class Fitted(ABC):
         """Share of past cases whose class is predicted correctly by the others."""
         return accuracy(self.loo_probabilities, self.y[self.loo.rows])
 
+    @cached_property
+    def importance(self) -> FeatureImportance:
+        """Importance of each feature for predictions; `posterior.q` has the importance parameters of the model."""
+        if not self.has_cases:
+            raise ValueError(
+                "importances are measured on the past cases, which are not in this model; load it with its past cases"
+            )
+        return measure_importance(
+            self._pooled_model(), n_threads=self.posterior.timing.n_threads, seed=self.posterior.seed
+        )
+
+    @abstractmethod
+    def _pooled_model(self) -> PooledModel:
+        """What predicts the past cases."""
+
     def neighbor_totals(self, n_threads: int) -> Array:
         """On how many past cases each parent votes, on average, (S,).
 
@@ -417,6 +433,12 @@ class FittedClasses(Fitted):
             uses=opinion.design.matrix(values).presence > 0.0,
         )
 
+    def _pooled_model(self) -> PooledModel:
+        opinion = self.opinion
+        other = opinion if opinion is None or isinstance(opinion, AdditiveScore) else opinion.loo
+        of_table = (self.values, self.y, self.cases, np.empty(0))
+        return PooledModel(self.posterior, self.past, self.calibration, other, self.pool, *of_table)
+
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
         """Leave-one-out probabilities; interval and points would come from a model that knows the row."""
         if self.pool is None or self.opinion is None:
@@ -524,6 +546,10 @@ class FittedNumbers(Fitted):
             of_known=lambda row, known: base + known @ points[row],
             uses=points != 0.0,
         )
+
+    def _pooled_model(self) -> PooledModel:
+        of_table = (self.values, self.outcomes, self.cases, self.edges)
+        return PooledModel(self.posterior, self.past, self.calibration, self.opinion, self.pool, *of_table)
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
         """The additive mean on rows of the training table."""

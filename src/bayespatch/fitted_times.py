@@ -12,7 +12,7 @@ A second opinion is pooled as a mixture of two distributions of the time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from bayespatch.encode.column import number_text
+from bayespatch.feature_importance import PooledModel
 from bayespatch.fitted import Fitted, OpinionOnCases, Rows
 from bayespatch.follow_up import FollowUpColumn
 from bayespatch.importances_of_times import TimeIntervals
@@ -82,6 +83,12 @@ class FittedTimes(Fitted):
     def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
         """Classes of n known outcomes."""
         return self.intervals.codes(*read_times(y))
+
+    def _pooled_model(self) -> PooledModel:
+        """The votes on the classes alone, without the second opinion; the slope does not apply to classes."""
+        of_table = (self.values, self.y, self.cases, np.empty(0))
+        posterior = replace(self.posterior, steps=None)
+        return PooledModel(posterior, self.past, self.calibration, None, None, *of_table)
 
     @property
     def outcome_column(self) -> FollowUpColumn:

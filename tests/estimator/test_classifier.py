@@ -328,9 +328,9 @@ def test_transductive_prediction_leaves_the_fit_alone_and_can_be_repeated():
     assert clf.neighbors(X[:2], y=["sick", "well"]).rows.shape == (2, 4)
 
 
-def test_importances_are_those_of_the_posterior(on_heart):
+def test_importances_are_those_for_predictions(on_heart):
     clf = on_heart[0]
-    np.testing.assert_allclose(clf.feature_importances_, clf.posterior_.q.mean(axis=(0, 1)))
+    np.testing.assert_array_equal(clf.feature_importances_, clf.fitted_.importance.values)
     assert len(clf.feature_importances_) == clf.n_features_in_
     assert clf.diagnostics_.names[-2:] == ("slope", "log_density")
     assert clf.posterior_.steps.shape[2] == clf.n_features_in_ + 2

@@ -150,7 +150,10 @@ def test_a_model_file_keeps_it(clf, tmp_path):
     again = bayespatch.load(tmp_path / "m.bpatch")
     np.testing.assert_array_equal(again.predict_proba(X.iloc[:9]), clf.predict_proba(X.iloc[:9]))
     clf.save(tmp_path / "apart.bpatch", with_cases=False)
-    assert bayespatch.load(tmp_path / "apart.bpatch").feature_importances_.shape == (4,)
+    apart = bayespatch.load(tmp_path / "apart.bpatch")
+    assert apart.posterior_.q.shape[2] == 4
+    with pytest.raises(ValueError, match="load it with its past cases"):
+        _ = apart.feature_importances_
 
 
 def test_a_model_file_whose_weights_do_not_fit_its_columns_is_refused(clf, tmp_path):

@@ -101,11 +101,11 @@ def test_features_name_those_who_agree_in_them():
         assert low <= feature.importance <= high
 
 
-def test_importance_intervals_are_quantiles_of_the_draws():
+def test_importances_are_those_of_the_model():
     clf, why = fitted(), explained()
-    draws = clf.posterior_.q.reshape(-1, 4)
+    np.testing.assert_allclose([feature.importance for feature in why.features], clf.feature_importances_)
     found = [feature.importance_interval for feature in why.features]
-    np.testing.assert_allclose(found, np.quantile(draws, [0.05, 0.95], axis=0).T)
+    np.testing.assert_allclose(found, clf.fitted_.importance.intervals)
 
 
 def test_the_frame_has_a_row_for_each_past_case_and_feature():

@@ -39,7 +39,8 @@ def test_features_are_told_and_ranked(overview):
     clf = fitted()
     X, _ = table()
     assert [feature.name for feature in overview.features] == ["age", "pain", BAD, "pulse"]
-    np.testing.assert_allclose([feature.mean for feature in overview.features], clf.feature_importances_)
+    np.testing.assert_allclose([feature.importance for feature in overview.features], clf.feature_importances_)
+    np.testing.assert_allclose([feature.q for feature in overview.features], clf.posterior_.q.mean(axis=(0, 1)))
     assert overview.features[3].n_missing == int(X["pulse"].isna().sum())
     assert overview.features[1].values == ("none", "severe & lasting")
     for measure in ("this model", "mutual information", "random forest"):

@@ -91,7 +91,8 @@ def test_the_model_page_has_the_figures_of_the_overview(pages, overview):
     for group in overview.subgroups:
         assert group.value in text
     for feature in overview.features:
-        assert f"{feature.mean:.2f}" in text
+        assert f"{100 * feature.importance:.1f}%" in text
+        assert f"{feature.q:.2f}" in text
         assert f"{feature.n_missing} (" in text
     for name, count in overview.classes.items():
         assert name in text

@@ -58,6 +58,9 @@ class Column:
         The usual range of its numbers; one outside of it is worth a warning.
     nested : tuple of float
         Ranked: further windows, which closed-form votes compare as well (`bayespatch.retrieval`).
+    is_compared : bool
+        Whether cases are compared in it. Not if all rows of the training table have the same value, or all but one:
+        then it tells nothing about who resembles whom.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class Column:
     unit: str = ""
     usual: tuple[float, ...] = ()
     nested: tuple[float, ...] = ()
+    is_compared: bool = True
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
@@ -301,8 +305,10 @@ def _complaints(column: Column) -> list[str]:
     lists = (column.values, column.labels, column.edges, column.knots, column.usual, column.nested)
     if not all(isinstance(part, tuple) for part in lists):
         return ["its values, labels, edges, knots or usual range are not lists"]
-    if not all(isinstance(label, str) for label in column.labels) or not isinstance(column.missing_is_value, bool):
-        return ["its labels are not texts, or it does not say whether missing is a value"]
+    if not all(isinstance(label, str) for label in column.labels) or not all(
+        isinstance(flag, bool) for flag in (column.missing_is_value, column.is_compared)
+    ):
+        return ["its labels are not texts, or it does not say whether missing is a value and whether it is compared"]
     numbers = (*column.edges, *column.knots, *column.usual, *column.nested, column.window, column.low, column.high)
     if not all(type(number) is float and abs(number) <= LARGEST for number in numbers):
         return ["its edges, knots, window or range are not finite numbers"]

@@ -29,6 +29,7 @@ from bayespatch.validation import check_choice, check_count
 
 MISSING_RULES = ("category", "ignore", "error")
 _FORMAT = 1  # of the stored schema
+LEAST_VARIED = 10  # rows, of which a single one with another value tells nothing
 
 
 class EncodedTable(NamedTuple):
@@ -37,7 +38,8 @@ class EncodedTable(NamedTuple):
     Attributes
     ----------
     x : array of shape (n, P)
-        Codes; NaN is a missing value and occurs under ``missing="ignore"`` alone.
+        Codes; NaN takes no part in comparisons. It stands for missing values under ``missing="ignore"``, and for all
+        values of columns that are not compared (`Column.is_compared`).
     unseen : bool array of shape (n, P)
         Where a value was not seen in training. It has a code that matches no past case.
     names : tuple of length P
@@ -198,6 +200,7 @@ class Schema:
                 "description": str(called.get(plain.name) or ""),
                 "unit": str(table.units.get(plain.name) or "") if plain.family == "number" else "",
                 "usual": _usual(plain, table.usual.get(plain.name)),
+                "is_compared": not _is_constant(plain, missing_counts=missing == "category"),
             }
             columns.append(Column(name=plain.name, **column, **parts))
         return cls(tuple(columns), missing, table.named, known.least_known)
@@ -206,6 +209,11 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """The names of the columns in which cases are not compared, as they tell nothing."""
+        return tuple(column.name for column in self.columns if not column.is_compared)
 
     @property
     def n_values(self) -> NDArray[np.float64]:
@@ -237,11 +245,12 @@ class Schema:
         n_known = np.sum([~p.is_missing for p in plain], axis=0)
         ignored = np.full(len(n_known), True) if self.missing == "ignore" else n_known < self.least_known
         parts = [c.encode(p, ignored) for c, p in zip(self.columns, plain, strict=True)]
+        compared = np.array([column.is_compared for column in self.columns])
         own = [
             p.numbers if c.keeps_numbers else codes for c, p, (codes, _) in zip(self.columns, plain, parts, strict=True)
         ]
         return EncodedTable(
-            np.column_stack([codes for codes, _ in parts]),
+            np.where(compared, np.column_stack([codes for codes, _ in parts]), np.nan),
             np.column_stack([unseen for _, unseen in parts]),
             self.names,
             np.column_stack(own),
@@ -335,6 +344,18 @@ class Schema:
 
 
 # Learning
+
+
+def _is_constant(column: PlainColumn, missing_counts: bool) -> bool:
+    """Whether all rows have the same value, or all but one of at least `LEAST_VARIED` rows."""
+    missing = column.is_missing
+    if column.family == "text":
+        known = np.unique([text for text in column.texts if text is not None], return_counts=True)[1]
+    else:
+        known = np.unique(column.numbers[~missing], return_counts=True)[1]
+    counts = np.append(known, int(missing.sum()) if missing_counts else 0)
+    total = int(counts.sum())
+    return int(counts.max()) >= total - (1 if total >= LEAST_VARIED else 0)
 
 
 def _learn_column(

@@ -29,6 +29,8 @@ def codes_of(schema: Schema, values: NDArray[np.float64]) -> NDArray[np.float64]
         if column.keeps_numbers:
             numbers = PlainColumn(column.name, "number", values[:, j], [])
             x[:, j], _ = column.encode(numbers, schema.missing == "ignore")
+        if not column.is_compared:
+            x[:, j] = np.nan
     return x
 
 
@@ -46,6 +48,7 @@ def without_each_value(
     """
     codes, numbers = np.tile(x, (len(x), 1)), np.tile(values, (len(x), 1))
     for j, column in enumerate(schema.columns):
-        codes[j, j] = np.nan if schema.missing == "ignore" else column.missing_code
-        numbers[j, j] = np.nan if column.keeps_numbers else codes[j, j]
+        missing = np.nan if schema.missing == "ignore" else column.missing_code
+        codes[j, j] = missing if column.is_compared else np.nan
+        numbers[j, j] = np.nan if column.keeps_numbers else missing
     return codes, numbers

@@ -160,8 +160,12 @@ class Patchwork(Storable, Learner):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """Posterior mean of the importance of each feature, (P,); `posterior_.q` has the draws."""
-        return self._fitted().posterior.q.mean(axis=(0, 1))
+        """Importance of each feature for predictions, (P,): the share of the base rates' log loss that it removes.
+
+        Measured on past cases, each predicted from all others, when first asked for (`bayespatch.feature_importance`).
+        `posterior_.q` has the draws of the model's own importance parameters.
+        """
+        return self._fitted().importance.values
 
     @property
     def diagnostics_(self) -> Diagnostics:

@@ -153,6 +153,10 @@ class RepeatedRowsWarning(UserWarning):
     """Rows repeat each other: several visits of one patient, or a table that was appended to itself."""
 
 
+class ConstantColumnWarning(UserWarning):
+    """Columns have the same value in every row, or in every row but one, and tell nothing."""
+
+
 class _Names(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Lets scikit-learn read the column names of a table without touching an estimator."""
 
@@ -516,8 +520,10 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 codings = {**codings, **counted}
         tables: dict[str, _TrainingTable] = {}
         plain = read_table(X)
+        constant: set[str] = set()
         for name, coding in codings.items():
             schema = Schema.learn(plain, y if outcomes is None else outcomes, whole=whole, **{**wishes, **coding})
+            constant = set(schema.not_compared) & constant if tables else set(schema.not_compared)
             if any(schema.codes_as(table.schema) for table in tables.values()):
                 continue
             encoded = schema.encode(plain)
@@ -525,6 +531,14 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 raise ValueError(f"n_samples={len(y)}: a case needs another one to resemble; pass at least two rows")
             parents, cases = self._chosen_parents(encoded.x, schema, fit)
             tables[name] = _TrainingTable(schema, encoded, parents, cases)
+        if constant:
+            named = ", ".join(repr(name) for name in plain.names if name in constant)
+            warnings.warn(
+                f"all rows have the same value in columns {named}, or all rows but one; cases are not compared in "
+                f"them. Drop these columns, or check how they were read",
+                ConstantColumnWarning,
+                stacklevel=5,
+            )
         return tables
 
     def _groups_of(self, groups: ArrayLike | None, sample: Sample | None, n_rows: int) -> NDArray[np.int64] | None:

@@ -56,12 +56,11 @@ from bayespatch.pool import disagreement
 from bayespatch.predict import SubsetVoter, predict_batches, predict_cases
 from bayespatch.sampling.posterior import Posterior
 
-INTERVAL = (0.05, 0.95)  # of the importances' draws
 MOST_CANDIDATES = 400  # past cases that are looked at in detail, where all vote in closed form
 OFTEN = 0.5  # a neighbor in more of the draws than this is taken out in draws of its own: too few are without it
 
 
-_Importances = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+_Importances = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class _Reading(NamedTuple):
@@ -202,7 +201,7 @@ def _sampled_batches(posterior: Posterior, cases: Data, past: TrainingCases, run
 
 def _closed_batches(posterior: Posterior, cases: Data, past: TrainingCases, run: dict[str, Any]) -> Iterator[_Batch]:
     """Case by case; of all past cases, which vote in closed form, the best candidates are looked at in detail."""
-    _, q, ends = _importances(posterior)
+    _, q = _importances(posterior)
     for i in range(len(cases.x)):
         case = cases._replace(x=cases.x[[i]], y=cases.y[[i]], own_parent=cases.own_parent[[i]])
         hidden = case._replace(y=np.array([HIDDEN]))
@@ -219,7 +218,7 @@ def _closed_batches(posterior: Posterior, cases: Data, past: TrainingCases, run:
             x_parents=case.x_parents[places], y_parents=case.y_parents[places], own_parent=np.array([-1])
         )
         plain, ballot = (closed_ballot(one, case, places, posterior.model, q) for one in (seen, known))
-        importances = np.broadcast_to(q, (len(places), len(q))), q, ends
+        importances = np.broadcast_to(q, (len(places), len(q))), q
         yield _Batch(few, replace(past, parents=past.parents[places]), importances, ballot, plain, places)
 
 
@@ -227,11 +226,11 @@ _known: WeakKeyDictionary[Posterior, _Importances] = WeakKeyDictionary()
 
 
 def _importances(posterior: Posterior) -> _Importances:
-    """Mean q-tilde, (S, P), mean q, (P,), and the ends of its interval, (2, P): kept as long as the posterior is."""
+    """Mean q-tilde, (S, P), and mean q, (P,): kept as long as the posterior is."""
     if posterior not in _known:
         q = posterior.q.reshape(-1, posterior.q.shape[2])
         each = posterior.q_tilde.mean(axis=(0, 1), dtype=np.float64) if posterior.log_weights is None else q[:0]
-        _known[posterior] = each, q.mean(axis=0), np.quantile(q, INTERVAL, axis=0)
+        _known[posterior] = each, q.mean(axis=0)
     return _known[posterior]
 
 
@@ -279,7 +278,6 @@ class _CaseExplainer:
     reading: _Reading
     parent_importance: NDArray[np.float64]  # (S, P)
     importance: NDArray[np.float64]  # (P,)
-    importance_ends: NDArray[np.float64]  # (2, P)
     ballot: Ballot
     plain: Ballot
     i: int  # in the batch
@@ -648,8 +646,8 @@ class _CaseExplainer:
         return Feature(
             name=column.name,
             value=self.words.texts[self.row][column.name],
-            importance=float(self.importance[j]),
-            importance_interval=(float(self.importance_ends[0, j]), float(self.importance_ends[1, j])),
+            importance=float(self.everyone.importance.values[j]),
+            importance_interval=tuple(self.everyone.importance.intervals[j].tolist()),
             explained=float(self.plain.explained[self.i, j]),
             weight=float(share @ self.weights[:, j] / max(float(share.sum()), 1e-12)),
             worth=float(self.worth[j]),

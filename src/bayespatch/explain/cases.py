@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import Schema
+from bayespatch.feature_importance import FeatureImportance
 from bayespatch.fitted import Fitted, FittedNumbers
 from bayespatch.subgroups import Subgroups
 
@@ -103,6 +104,11 @@ class TrainingCases:
     def accuracy(self) -> float:
         """Leave-one-out accuracy."""
         return self.fitted.loo_accuracy
+
+    @property
+    def importance(self) -> FeatureImportance:
+        """Importance of the features for predictions."""
+        return self.fitted.importance
 
     @property
     def about(self) -> dict[str, Any]:

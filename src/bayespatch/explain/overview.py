@@ -20,10 +20,16 @@ class FeatureSummary:
         Its values or bins, in words.
     n_missing : int
         Among the past cases.
-    mean, sd : float
-        Of the importance's posterior.
-    quantiles : tuple of float
-        5, 25, 50, 75 and 95 % of it.
+    importance : float
+        For predictions: the share of the base rates' log loss that the feature removes.
+    importance_interval : pair of floats
+        Its 95 % interval.
+    harmful : bool
+        Whether predictions would be better without the feature: the whole interval of its gain is below 0.
+    compared : bool
+        Whether cases are compared in it; not if all past cases have the same value, or all but one.
+    q, q_interval : float and pair of floats
+        Posterior mean and 90 % interval of the model's importance parameter.
     ranks : dict
         Its place, from 1, by this model's importance and by other measures.
     """
@@ -33,9 +39,12 @@ class FeatureSummary:
     kind: str
     values: tuple[str, ...]
     n_missing: int
-    mean: float
-    sd: float
-    quantiles: tuple[float, ...]
+    importance: float
+    importance_interval: tuple[float, float]
+    harmful: bool
+    compared: bool
+    q: float
+    q_interval: tuple[float, float]
     ranks: dict[str, int]
 
 
@@ -102,6 +111,10 @@ class Overview:
         How these constants were found.
     features : tuple of FeatureSummary
         In the order of the table.
+    explained : float
+        Share of the base rates' log loss that all features together remove: the sum of their gains.
+    n_importance : int
+        Past cases on which importances were measured.
     performance : Performance
     subgroups : tuple of Subgroup
     opinions : dict or None
@@ -125,6 +138,8 @@ class Overview:
     hyper: dict[str, Any]
     how_found: str
     features: tuple[FeatureSummary, ...]
+    explained: float
+    n_importance: int
     performance: Performance
     subgroups: tuple[Subgroup, ...]
     opinions: dict[str, Any] | None
@@ -140,16 +155,19 @@ class Overview:
         return _listed(asdict(self))
 
     def to_frame(self) -> Any:
-        """The features as a pandas DataFrame: importance, its quantiles and the ranks."""
+        """The features as a pandas DataFrame: importance and q with their intervals, and the ranks."""
         try:
             import pandas
         except ImportError as error:
             raise ImportError("to_frame() needs pandas: pip install pandas") from error
         rows = [
             {
-                "mean": feature.mean,
-                "sd": feature.sd,
-                **dict(zip(("5%", "25%", "50%", "75%", "95%"), feature.quantiles, strict=True)),
+                **dict(
+                    zip(
+                        ("importance", "2.5%", "97.5%"), (feature.importance, *feature.importance_interval), strict=True
+                    )
+                ),
+                **dict(zip(("q", "q 5%", "q 95%"), (feature.q, *feature.q_interval), strict=True)),
                 **{f"rank by {name}": rank for name, rank in feature.ranks.items()},
                 "n_missing": feature.n_missing,
             }

@@ -209,9 +209,10 @@ class Feature:
     name, value : str
         The feature, and the case's own value.
     importance : float
-        Posterior mean of the feature's importance over all cases (q).
+        Importance of the feature for predictions: the share of the base rates' log loss that it removes
+        (`bayespatch.feature_importance`).
     importance_interval : pair of floats
-        5 % and 95 % of its posterior draws.
+        Its 95 % interval.
     explained : float
         Mean probability of this value given the neighbors: how well the past cases explain it.
     weight : float

@@ -22,7 +22,7 @@ from bayespatch.version import __version__
 
 _N_BINS = 8
 _TOP = 10  # past cases named
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_Q_INTERVAL = (0.05, 0.95)
 
 
 class EstimatorInfo(NamedTuple):
@@ -52,6 +52,8 @@ def summarize(fitted: Fitted, info: EstimatorInfo, quantile: float, n_threads: i
         hyper=_constants(fitted.hyper),
         how_found=_how_found(fitted, info),
         features=_features(fitted, seed),
+        explained=1.0 - fitted.importance.loss / fitted.importance.loss_without,
+        n_importance=fitted.importance.n_cases,
         performance=_performance(p, y, fitted.class_names, seed),
         subgroups=tuple(groups.found.values()),
         opinions=None if opinions is None or fitted.pool is None else _opinions(opinions, y, fitted.pool.weight),
@@ -116,20 +118,24 @@ def _how_found(fitted: Fitted, info: EstimatorInfo) -> str:
 
 def _features(fitted: Fitted, seed: int) -> tuple[FeatureSummary, ...]:
     draws = fitted.posterior.q.reshape(-1, len(fitted.schema.columns))
-    quantiles = np.quantile(draws, _QUANTILES, axis=0).T
-    measures = {"this model": draws.mean(axis=0), **_other_measures(fitted, seed)}
+    q_intervals = np.quantile(draws, _Q_INTERVAL, axis=0).T
+    found = fitted.importance
+    measures = {"this model": found.gains, **_other_measures(fitted, seed)}
     ranks = {name: rankdata(-values, method="ordinal") for name, values in measures.items()}
-    x = fitted.x[fitted.cases]
+    values = fitted.values[fitted.cases]
     return tuple(
         FeatureSummary(
             name=column.name,
             description=column.description,
             kind=column.kind,
             values=_values(column),
-            n_missing=sum(column.decode(code) == "missing" for code in x[:, j].tolist()),
-            mean=float(draws[:, j].mean()),
-            sd=float(draws[:, j].std()),
-            quantiles=tuple(quantiles[j].tolist()),
+            n_missing=sum(column.own_value(value) == "missing" for value in values[:, j].tolist()),
+            importance=float(found.values[j]),
+            importance_interval=tuple(found.intervals[j].tolist()),
+            harmful=bool(found.harmful[j]),
+            compared=column.is_compared,
+            q=float(draws[:, j].mean()),
+            q_interval=tuple(q_intervals[j].tolist()),
             ranks={name: int(rank[j]) for name, rank in ranks.items()},
         )
         for j, column in enumerate(fitted.schema.columns)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch import metrics
+from bayespatch.feature_importance import LEVEL
 from bayespatch.fitted import HasFitted
 from bayespatch.plot.canvas import (
     BLUE,
@@ -34,9 +35,7 @@ _ROW = 0.27  # inches for a feature
 
 
 def importance(model: HasFitted, ax: Axes | None = None) -> Figure:
-    """Posterior of each feature's importance: the paper's box plots, the most important on top.
-
-    Boxes hold the middle half of the draws, whiskers 90 % of them, the dot is their mean.
+    """Importance of each feature for predictions with its interval, the most important on top.
 
     Parameters
     ----------
@@ -47,28 +46,17 @@ def importance(model: HasFitted, ax: Axes | None = None) -> Figure:
     -------
     Figure
     """
-    draws = model.fitted_.posterior.q.reshape(-1, model.fitted_.posterior.q.shape[2])
-    order = np.argsort(draws.mean(axis=0), kind="stable")
+    found, columns = model.fitted_.importance, model.fitted_.schema.columns
+    order = np.argsort(found.gains, kind="stable")
     ax = axes_of(ax, 6.5, 1.1 + _ROW * len(order))
-    ax.boxplot(
-        [draws[:, j] for j in order],
-        orientation="horizontal",
-        whis=(5, 95),
-        showfliers=False,
-        widths=0.6,
-        patch_artist=True,
-        boxprops={"facecolor": SKY, "edgecolor": INK, "linewidth": 0.8},
-        medianprops={"color": INK, "linewidth": 1.2},
-        whiskerprops={"linewidth": 0.8},
-        capprops={"linewidth": 0.8},
-    )
-    ax.plot(draws.mean(axis=0)[order], np.arange(1, len(order) + 1), "o", color=VERMILLION, markersize=3.5)
-    ax.set_yticks(
-        np.arange(1, len(order) + 1),
-        [wrapped(model.fitted_.schema.columns[j].called, 34, 2) for j in order],
-        fontsize=8,
-    )
-    ax.set(xlim=(0, 1), xlabel="importance (posterior: median and middle half; whiskers: 90%; dot: mean)")
+    rows = np.arange(1, len(order) + 1)
+    low, high = 100.0 * found.intervals[order].T
+    ax.barh(rows, 100.0 * found.values[order], height=0.6, color=SKY, edgecolor=INK, linewidth=0.8)
+    ax.hlines(rows, low, high, color=INK, linewidth=1.2)
+    ax.set_yticks(rows, [wrapped(columns[j].called, 34, 2) for j in order], fontsize=8)
+    ax.set_xlim(left=0)
+    ax.set_xlabel(f"importance: % of the base rates' log loss that the feature removes (line: {LEVEL:.0%} interval)")
+    ax.xaxis.label.set_fontsize(8.5)
     ax.grid(axis="x", color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)
     plain_frame(ax)

@@ -271,6 +271,36 @@ class AdditiveScore:
         """
         return np.concatenate([self._contributions_of(self.design.matrix(part)) for part in self._batches(values)])
 
+    def from_contributions(self, total: Array) -> Array:
+        """Probabilities, (..., M), of summed `contributions`, (..., K)."""
+        eta = self._base_logits() + total
+        return self._probabilities(eta.reshape(-1, eta.shape[-1])).reshape(*eta.shape[:-1], self.n_classes)
+
+    def without(self, values: Array, y: NDArray[np.int64], left_out: NDArray[np.bool_]) -> AdditiveScore:
+        """The score learned from all training rows but some, under the most probable prior alone.
+
+        Parameters
+        ----------
+        values : array of shape (n, P)
+            `EncodedTable.values` of the training table.
+        y : int array of shape (n,)
+            Their classes.
+        left_out : bool array of shape (n,)
+            The rows to do without. Terms, base rates and moderation stay as they are.
+        """
+        rows = np.flatnonzero(~left_out)
+        if not len(self.coef) or len(np.unique(y[rows])) < self.n_classes or self.n_classes < 2:
+            return self
+        terms = self.design.matrix(values[rows])
+        x = terms.x * terms.presence[:, self.design.feature]
+        fit = fit_logistic(x, y[rows], self._row_weights(y)[rows], self.design.is_curve, *self.prior)
+        return replace(self, intercept=fit.intercept, coef=fit.coef)
+
+    def _row_weights(self, y: NDArray[np.int64]) -> Array:
+        """How much each training row counts, from how far the base rates are from the frequencies of the classes."""
+        frequencies = np.bincount(y, minlength=self.n_classes) / len(y)
+        return np.asarray((self.base / np.maximum(frequencies, _LEAST))[y])
+
     def points(self, values: Array) -> Array:
         """By how many percentage points each feature moves each class, (n, P, M).
 

@@ -213,7 +213,9 @@ class Design:
 
 
 def learn_term(column: Column, values: Array) -> Term:
-    """The terms of a column, from its values in the training table, (n,)."""
+    """The terms of a column, from its values in the training table, (n,); none where it is not compared."""
+    if not column.is_compared:
+        return Term()
     found = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)
     missing = found.is_missing(values)
     found = _learn_levels(found, column, values) if column.is_coded else _learn_line(found, values[~missing])

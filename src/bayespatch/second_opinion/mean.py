@@ -6,7 +6,7 @@ A ridge regression on the terms of `Design`, averaged over priors by marginal li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,15 @@ class AdditiveMean:
         feature = self.design.feature
         each = [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))]
         return np.stack(each, axis=1) * terms.presence
+
+    def without(self, values: Array, outcomes: Array, left_out: NDArray[np.bool_]) -> AdditiveMean:
+        """The mean learned from all training rows but those of `left_out`, (n,), under the most probable prior."""
+        if not len(self.coef) or left_out.all():
+            return self
+        a, b = np.unravel_index(np.nanargmax(self.evidence), self.evidence.shape)
+        x, gap = self.design.matrix(values[~left_out]).x, outcomes[~left_out] - self.base
+        fit = _Ridge.of(x.T @ x, x, gap, self.design.is_curve, STRENGTHS[b], CURVATURES[a])
+        return replace(self, coef=fit.coef)
 
     def predict_sd(self, values: Array) -> Array:
         """What the training table leaves open about the mean: its standard deviation, (n,)."""
