@@ -95,7 +95,7 @@ def test_no_case_is_judged_by_what_was_learned_from_it():
 
 
 def test_importances_of_a_number():
-    X, y = table()
+    X, _ = table()
     rng = np.random.default_rng(0)
     number = X["stage"] + 0.5 * (X["smoker"] == "yes") + 0.3 * rng.normal(size=len(X))
     found = PatchworkRegressor(**QUICK).fit(X, number).fitted_.importance
@@ -175,8 +175,8 @@ def test_a_new_case_may_have_another_value_in_them():
 @pytest.mark.parametrize("how", [{}, {"votes": "sampled"}, {"importances": "joint", "second_opinion": None}])
 def test_a_table_of_nothing_but_constant_columns_gives_base_rates(how):
     y = ["sick"] * 10 + ["well"] * 30
+    settings = {**QUICK, "draws": 20, "warmup": 20}
     with pytest.warns(ConstantColumnWarning):
-        settings = {**QUICK, "draws": 20, "warmup": 20}
         clf = PatchworkClassifier(**settings, **how).fit(pd.DataFrame({"a": [1.0] * 40, "b": ["x"] * 40}), y)
     assert clf.predict_proba(pd.DataFrame({"a": [1.0], "b": ["y"]}))[0] == pytest.approx([0.25, 0.75], abs=0.03)
     np.testing.assert_array_equal(clf.feature_importances_, 0)

@@ -201,6 +201,11 @@ class Fitted(ABC):
         """Whether a row of the training table may be named or shown: only parents may."""
         return bool(np.isin(row, self.parents))
 
+    def place_of(self, row: int) -> int:
+        """Place of a row of the training table among the parents, -1 if it is none."""
+        places = np.flatnonzero(self.parents == row)
+        return int(places[0]) if len(places) else -1
+
     def texts_of(self, row: int) -> dict[str, str]:
         """Values of a row of the training table as texts, {feature: text}."""
         if row not in self._texts:

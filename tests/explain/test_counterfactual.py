@@ -1,69 +1,151 @@
-"""What would have to change: held against an exhaustive search with a judge whose answers are known."""
-
-from __future__ import annotations
+"""The smallest change: held against exhaustive search on small problems."""
 
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayespatch import PatchworkClassifier
 from bayespatch.encode import Schema
-from bayespatch.explain.counterfactual import smallest_change
-
-RNG = np.random.default_rng(0)
-TABLE = np.column_stack([RNG.integers(4, size=80), RNG.integers(3, size=80), RNG.normal(size=80)]).astype(float)
-SCHEMA = Schema.learn(TABLE, categorical=["x1"])
-VALUES = SCHEMA.encode(TABLE).values
-OWN = np.array([0.0, 0.0, -2.0])
+from bayespatch.explain.smallest_change import candidates, in_order_of_size, smallest_change
 
 
-def judge(needed):
-    """Class 1 is predicted where the weights of the changed values reach what is needed."""
+def random_problem(seed):
+    """Candidates of a few features, and a judge with interactions, whose answers change in no simple order."""
+    rng = np.random.default_rng(seed)
+    n_features = int(rng.integers(2, 5))
+    table = np.column_stack([rng.integers(0, 6, 30).astype(float) for _ in range(n_features)])
+    schema = Schema.learn(table, categorical=["x0"])
+    values = schema.encode(table).values
+    own = values[0]
+    weights, pairs = rng.normal(size=n_features), np.triu(rng.normal(size=(n_features, n_features)), 1)
+    needed = rng.normal(1.0, 3.0)
 
-    def said(changes):
-        rows = np.tile(OWN, (len(changes), 1))
+    def judge(changes):
+        rows = np.tile(own, (len(changes), 1))
         for row, change in zip(rows, changes, strict=True):
-            for j, value in change.items():
-                row[j] = value
-        score = rows[:, 0] + 2.0 * (rows[:, 1] == 2) + rows[:, 2]
-        p = 1.0 / (1.0 + np.exp(needed - score - 1e-9))
-        return np.column_stack([1 - p, p]), np.ones(len(rows))
+            row[list(change)] = list(change.values())
+        gaps = rows - own
+        score = gaps @ weights + np.einsum("nj,jk,nk->n", gaps, pairs, gaps) - abs(needed)
+        p = 1.0 / (1.0 + np.exp(-score))
+        return np.column_stack([1.0 - p, p])
 
-    return said
-
-
-def search(needed, changeable=(0, 1, 2), most=3):
-    return smallest_change(
-        SCHEMA, OWN, VALUES, changeable, judge(needed), predicted=0, wanted=None, most=most, quantile=0.05
-    )
+    single = {j: candidates(schema, j, float(own[j]), values[:, j]) for j in range(n_features)}
+    return single, judge
 
 
-@pytest.mark.parametrize("needed", [0.5, 1.5, 2.5, 4.0])
-def test_no_smaller_change_would_do(needed):
-    found, _ = search(needed)
-    best = found[0]
-    assert best.reached
-    # All changes of fewer features, among all values that past cases have
-    own = [sorted({*VALUES[:, j].tolist(), OWN[j]}) for j in range(3)]
-    for row in itertools.product(*own):
-        change = {j: value for j, value in enumerate(row) if value != OWN[j]}
-        if 0 < len(change) < len(best.values):
-            assert judge(needed)([change])[0][0].argmax() == 0
+def by_brute_force(single, judge, most):
+    """Size of the smallest change that is reached, None if none is."""
+    sizes = []
+    for n in range(1, most + 1):
+        for features in itertools.combinations(single, n):
+            for chosen in itertools.product(*(single[j] for j in features)):
+                change = {j: value for j, (value, _) in zip(features, chosen, strict=True)}
+                if judge([change])[0, 1] > 0.5:
+                    sizes.append(sum(size for _, size in chosen))
+    return min(sizes, default=None)
 
 
-def test_only_what_may_change_changes_to_values_that_past_cases_have():
-    found, _ = search(2.0, changeable=(0, 2))
-    assert set(found[0].values) <= {0, 2}
-    for j, value in found[0].values.items():
-        assert value in VALUES[:, j]
+@pytest.mark.parametrize("part", range(4))
+def test_no_change_is_smaller_in_two_hundred_random_problems(part):
+    n_reached = 0
+    for seed in range(50 * part, 50 * (part + 1)):
+        single, judge = random_problem(seed)
+        found = smallest_change(single, judge, predicted=0, wanted=None, most=3, budget=100_000)
+        expected = by_brute_force(single, judge, 3)
+        assert found.proven
+        assert found.reached == (expected is not None)
+        if expected is not None:
+            n_reached += 1
+            assert found.size == pytest.approx(expected)
+            assert judge([found.values])[0, 1] > 0.5
+    assert 10 < n_reached < 50
 
 
-def test_where_nothing_is_enough_the_closest_is_told():
-    (closest,), n_tried = search(100.0)
-    assert not closest.reached
-    assert len(closest.values) == 3
-    assert n_tried > 20
+def test_a_search_that_is_cut_short_says_so():
+    n_smallest = 0
+    for seed in range(60):
+        single, judge = random_problem(seed)
+        found = smallest_change(single, judge, predicted=0, wanted=None, most=3, budget=5)
+        expected = by_brute_force(single, judge, 3)
+        if found.reached:
+            assert judge([found.values])[0, 1] > 0.5
+            assert found.size >= expected - 1e-12
+            n_smallest += found.size == pytest.approx(expected)
+            assert found.proven == (found.size <= found.tried_up_to)
+        else:
+            assert not found.proven or expected is None
+    assert n_smallest > 10
+
+
+def test_changes_come_in_the_order_of_their_size_and_each_once():
+    single, _ = random_problem(3)
+    every = list(in_order_of_size(single, 3))
+    sizes = [size for size, _ in every]
+    assert sizes == sorted(sizes)
+    count = 0
+    for n in (1, 2, 3):
+        for features in itertools.combinations(single, n):
+            count += int(np.prod([len(single[j]) for j in features]))
+    assert len(every) == count == len({tuple(sorted(values.items())) for _, values in every})
+
+
+def test_sizes_are_the_shares_of_past_cases_that_are_passed():
+    values = np.array([1.0, 2.0, 2.0, 3.0, 8.0, 9.0, 9.5, 10.0, 11.0, 12.0])
+    schema = Schema.learn(values[:, None])
+    found = dict(candidates(schema, 0, 3.0, values))
+    assert found[2.0] == 0.2
+    assert found[1.0] == pytest.approx(0.3)
+    assert found[8.0] == 0.1
+    assert found[12.0] == 0.6
+    assert 3.0 not in found
+
+
+def patients(n=300, seed=1):
+    rng = np.random.default_rng(seed)
+    age, sugar = rng.integers(30, 80, n).astype(float), rng.gamma(4.0, 30.0, n).round()
+    sick = rng.random(n) < 1 / (1 + np.exp(-(0.12 * (age - 55) + 0.02 * (sugar - 120))))
+    X = pd.DataFrame({"age": age, "sugar": sugar, "smoker": rng.choice(["yes", "no"], n)})
+    return X, np.where(sick, "sick", "well")
+
+
+@pytest.fixture(scope="module")
+def clf():
+    return PatchworkClassifier(draws=50, random_state=0, n_jobs=1).fit(*patients())
+
+
+def test_a_number_moves_no_further_than_it_has_to(clf):
+    """Not to the maximum of a column where a part of the way, to a value that a past case has, is enough."""
+    X, _ = patients()
+    new, _ = patients(10, seed=2)
+    n_moved = 0
+    for i in range(10):
+        row = new.iloc[i].to_dict()
+        found = clf.counterfactual(row, ["age", "sugar"], most=1)
+        if not found.found:
+            continue
+        assert found.proven
+        ((name, value),) = found.to_dict()["raw"].items()
+        n_moved += 1
+        before = clf.predict(pd.DataFrame([row]))[0]
+        between = X[name][(X[name] > min(row[name], value)) & (X[name] < max(row[name], value))].unique()
+        if len(between):
+            rows = pd.DataFrame([{**row, name: other} for other in between])
+            assert (clf.predict(rows) == before).all()
+        assert clf.predict(pd.DataFrame([{**row, name: value}]))[0] != before
+    assert n_moved > 3
+
+
+def test_a_past_case_that_is_changed_does_not_vote_on_itself(clf):
+    """The prediction of the search is that of the explanation, in which the case itself is left out."""
+    X, _ = patients()
+    for i in range(4):
+        found = clf.counterfactual(X.iloc[i], most=2)
+        changed = X.iloc[[i]].assign(**found.to_dict()["raw"])
+        after = found.what_if.after.probabilities
+        assert found.found == (found.what_if.after.predicted != found.what_if.before.predicted)
+        assert after["sick"] != pytest.approx(clf.predict_proba(changed)[0, 0], abs=1e-9)
 
 
 def test_the_model_says_what_the_search_promised():
@@ -73,7 +155,7 @@ def test_the_model_says_what_the_search_promised():
     assert found.found
     row = {"x0": "no", "x1": 43.0, **found.to_dict()["raw"]}
     assert clf.predict([[row["x0"], row["x1"]]])[0] == "sick"
-    assert "The changed case: " in " ".join(found.sentences())
+    assert "The smallest change" in found.sentences()[0]
     with pytest.raises(ValueError, match="is what is predicted already"):
         clf.counterfactual(["no", 43.0], to="well")
     with pytest.raises(ValueError, match="to='ill' is not a class"):

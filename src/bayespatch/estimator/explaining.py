@@ -19,16 +19,17 @@ from bayespatch.explain import (
     TrainingCases,
     WhatIf,
     explain_cases,
-    smallest_change,
 )
 from bayespatch.explain.overview import Overview
+from bayespatch.explain.smallest_change import candidates, smallest_change
 from bayespatch.explain.summarize import EstimatorInfo, summarize
 from bayespatch.fitted import Fitted, FittedClasses
 from bayespatch.model import HIDDEN
 from bayespatch.validation import check_count, check_flag
 
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
-_LOOKED_AT = 5  # changes that are looked at closely, where the search is undecided between two classes
+_MOST_TRIED, _LEAST_TRIED = 5000, 300  # changes of a case that are tried in the order of their size
+_PAIRED = 1_500_000  # past cases that are compared with them, in all
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 
@@ -258,6 +259,9 @@ class Explaining(Patchwork):
     ) -> Counterfactual:
         """The smallest change of some features that would change the prediction, to values that past cases have.
 
+        Changes are tried in the order of their size (`explain.smallest_change`); the result says whether it is proven
+        to be the smallest.
+
         Parameters
         ----------
         row
@@ -302,39 +306,33 @@ class Explaining(Patchwork):
         def changed(values: Mapping[int, float]) -> dict[str, Any]:
             return {columns[j].name: columns[j].raw_value(value) for j, value in values.items()}
 
-        def judge(changes: Sequence[Mapping[int, float]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        def judge(changes: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
             rows = changed_rows(table, [changed(values) for values in changes], fitted.schema)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the explanations below warn about the case itself
-                coded, batches = self._predictions(fitted, rows)
-                parts = list(batches)
-            votes = np.concatenate([part.mean_votes() for part in parts])
-            return fitted.pooled(rows, coded.values, votes), fitted.percentiles(parts)
+                posterior, new, coded = self._new_cases(fitted, rows)
+                new = new._replace(own_parent=np.full(len(changes), fitted.place_of(int(same[0]))))
+                parts = list(self._batches(fitted, posterior, new, detail=False))
+            return fitted.pooled(rows, coded.values, np.concatenate([part.mean_votes() for part in parts]))
 
         # Only parents may be shown, and so only their values may be offered.
-        found, n_tried = smallest_change(
-            fitted.schema,
-            encoded.values[0],
-            fitted.values[fitted.parents],
-            changeable,
+        past, own = fitted.values[fitted.parents], encoded.values[0]
+        found = smallest_change(
+            {j: candidates(fitted.schema, j, float(own[j]), past[:, j]) for j in changeable},
             judge,
             predicted=predicted,
             wanted=wanted,
             most=most,
-            quantile=quantile,
+            budget=_budget(fitted),
         )
-        after, reached = before, False
-        for one in found[:_LOOKED_AT]:
-            other = changed_row(table, changed(one.values), fitted.schema)
+        after = before
+        if found.values:
+            other = changed_row(table, changed(found.values), fitted.schema)
             after = next(self._explanations(fitted, other, None, options, same=same))
-            # Close to even, the coarser probabilities of the search may have been wrong.
-            reached = after.predicted != before.predicted and (
-                wanted is None or after.predicted == fitted.class_names[wanted]
-            )
-            if reached:
-                break
+        reached = found.reached and after.predicted != before.predicted
         names = tuple(columns[j].name for j in changeable)
-        return Counterfactual(reached, WhatIf(before, after), names, n_tried)
+        extent = found.n_tried, found.size, found.proven, found.tried_up_to
+        return Counterfactual(reached, WhatIf(before, after), names, *extent)
 
     def overview(self, *, quantile: float = QUANTILE) -> Overview:
         """The model as a whole: what matters, which past cases vote most, how good predictions are, and for whom.
@@ -486,6 +484,13 @@ class Explaining(Patchwork):
 def _case_texts(fitted: Fitted, X: Any, encoded: EncodedTable, outcomes: Sequence[str] | None = None) -> CaseTexts:
     """Cases in the user's words."""
     return CaseTexts(encoded.ids, fitted.schema.describe_rows(X), encoded.values, encoded.unseen, outcomes)
+
+
+def _budget(fitted: Fitted) -> int:
+    """How many changes of a case are tried in the order of their size."""
+    if not fitted.votes_are_closed:
+        return _LEAST_TRIED
+    return int(np.clip(_PAIRED // len(fitted.parents), _LEAST_TRIED, _MOST_TRIED))
 
 
 def _changeable(fitted: Fitted, change: Sequence[str] | None) -> list[int]:

@@ -9,7 +9,7 @@ be careful with. ``what_if`` compares two explanations, ``counterfactual`` finds
 
 from bayespatch.explain.build import explain_cases
 from bayespatch.explain.cases import CaseTexts, TrainingCases
-from bayespatch.explain.counterfactual import Counterfactual, smallest_change
+from bayespatch.explain.counterfactual import Counterfactual
 from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.guards import OutOfRangeWarning, warn_out_of_range
 from bayespatch.explain.parts import (
@@ -44,6 +44,5 @@ __all__ = [
     "TrainingCases",
     "WhatIf",
     "explain_cases",
-    "smallest_change",
     "warn_out_of_range",
 ]

@@ -145,6 +145,7 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values) -> dict[s
             "classes": [{"name": name, "before": p, "after": after[name]} for name, p in before.items()],
             "why": found["after"],
             "n_tried": found["n_tried"],
+            "proven": found["proven"],
         }
     }
 

@@ -1,0 +1,233 @@
+"""The search for the smallest change of a case that changes its prediction.
+
+The size of a change is the sum over the features that it changes: for a number or an ordered level the share of the
+past cases that its new value passes or reaches on the way from the old one, for a category, or a value that was
+missing, 1. Only values that past cases have are tried.
+
+Changes are tried in the order of their size, so the first that changes the prediction is the smallest. Where that takes
+too many predictions, a beam search finds a change, which is then made smaller one feature at a time; the result says
+that it is not proven to be the smallest.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.encode import MISSING_NUMBER, Schema
+
+N_NUMBERS = 15  # values of a number that the beam search tries: quantiles of those of the past cases
+BEAM = 6  # changes that it goes on with
+BATCH = 256  # changes that are predicted at a time
+
+Values = dict[int, float]  # column -> one of the past cases' own values (`EncodedTable.values`)
+Judge = Callable[[Sequence[Values]], NDArray[np.float64]]  # changes of a case -> probabilities, (n, M)
+Candidates = Mapping[int, Sequence[tuple[float, float]]]  # column -> (value, size), the smallest first
+
+
+@dataclass(frozen=True)
+class SmallestChange:
+    """A change, and how far the search for it went.
+
+    Attributes
+    ----------
+    values : dict
+        Column -> its new value; the change that comes closest if none changes the prediction.
+    size : float
+    reached : bool
+        Whether it changes the prediction (to the wanted class).
+    proven : bool
+        Whether every smaller change was tried; if none changes the prediction, whether every change was.
+    tried_up_to : float
+        Size up to which every change was tried.
+    n_tried : int
+        Predictions.
+    """
+
+    values: Values
+    size: float
+    reached: bool
+    proven: bool
+    tried_up_to: float
+    n_tried: int
+
+
+def candidates(schema: Schema, j: int, own: float, values: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Other values of a feature that past cases, (n,), have, and the size of the change to each, the smallest first.
+
+    Examples
+    --------
+    >>> schema = Schema.learn([[1.0], [2.5], [4.0], [8.0]] * 5)
+    >>> candidates(schema, 0, 2.5, np.array([1.0, 2.5, 4.0, 8.0] * 5))
+    [(1.0, 0.25), (4.0, 0.25), (8.0, 0.5)]
+    """
+    column = schema.columns[j]
+    known = values[np.isfinite(values) & (values > MISSING_NUMBER)]
+    if column.is_coded:
+        known = known[known < len(column.values)]
+    in_order = np.sort(known)
+    found = []
+    for value in np.unique(known).tolist() if column.is_compared else []:
+        if value == own:
+            continue
+        size = 1.0
+        if np.isfinite(own) and own > MISSING_NUMBER and column.kind != "categorical":
+            low, high = min(value, own), max(value, own)
+            first = np.searchsorted(in_order, low, side="left" if value == low else "right")
+            last = np.searchsorted(in_order, high, side="right" if value == high else "left")
+            size = float((last - first) / len(in_order))
+        found.append((value, size))
+    return sorted(found, key=lambda one: one[1])
+
+
+def in_order_of_size(single: Candidates, most: int) -> Iterator[tuple[float, Values]]:
+    """Changes of up to `most` features with their sizes, the smallest first, each once; of equal ones the fewest
+    features first.
+
+    Examples
+    --------
+    >>> single = {0: [(1.0, 0.2), (2.0, 0.5)], 1: [(7.0, 0.3)]}
+    >>> [(round(size, 1), values) for size, values in in_order_of_size(single, 2)]
+    [(0.2, {0: 1.0}), (0.3, {1: 7.0}), (0.5, {0: 2.0}), (0.5, {0: 1.0, 1: 7.0}), (0.8, {0: 2.0, 1: 7.0})]
+    """
+    features = sorted((j for j in single if single[j]), key=lambda j: single[j][0][1])
+
+    def entry(places: tuple[tuple[int, int], ...]) -> tuple[float, int, tuple[tuple[int, int], ...]]:
+        return sum(single[features[f]][k][1] for f, k in places), len(places), places
+
+    heap = [entry(((0, 0),))] if features and most else []
+    while heap:
+        size, n, places = heapq.heappop(heap)
+        yield size, {features[f]: single[features[f]][k][0] for f, k in places}
+        *rest, (f, k) = places
+        # Every change is reached in exactly one way, and no successor is smaller: features are sorted.
+        if k + 1 < len(single[features[f]]):
+            heapq.heappush(heap, entry((*rest, (f, k + 1))))
+        if f + 1 < len(features):
+            if n < most:
+                heapq.heappush(heap, entry((*places, (f + 1, 0))))
+            if k == 0:
+                heapq.heappush(heap, entry((*rest, (f + 1, 0))))
+
+
+@dataclass(eq=False)
+class _Search:
+    """Predictions of changed cases, counted."""
+
+    single: Candidates
+    judge: Judge
+    predicted: int
+    wanted: int | None
+    n_tried: int = 0
+
+    def tried(self, changes: Sequence[Values]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Log odds of the wanted class (of the best other class) against the predicted one, and what is reached."""
+        p = self.judge(changes)
+        self.n_tried += len(changes)
+        if self.wanted is None:
+            p_wanted = np.delete(p, self.predicted, axis=1).max(axis=1)
+            reached = p.argmax(axis=1) != self.predicted
+        else:
+            p_wanted, reached = p[:, self.wanted], p.argmax(axis=1) == self.wanted
+        return np.log(np.maximum(p_wanted, 1e-12) / np.maximum(p[:, self.predicted], 1e-12)), reached
+
+    def size(self, change: Values) -> float:
+        """Sum over the features."""
+        return sum(dict(self.single[j])[value] for j, value in change.items())
+
+    def beam(self, most: int) -> tuple[Values, bool]:
+        """A change that is reached, or the one that comes closest."""
+        coarse = {j: _spread(found) for j, found in self.single.items()}
+        going_on: list[Values] = [{}]
+        closest: tuple[float, Values] = (-np.inf, {})
+        for _ in range(most):
+            new = {
+                tuple(sorted({**start, j: value}.items())): None
+                for start in going_on
+                for j, found in coarse.items()
+                if j not in start
+                for value, _ in found
+            }
+            changes = [dict(items) for items in new]
+            if not changes:
+                break
+            parts = [self.tried(changes[k : k + BATCH]) for k in range(0, len(changes), BATCH)]
+            odds, reached = (np.concatenate(each) for each in zip(*parts, strict=True))
+            if reached.any():
+                return min((changes[k] for k in np.flatnonzero(reached)), key=self.size), True
+            best = np.argsort(-odds, kind="stable")[:BEAM]
+            going_on = [changes[k] for k in best]
+            closest = max(closest, (float(odds[best[0]]), going_on[0]), key=lambda one: one[0])
+        return closest[1], False
+
+    def smaller(self, change: Values) -> Values:
+        """The change with single features restored or moved less, as long as that is enough."""
+        while True:
+            less = [{k: v for k, v in change.items() if k != j} for j in change if len(change) > 1]
+            for j, value in change.items():
+                size = dict(self.single[j])[value]
+                less += [{**change, j: other} for other, its_size in self.single[j] if its_size < size]
+            less.sort(key=self.size)
+            for first in range(0, len(less), BATCH):
+                reached = self.tried(less[first : first + BATCH])[1]
+                if reached.any():
+                    change = less[first + int(reached.argmax())]
+                    break
+            else:
+                return change
+
+
+def _spread(found: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Some of many values, evenly spread."""
+    by_value = sorted(found)
+    if len(by_value) <= N_NUMBERS:
+        return by_value
+    return [by_value[k] for k in np.linspace(0, len(by_value) - 1, N_NUMBERS).round().astype(int).tolist()]
+
+
+def smallest_change(
+    single: Candidates, judge: Judge, *, predicted: int, wanted: int | None, most: int, budget: int
+) -> SmallestChange:
+    """The smallest change of a case that changes its prediction.
+
+    Parameters
+    ----------
+    single : dict
+        What each feature may change to (`candidates`).
+    judge : function
+        Probabilities of changed cases.
+    predicted : int
+        The class that is predicted now.
+    wanted : int, optional
+        The class to reach; None: any other.
+    most : int
+        Features that may change at the same time.
+    budget : int
+        Predictions that the search in the order of size may take.
+    """
+    search = _Search(single, judge, predicted, wanted)
+    every = in_order_of_size(single, most)
+    closest: tuple[float, Values, float] = (-np.inf, {}, 0.0)
+    done = 0.0
+    while search.n_tried < budget:
+        part = list(islice(every, min(BATCH, budget - search.n_tried)))
+        if not part:
+            return SmallestChange(closest[1], closest[2], False, True, done, search.n_tried)
+        odds, reached = search.tried([values for _, values in part])
+        if reached.any():
+            size, values = part[int(reached.argmax())]
+            return SmallestChange(values, size, True, True, size, search.n_tried)
+        done, best = part[-1][0], int(odds.argmax())
+        closest = max(closest, (float(odds[best]), part[best][1], part[best][0]), key=lambda one: one[0])
+    values, found = search.beam(min(most, len(single)))
+    if found:
+        values = search.smaller(values)
+    elif closest[0] > -np.inf and not values:
+        values = closest[1]
+    size = search.size(values)
+    return SmallestChange(values, size, found, found and size <= done, done, search.n_tried)
