@@ -286,10 +286,6 @@ class Fitted(ABC):
     @cached_property
     def importance(self) -> FeatureImportance:
         """Importance of each feature for predictions; `posterior.q` has the importance parameters of the model."""
-        if not self.has_cases:
-            raise ValueError(
-                "importances are measured on the past cases, which are not in this model; load it with its past cases"
-            )
         return measure_importance(
             self._pooled_model(), n_threads=self.posterior.timing.n_threads, seed=self.posterior.seed
         )

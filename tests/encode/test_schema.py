@@ -106,12 +106,32 @@ def test_supervised_bins_look_at_the_outcome():
         Schema.learn(TABLE, bins="supervised")
 
 
-def test_a_constant_column_has_one_value():
+def test_a_constant_column_has_one_value_and_is_not_compared():
     schema = Schema.learn(pd.DataFrame({"a": ["x"] * 3, "b": [1.5] * 3, "c": [2] * 3}))
     assert schema.n_values.tolist() == [1, 1, 1]
+    assert schema.not_compared == ("a", "b", "c")
     encoded = schema.encode(pd.DataFrame({"a": ["y"], "b": [9.0], "c": [3]}))
-    assert encoded.x.tolist() == [[1, 0, 1]]
+    assert np.isnan(encoded.x).all()
+    assert encoded.values.tolist() == [[1, 9.0, 1]]
     assert encoded.n_unseen == {"a": 1, "c": 1}
+
+
+@pytest.mark.parametrize(
+    ("column", "missing", "is_compared"),
+    [
+        (["x"] * 11 + ["y"], "category", False),
+        (["x"] * 10 + ["y"] * 2, "category", True),
+        (["x"] * 4 + ["y"], "category", True),  # too few rows to tell
+        (["x"] * 10 + [None] * 2, "category", True),
+        (["x"] * 10 + [None] * 2, "ignore", False),
+        ([1.5] * 11 + [None], "category", False),
+        ([1.5] * 11 + [7.25], "category", False),
+    ],
+)
+def test_columns_that_tell_nothing_are_not_compared(column, missing, is_compared):
+    schema = Schema.learn(pd.DataFrame({"a": column, "b": range(len(column))}), missing=missing)
+    assert schema.columns[0].is_compared == is_compared
+    assert Schema.from_dict(schema.to_dict()) == schema
 
 
 @pytest.mark.parametrize(
@@ -303,7 +323,7 @@ def test_what_is_learned_may_enter_the_sampler(load, discretize, missing, window
         n_values=schema.n_values,
         n_classes=2,
         windows=schema.windows,
-        missing="ignore" if missing == "ignore" else "error",
+        missing="ignore" if missing == "ignore" or schema.not_compared else "error",
         exclude_self=True,
     )
 

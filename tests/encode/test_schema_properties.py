@@ -51,8 +51,11 @@ def test_decoding_gives_the_value_or_its_bin(table, missing, windows, bins):
     schema = Schema.learn(as_pandas(table), missing=missing, windows=windows, bins=bins)
     x, unseen, *_ = schema.encode(as_pandas(table))
     assert not unseen.any()
-    assert np.isnan(x).any() == (missing == "ignore" and any(None in values for values in table.values()))
     for column, codes in zip(schema.columns, x.T, strict=True):
+        if not column.is_compared:
+            assert np.isnan(codes).all()
+            continue
+        assert np.isnan(codes).any() == (missing == "ignore" and None in table[column.name])
         for value, code in zip(table[column.name], codes, strict=True):
             text = column.decode(code)
             if value is None:
@@ -154,7 +157,10 @@ def test_any_table_is_coded_or_refused_in_our_words(first, second, missing):
         assert encoded.x.shape == encoded.unseen.shape == (len(schema.describe_rows(table)), len(schema.columns))
         assert not np.isinf(encoded.x).any()
         # Under "category" a row with more gaps than any row of the first table is compared in what is known alone.
-        assert missing == "ignore" or (table is second and missing == "category") or not np.isnan(encoded.x).any()
+        compared = np.array([column.is_compared for column in schema.columns])
+        gaps = np.isnan(encoded.x)
+        assert gaps[:, ~compared].all()
+        assert missing == "ignore" or (table is second and missing == "category") or not gaps[:, compared].any()
         assert all(schema.describe(row) for row in encoded.x)
     assert all(table is second for table in refused)
     assert not schema.encode(first).unseen.any()

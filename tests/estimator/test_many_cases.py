@@ -152,7 +152,7 @@ def test_a_model_file_keeps_it(clf, tmp_path):
     clf.save(tmp_path / "apart.bpatch", with_cases=False)
     apart = bayespatch.load(tmp_path / "apart.bpatch")
     assert apart.posterior_.q.shape[2] == 4
-    with pytest.raises(ValueError, match="load it with its past cases"):
+    with pytest.raises(StorageError, match="without its past cases"):
         _ = apart.feature_importances_
 
 

@@ -93,7 +93,7 @@ def test_a_loaded_model_without_its_cases_has_only_what_the_table_says(models, t
                 value = getattr(loaded.fitted_, first)
                 value = getattr(value, rest) if rest else value
                 assert isinstance(value, LeftOut) == (kept is Stored.WITH_CASES), attribute
-        assert np.array_equal(loaded.feature_importances_, model.feature_importances_)
+        assert np.array_equal(loaded.posterior_.q, model.posterior_.q)
 
 
 # The statement of docs/privacy.md

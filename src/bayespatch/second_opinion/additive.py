@@ -289,7 +289,7 @@ class AdditiveScore:
             The rows to do without. Terms, base rates and moderation stay as they are.
         """
         rows = np.flatnonzero(~left_out)
-        if not len(self.coef) or len(np.unique(y[rows])) < self.n_classes or self.n_classes < 2:
+        if np.isnan(self.evidence).all() or len(np.unique(y[rows])) < self.n_classes:
             return self
         terms = self.design.matrix(values[rows])
         x = terms.x * terms.presence[:, self.design.feature]

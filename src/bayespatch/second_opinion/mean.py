@@ -108,7 +108,7 @@ class AdditiveMean:
 
     def without(self, values: Array, outcomes: Array, left_out: NDArray[np.bool_]) -> AdditiveMean:
         """The mean learned from all training rows but those of `left_out`, (n,), under the most probable prior."""
-        if not len(self.coef) or left_out.all():
+        if np.isnan(self.evidence).all() or left_out.all():
             return self
         a, b = np.unravel_index(np.nanargmax(self.evidence), self.evidence.shape)
         x, gap = self.design.matrix(values[~left_out]).x, outcomes[~left_out] - self.base
