@@ -172,14 +172,16 @@ class FollowUp:
 
             "population" is what equal weights give: all past cases, or all that had the treatment.
         """
-        plain = [column for column in self.columns if column.kind != "treatment"]
-        found = {}
-        for column in self.columns:
-            if column.kind == "treatment":
-                found[column.name] = _treatments(column, weights, level, plain, outcome)
-            else:
-                found[column.name] = summary(column, weights, level)
-        return found
+        plain = {column.name: summary(column, weights, level) for column in self.columns if column.kind != "treatment"}
+        # Treatments are compared at the same times.
+        others = [(column, landmarks_of(plain[column.name])) for column in self.columns if column.name in plain]
+        result = None
+        if outcome is not None:
+            result = outcome, landmarks_of(summary(outcome, weights, level))
+        return {
+            column.name: plain.get(column.name) or _treatments(column, weights, level, others, result)
+            for column in self.columns
+        }
 
     def to_dict(self) -> list[dict[str, Any]]:
         """All but the values, ready for JSON."""
@@ -357,8 +359,10 @@ def _check_stored(described: Mapping[str, Any], values: Array) -> None:
 # Summaries
 
 
-def summary(column: FollowUpColumn, weights: Array, level: float) -> dict[str, Any]:
-    """Summary of a category, a number or a time; see `FollowUp.summaries`."""
+def summary(
+    column: FollowUpColumn, weights: Array, level: float, landmarks: Sequence[float] | None = None
+) -> dict[str, Any]:
+    """Summary of a category, a number or a time; see `FollowUp.summaries`. Landmarks are chosen unless given."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
     found = _head(column, weights[rows], level)
     if found["suppressed"]:
@@ -368,8 +372,13 @@ def summary(column: FollowUpColumn, weights: Array, level: float) -> dict[str, A
     if column.kind == "number":
         return {**found, **_number(part.values, weights[rows], whole.values, level)}
     if column.kind == "time":
-        return {**found, **_time(part, weights[rows], whole, level)}
+        return {**found, **_time(part, weights[rows], whole, level, landmarks)}
     return {**found, "shares": _shares(part, weights[rows], whole, level)}
+
+
+def landmarks_of(found: Mapping[str, Any]) -> list[float] | None:
+    """Times of the landmarks of a summary; None if it has none."""
+    return [one["time"] for one in found["landmarks"]] if "landmarks" in found else None
 
 
 def _head(column: FollowUpColumn, weights: Array, level: float) -> dict[str, Any]:
@@ -426,7 +435,13 @@ def _shares(column: FollowUpColumn, weights: Array, everyone: FollowUpColumn, le
     ]
 
 
-def _time(column: FollowUpColumn, weights: Array, everyone: FollowUpColumn, level: float) -> dict[str, Any]:
+def _time(
+    column: FollowUpColumn,
+    weights: Array,
+    everyone: FollowUpColumn,
+    level: float,
+    landmarks: Sequence[float] | None,
+) -> dict[str, Any]:
     event = column.causes > 0
     curve = kaplan_meier(column.values, event, weights, level)
     shown = (curve.n_at_risk >= LEAST_CASES) & (curve.effective_at_risk >= LEAST_EFFECTIVE)
@@ -448,7 +463,7 @@ def _time(column: FollowUpColumn, weights: Array, everyone: FollowUpColumn, leve
         },
         "landmarks": [
             {"time": t, "survival": s, "low": a, "high": b, "at_risk": float(curve.at_risk([t])[0])}
-            for t in _round_times(end)
+            for t in (_round_times(end) if landmarks is None else [t for t in landmarks if t <= end])
             for s, a, b in curve.at([t]).tolist()
         ],
         "incidence": [],
@@ -494,8 +509,8 @@ def _treatments(
     column: FollowUpColumn,
     weights: Array,
     level: float,
-    others: Sequence[FollowUpColumn],
-    outcome: FollowUpColumn | None,
+    others: Sequence[tuple[FollowUpColumn, Sequence[float] | None]],
+    outcome: tuple[FollowUpColumn, Sequence[float] | None] | None,
 ) -> dict[str, Any]:
     """The treatments that similar past cases had, and what became of each group."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
@@ -517,8 +532,10 @@ def _treatments(
                 "n": n if n >= LEAST_CASES else None,
                 "effective": effective if n >= LEAST_CASES else None,
                 "suppressed": why,
-                "outcome": None if outcome is None or why else summary(outcome.at(had), those, level),
-                "follow_up": {} if why else {other.name: summary(other.at(had), those, level) for other in others},
+                "outcome": None if outcome is None or why else summary(outcome[0].at(had), those, level, outcome[1]),
+                "follow_up": {}
+                if why
+                else {other.name: summary(other.at(had), those, level, times) for other, times in others},
             }
         )
     return {**found, "note": NOT_RANDOM, "treatments": treatments}

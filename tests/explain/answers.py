@@ -5,12 +5,35 @@ import warnings
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
 from bayespatch import PatchworkClassifier, PatchworkRegressor
+from bayespatch.encode.table import read_table
+from bayespatch.follow_up import FollowUp, FollowUpColumn, follow_up_roles
 from tests.explain.fitted import BAD, SHORT, explained, fitted, table, without_precedent
 
 KINDS = ("two", "alone", "odd", "classes", "number", "few", "unattributed", "nobody", "followed")
-FOLLOW_UP = {"treatment": {"drug <b>": 0.25, "none": 0.75}, "time to relapse": "median 4.2 years"}
+FOLLOW_UP_KINDS = {"treatment <b>": "treatment", "days": ("time", "relapse"), "stay": "number", "ward": "category"}
+
+
+@cache
+def follow_up():
+    """Summaries of every kind, one of them suppressed in part."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "treatment <b>": rng.choice(["drug <i>", "none", "rare"], 200, p=[0.4, 0.57, 0.03]),
+            "days": rng.exponential(500.0, 200),
+            "relapse": rng.random(200) < 0.6,
+            "stay": rng.integers(2, 20, 200),
+            "ward": rng.choice(["A", "B <b>"], 200),
+        }
+    )
+    table.attrs = {"units": {"days": "days"}, "descriptions": {"stay": "length of stay"}}
+    recorded = FollowUp.learn(read_table(table), follow_up_roles(FOLLOW_UP_KINDS))
+    y, empty = rng.integers(0, 2, 200).astype(float), np.empty(0, np.int64)
+    outcome = FollowUpColumn("outcome", "category", "", "", "", ("well", "sick"), y, empty)
+    return recorded.summaries(rng.exponential(size=200), 0.9, outcome)
 
 
 @cache
@@ -55,5 +78,5 @@ def answer(kind="two"):
     if kind == "nobody":
         why |= {"groups": [], "neighbors": [], "attribution": None}
     if kind == "followed":
-        why["follow_up"] = FOLLOW_UP
+        why["follow_up"] = copy.deepcopy(follow_up())
     return why

@@ -51,8 +51,8 @@ def test_names_and_values_are_texts_and_no_tags(kind):
     assert not [name for _, name, _ in reader.attributes if name == "style" or name.startswith("on")]
     assert "<script>alert(1)</script>" in reader.text
     if kind == "followed":
-        assert "drug <b>: 0.25" in reader.text
-        assert "median 4.2 years" in reader.text
+        assert "drug <i>" in reader.text
+        assert "B <b>" in reader.text
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from bayespatch.explain import words
+from bayespatch.explain import follow_up, words
 
 Data = Mapping[str, Any]
 
@@ -63,7 +63,7 @@ def environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals["words"] = words
+    found.globals.update(words=words, follow=follow_up)
     found.filters.update(percent=words.percent, points=words.points, interval=words.interval, number=_number)
     return found
 

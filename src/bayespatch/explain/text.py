@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from bayespatch.explain import words
+from bayespatch.explain import follow_up, words
 
 _NARROWEST = 60
 _BAR = 10  # characters of the longest bar
@@ -30,6 +30,8 @@ def as_text(why: Data, width: int) -> str:
         lines += ["", *_points(why, width)]
     if why["neighbors"]:
         lines += ["", *_closest(why)]
+    if why["follow_up"]:
+        lines += ["", *follow_up.as_text(why["follow_up"], words.focus(why))]
     return "\n".join(part for line in lines for part in _fitted(line, width))
 
 

@@ -1,0 +1,147 @@
+"""What became of similar patients, in words and as the points of a curve, for every rendering.
+
+Each function takes a summary as `FollowUp.summaries` returns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from bayespatch.explain.words import interval, percent
+
+Data = Mapping[str, Any]
+
+WIDTH, HEIGHT = 320.0, 120.0  # of a survival curve
+MOST_LEVELS = 3  # of a category that are named in a cell of a table
+
+
+def title(name: str, summary: Data) -> str:
+    """Name of a column for a reader: ``days (time to death)``."""
+    called = str(summary["label"] or name)
+    return f"{called} (time to {summary['event']})" if "event" in summary and summary["event"] != name else called
+
+
+def number(value: float) -> str:
+    """A number with three significant digits.
+
+    >>> number(1814.0), number(4.256)
+    ('1814', '4.26')
+    """
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def with_unit(text: str, summary: Data) -> str:
+    """``6 days``."""
+    return f"{text} {summary['unit']}".rstrip()
+
+
+def basis(summary: Data) -> str:
+    """How many past patients a summary rests on."""
+    return f"{summary['n']:,} past patients, weighted by their votes (effective number {summary['effective']:.0f})"
+
+
+def median(summary: Data, most: bool = True) -> str:
+    """``median 6 days (90% interval 5 to 8)``."""
+    ends, level = summary["median"], f"{summary['level']:.0%} interval "
+    if ends["value"] is None:
+        return "median not reached" if ends["low"] is None else f"median not reached (above {number(ends['low'])})"
+    high = "not reached" if ends["high"] is None else number(ends["high"])
+    low = number(ends["low"]) if ends["low"] is not None else "0"
+    return f"median {with_unit(number(ends['value']), summary)} ({level if most else ''}{low} to {high})"
+
+
+def sentences(summary: Data) -> Iterator[str]:
+    """A summary in sentences; tables and curves are beside them."""
+    if summary["suppressed"]:
+        yield f"Not shown: {summary['suppressed']}."
+        return
+    if summary["kind"] == "number":
+        low, high = summary["quartiles"]
+        yield f"{median(summary)}; middle half {number(low)} to {number(high)}.".capitalize()
+        yield f"All past patients: median {with_unit(number(summary['population']['median']), summary)}."
+    if summary["kind"] == "time":
+        yield f"{median(summary)}.".capitalize()
+    yield f"{basis(summary)}."
+
+
+def brief(summary: Data | None, label: str | None = None) -> str:
+    """A summary for a cell of a table; of a category only the share of `label`, if it has that level."""
+    if summary is None:
+        return ""
+    if summary["suppressed"]:
+        return "not shown: too few"
+    if summary["kind"] == "number":
+        return median(summary, most=False)
+    if summary["kind"] == "time":
+        marks = summary["landmarks"]
+        if not marks:
+            return median(summary, most=False)
+        one = marks[(len(marks) - 1) // 2]
+        when = with_unit(number(one["time"]), summary)
+        return f"{percent(one['survival'])} event-free at {when} ({interval((one['low'], one['high']))})"
+    shares = [one for one in summary["shares"] if one["value"] == label] or summary["shares"][:MOST_LEVELS]
+    return ", ".join(
+        f"{one['value']} {percent(one['share'])} ({interval((one['low'], one['high']))})" for one in shares
+    )
+
+
+def treatment_columns(summary: Data) -> list[str]:
+    """Names of the follow-up columns that are shown beside treatments."""
+    return next((list(one["follow_up"]) for one in summary["treatments"] if one["follow_up"]), [])
+
+
+def treatment_cells(row: Data, columns: Sequence[str], label: str | None) -> list[str]:
+    """Cells of one treatment: who received it, the outcome, and each of the columns."""
+    received = f"{percent(row['share'])} ({interval((row['low'], row['high']))})"
+    if row["suppressed"]:
+        return [received, f"not shown: {row['suppressed']}", *[""] * len(columns)]
+    cells = [brief(row["outcome"], label), *(brief(row["follow_up"].get(name)) for name in columns)]
+    return [received, *cells]
+
+
+def curve_points(summary: Data) -> dict[str, str]:
+    """Points of a survival curve in a box of `WIDTH` x `HEIGHT`: "survival", "population" and "band"."""
+    curve = summary["curve"]
+    end = curve["times"][-1] or 1.0
+
+    def steps(values: Sequence[float]) -> list[tuple[float, float]]:
+        at = [(WIDTH * t / end, HEIGHT * (1.0 - p)) for t, p in zip(curve["times"], values, strict=True)]
+        found = at[:1]
+        for (_, before), (x, y) in pairwise(at):
+            found += [(x, before), (x, y)]
+        return found
+
+    def text(points: Sequence[tuple[float, float]]) -> str:
+        return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+    return {
+        "survival": text(steps(curve["survival"])),
+        "population": text(steps(curve["population"])),
+        "band": text([*steps(curve["low"]), *reversed(steps(curve["high"]))]),
+    }
+
+
+def as_text(found: Mapping[str, Data], label: str | None) -> Iterator[str]:
+    """All summaries, for a terminal."""
+    yield "What happened to similar patients:"
+    for name, summary in found.items():
+        yield f"  {title(name, summary)}: {' '.join(sentences(summary))}"
+        if summary["suppressed"]:
+            continue
+        if summary["kind"] == "category":
+            for one in summary["shares"]:
+                ends = interval((one["low"], one["high"]))
+                yield f"    {percent(one['share'])} {one['value']} ({ends}); {percent(one['population'])} of all"
+        for one in summary.get("landmarks", ()):
+            when, ends = with_unit(number(one["time"]), summary), interval((one["low"], one["high"]))
+            yield f"    at {when} {percent(one['survival'])} event-free ({ends}); at risk {one['at_risk']:.0f}"
+        if summary["kind"] == "treatment":
+            yield f"    {summary['note']}"
+            columns = treatment_columns(summary)
+            for row in summary["treatments"]:
+                received, *cells = treatment_cells(row, columns, label)
+                names = [title(column, found[column]) for column in columns]
+                texts = [cells[0], *(f"{name} {cell}" for name, cell in zip(names, cells[1:], strict=True) if cell)]
+                yield f"    {row['treatment']}: given to {received}; {'; '.join(text for text in texts if text)}"
