@@ -28,18 +28,20 @@ import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from bayespatch.available_memory import available_memory, shown_bytes
-from bayespatch.engine.base import AGREES, DIFFERS, UNKNOWN, Pairs, predict_each
 from bayespatch.model import Data, Model
 from bayespatch.sampling.diagnostics import steps_converged
 from bayespatch.sampling.metropolis import Array, Chain, Shape, find_shape
 from bayespatch.sampling.posterior import PredictiveDraws
+
+if TYPE_CHECKING:
+    from bayespatch.engine.cpu.leave_one_out import Pairs
 
 COMMON_MEAN, COMMON_SD, APART_SD = 0.0, 1.0, 0.5  # of the logit of an effect
 LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(1.4), 0.25
@@ -141,6 +143,8 @@ class LeaveOneOut:
 
     def predict(self, position: Array, with_gradient: bool = True) -> tuple[Array, Array, Array]:
         """log p(y_i | all others), (n,), and its derivatives by the logits, (n, P), and by log slope, (n,)."""
+        from bayespatch.engine.cpu import leave_one_out  # loads Numba
+
         effects = self.effects
         q = effects.importance(position[:-1])
         slope = math.exp(min(max(position[-1], -_MOST), _MOST))
@@ -149,7 +153,7 @@ class LeaveOneOut:
         log_p, by_slope = np.empty(n), np.empty(n)
         pulls = np.empty((2, n if with_gradient else 0, n_features))
         relative = (differ / agree).astype(np.float32), (1.0 / agree).astype(np.float32)
-        predict_each(self.pairs, *relative, slope, log_p, pulls[0], pulls[1], by_slope)
+        leave_one_out.predict_each(self.pairs, *relative, slope, log_p, pulls[0], pulls[1], by_slope)
         if not with_gradient:
             return log_p, pulls[0], by_slope
         of_agree, of_differ = (effects.r_agree - 1.0) / agree, (effects.r_differ - 1.0) / differ  # d log f / dq
@@ -168,8 +172,10 @@ class LeaveOneOut:
         return find_shape(self, self.effects.start())
 
 
-def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -> Any:
-    """The past cases beside their parents, or so many, evenly spread, that memory and time stay within bounds."""
+def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -> Pairs:
+    """The past cases beside their parents; where there are too many, evenly spread ones."""
+    from bayespatch.engine.cpu.leave_one_out import AGREES, DIFFERS, UNKNOWN, Pairs  # loads Numba
+
     n_cases, n_features = data.x.shape
     n_parents = len(data.x_parents)
     if n_cases * n_parents * n_features > MAX_PAIRS:

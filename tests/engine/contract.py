@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
+from bayespatch.engine.cpu.summary import Tally
 from bayespatch.model import Hyperparameters, Model
 from tests.problems import random_data
 
@@ -80,7 +81,7 @@ def importances_can_be_given(engine_class, kind):
     other = engine.thaw({name: array.copy() for name, array in engine.freeze(state).items()}, 11, 2)
     before = engine.latent(state)
     for one in (state, other):
-        engine.update_cases(one, np.uint64(7))
+        engine.update_given(one, q_tilde[None], np.uint64(7), np.arange(N))
     assert_same(engine, state, other)
     np.testing.assert_allclose(engine.observe(state).q_tilde, q_tilde, rtol=1e-12)
     assert (engine.latent(state).z != before.z).any() or (engine.latent(state).w != before.w).any()
@@ -135,7 +136,7 @@ def statistics_are_those_of_the_model(engine_class, kind):
     for i, n in enumerate(neighbors.n):
         assert set(neighbors.parent[i, :n].tolist()) == set(np.flatnonzero(latent.z[i]).tolist())
     sums = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, P), (N, S), (N, S), (N, P), (N, S, 2))]
-    engine.tally(DATA).add(neighbors, *sums)
+    Tally(DATA, engine.model).add(neighbors, *sums)
     kappa = bp.influence(model, latent)
     cast = HYPER.mu_per_class(2)[DATA.y_parents] * kappa
     share = cast / (HYPER.mu0_per_class(2).sum() + cast.sum(axis=1, keepdims=True))
@@ -144,7 +145,7 @@ def statistics_are_those_of_the_model(engine_class, kind):
     for found, truth in zip(sums, (latent.z, on, kappa, share, np.exp(features), to_each), strict=True):
         np.testing.assert_allclose(found, truth, rtol=1e-5)
     without = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, 0), (N, S), (N, S), (N, 0), (N, S, 0))]
-    engine.tally(DATA).add(neighbors, *without)
+    Tally(DATA, engine.model).add(neighbors, *without)
     np.testing.assert_array_equal(without[0], latent.z)
 
 

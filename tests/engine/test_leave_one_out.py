@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from bayespatch.engine.base import Pairs
-from bayespatch.engine.cpu.leave_one_out import LEAST, predict_each
+from bayespatch.engine.cpu.leave_one_out import LEAST, Pairs, predict_each
 from bayespatch.importances import LeaveOneOut, compared_pairs
 from bayespatch.model import HIDDEN, Hyperparameters, Model
 from tests.problems import random_data

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
-from bayespatch.engine import base, votes
+from bayespatch.engine import votes
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters, Model
 from tests.engine.cases_at_hand import cases_at_hand
 from tests.problems import random_data
@@ -51,7 +51,7 @@ def test_ratios_are_those_of_the_model(kind, likelihood):
                 if kind == "I":
                     ratio = 1 + (a if same else d)
                 elif kind == "II":
-                    ratio = work.by_weight[base.AGREES if same else base.DIFFERS, j, int(k)]
+                    ratio = work.by_weight[votes.AGREES if same else votes.DIFFERS, j, int(k)]
                     assert ratio <= 1 + (a if same else d) + 1e-12  # the largest for any k
                 else:
                     ratio = (1 + (kappa * a if same else 0)) / (1 + kappa * d)

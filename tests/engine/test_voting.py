@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bayespatch import model as bp
-from bayespatch.engine import base
 from bayespatch.engine.cpu import voting
 from bayespatch.engine.streams import chain_key, open_stream
 from bayespatch.model import HIDDEN, LIKELIHOODS, Hyperparameters, Latent, Model
@@ -25,7 +24,7 @@ class Table:
         self.data = data._replace(y=np.array([label]), y_parents=y_parents)
         self.model = Model("I", likelihood, HYPER)
         c1, c2 = bp.feature_constants(self.data, self.model)
-        self.voters = base.Voters(
+        self.voters = voting.Voters(
             np.ascontiguousarray(data.x_parents.T), np.searchsorted(y_parents, np.arange(5)), data.windows, c1, c2,
             HYPER.lam, np.stack([HYPER.mu_per_class(3), HYPER.mu0_per_class(3)]),
             bp.label_constants(self.data, self.model)[1], float(likelihood == "paper"), 0.3 / 0.7,
@@ -170,7 +169,7 @@ def test_w_of_a_new_neighbor_is_drawn_from_its_posterior():
 
 
 def sums(n_parents=7, n_features=3):
-    return base.VoteSums(
+    return voting.VoteSums(
         np.zeros((1, 1, 1, 3)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, n_parents)),
         np.zeros((1, 1, n_parents)), np.zeros((1, 1, n_features, n_parents)), np.zeros((1, 1, n_features)),
         np.zeros((1, 1, 3, n_parents)),
@@ -252,8 +251,8 @@ def test_given_q_tilde_the_neighbors_have_their_posterior(label, own, out):
     excluded = np.arange(5) == out if out is not None else np.zeros(0, bool)
     allowed = (np.arange(5) != own) & (np.arange(5) != (9 if out is None else out))
     z, zw, votes = exact_means(table, allowed)
-    draws = base.Draws(table.q[None, None], table.q_tilde[None, None])
-    places = base.Places(
+    draws = voting.Draws(table.q[None, None], table.q_tilde[None, None])
+    places = voting.Places(
         table.rng[None, None].copy(), np.zeros((1, 1), np.int32), np.zeros((1, 1, 5), np.int32),
         np.zeros((1, 1, 5), np.uint64),
     )  # fmt: skip
@@ -281,7 +280,7 @@ def test_odds_too_small_for_single_precision_still_say_who_is_nearest(seed):
     x_parents[:8, 2] = 1.0  # one parent agrees in a few
     start = np.array([0, 3, 6])
     hyper = Hyperparameters(lam0=0.01)
-    voters = base.Voters(
+    voters = voting.Voters(
         x_parents, start, np.zeros(n_features), hyper.lam0, np.full(n_features, 5 * hyper.lam0), hyper.lam,
         np.array([[1.0, 1.0], [0.1, 0.1]]), 0.2, 0.0, 0.5,
     )  # fmt: skip
@@ -289,12 +288,12 @@ def test_odds_too_small_for_single_precision_still_say_who_is_nearest(seed):
     q_tilde = np.broadcast_to(q[:, :, None, None], (1, 4, n_features, n_parents)).astype(np.float32)
     rng = np.zeros(2, np.uint64)
     open_stream(rng, chain_key(seed, 0))
-    draws = base.Draws(np.repeat(q[:, :, None], n_features, axis=2), q_tilde)
-    places = base.Places(
+    draws = voting.Draws(np.repeat(q[:, :, None], n_features, axis=2), q_tilde)
+    places = voting.Places(
         rng[None, None], np.zeros((1, 1), np.int32), np.zeros((1, 1, 6), np.int32),
         np.zeros((1, 1, 6), np.uint64),
     )  # fmt: skip
-    detail = base.VoteSums(
+    detail = voting.VoteSums(
         np.zeros((1, 1, 4, 2)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, 6)), np.zeros((1, 1, 6)),
         np.zeros((1, 1, n_features, 6)), np.zeros((1, 1, n_features)), np.zeros((1, 1, 2, 6)),
     )  # fmt: skip

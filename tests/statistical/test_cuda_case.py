@@ -6,8 +6,7 @@ from bayespatch_cuda.layout import bit, ones
 from bayespatch_cuda.update import cast_votes, refresh_labels
 from bayespatch_cuda.weigh import CEILING, accepted, largest_odds, turned_down
 
-from bayespatch.engine.base import AGREES, DIFFERS
-from bayespatch.engine.votes import VOTE_OFF, VOTE_ON, pick
+from bayespatch.engine.votes import AGREES, DIFFERS, VOTE_OFF, VOTE_ON, pick
 from bayespatch.model import KINDS, Latent, label_votes
 from tests.cuda.gpu_layout import GROUP, B, begun, chances, w_of
 

@@ -17,10 +17,10 @@ from numba import cuda
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from bayespatch.engine.base import Engine, Neighbors, Observation, first_capacity
+from bayespatch.engine.base import Engine, GivenEngine, Neighbors, Observation, first_capacity, frozen
 from bayespatch.engine.cpu import layout as cpu_layout
 from bayespatch.engine.cpu.engine import CpuEngine, CpuState
-from bayespatch.engine.cpu.summary import Tally, add_w, add_z
+from bayespatch.engine.cpu.summary import add_w, add_z
 from bayespatch.engine.importance import N_MOVES, draw_prior, log_prior, logit_inside
 from bayespatch.engine.quadrature import make_nodes, make_rates
 from bayespatch.engine.streams import CARRY, CASES, GLOBAL, MOVE, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
@@ -61,7 +61,7 @@ class CudaState:
     launcher: Launcher
 
 
-class CudaEngine(Engine):
+class CudaEngine(GivenEngine[CudaState]):
     """Blocked Gibbs sampling on a GPU."""
 
     GROWING = CpuEngine.GROWING
@@ -98,7 +98,7 @@ class CudaEngine(Engine):
         self.nodes: dict[int, sums.DeviceNodes] = {}  # by the capacity of the lists
 
     @classmethod
-    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine]:
+    def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine[CudaState]]:
         """One engine for all chains: they read the same tables."""
         return [cls(data, model, n_threads)] * n_chains
 
@@ -384,7 +384,7 @@ class CudaEngine(Engine):
         for array in (parent, bits, kappa) if self.constants.kind == 3 else (parent, bits):
             array[beyond] = 0
         weights, stream = state.weights, state.stream
-        frozen = CpuState(
+        state_of_cpu = CpuState(
             state.seed,
             state.chain,
             state.n_sweeps,
@@ -393,12 +393,12 @@ class CudaEngine(Engine):
             Neighbors(n, parent, bits, kappa),
             layout.from_device(weights.step, stream),
         )
-        return super().freeze(frozen)
+        return frozen(state_of_cpu)
 
     def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CudaState:
         """The state that `freeze` was given, on the GPU."""
         state = self.start(seed, chain)
-        self.check_frozen(arrays, state)
+        self.check_frozen(arrays, state, seed, chain)
         neighbors = Neighbors(*(arrays[f"neighbors.{name}"] for name in Neighbors._fields))
         cpu_layout.check_neighbors(self.constants, neighbors, len(self.data.x_parents))
         state.n_sweeps = int(arrays["n_sweeps"])
@@ -426,10 +426,6 @@ class CudaEngine(Engine):
             layout.to_device(np.pad(kappa, room) if self.constants.kind == 3 else np.zeros((1, 1))),
             layout.to_device(np.pad(np.ones(parent.shape), room) if self.constants.kind == 2 else np.zeros((1, 1))),
         )
-
-    def tally(self, data: Data) -> Tally:
-        """What adds up draws of the neighbors of these cases."""
-        return Tally(data, self.model)
 
     def latent(self, state: CudaState) -> Latent:
         """The state as dense arrays."""

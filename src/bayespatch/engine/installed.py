@@ -45,7 +45,7 @@ def check_engine(name: object, *others: str) -> str:
     return check_choice("engine", name, (*others, *dict.fromkeys((*BUILT_IN, *INSTALL, *added("bayespatch.engines")))))
 
 
-def load_engine(name: str) -> type[Engine]:
+def load_engine(name: str) -> type[Engine[Any]]:
     """The engine class of this name.
 
     Raises
@@ -60,7 +60,7 @@ def load_engine(name: str) -> type[Engine]:
     """
     if check_engine(name) in BUILT_IN:
         module, _, class_name = BUILT_IN[name].partition(":")
-        engine: type[Engine] = getattr(import_module(module), class_name)
+        engine: type[Engine[Any]] = getattr(import_module(module), class_name)
         return engine
     return _loaded("bayespatch.engines", name)
 

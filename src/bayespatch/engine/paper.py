@@ -54,7 +54,7 @@ class _Counts:
     n_on: NDArray[np.float64]  # (S, P)  sum_i w_ibj, over all cases
 
 
-class PaperEngine(Engine):
+class PaperEngine(Engine[PaperState]):
     """Metropolis-within-Gibbs on (z, q, w), with q-tilde integrated out."""
 
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:

@@ -22,24 +22,14 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
-from bayespatch.engine.base import (
-    MAX_FEATURES_BY_PLACE,
-    Draws,
-    Neighbors,
-    Places,
-    Voters,
-    VoteSums,
-    first_capacity,
-    open_streams,
-    vote_on_cases,
-)
+from bayespatch.engine.base import GivenEngine, Neighbors, first_capacity
 from bayespatch.engine.installed import load_engine
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.predict.closed import predict_closed
@@ -48,6 +38,10 @@ from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, run_chains
 from bayespatch.validation import MAX_SEED, check_choice
+
+if TYPE_CHECKING:
+    from bayespatch.engine.cpu.summary import Tally
+    from bayespatch.engine.cpu.voting import Draws, Voters
 
 ERROR = 0.01  # Monte Carlo standard error of a probability that is good enough, unless told otherwise
 N_BATCHES = 12  # of draws, from whose spread the error is taken
@@ -63,6 +57,7 @@ PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
 BATCH = 4096  # cases at a time, at most;
 BATCH_ON_GPU = 2**16  # many, to keep it busy; and
 BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+MAX_FEATURES_BY_PLACE = 64  # w of a neighbor is one word
 PAIRS_ON_GPU = 2**27  # of a parent and a case, a round of a chain: half a gigabyte says where they agree
 MOST_RUNS = 64  # rounds of chains at once, each with importances of its own
 
@@ -306,16 +301,18 @@ class _VotesByPlace(_Counted):
         self.excluded = (
             np.zeros((n, 0), np.bool_) if excluded is None else np.ascontiguousarray(excluded[:, self.order])
         )
+        from bayespatch.engine.cpu import voting  # loads Numba
+
         capacity = first_capacity(n_parents, posterior.model.hyper.alpha)
-        self.places = Places(
+        self.places = voting.Places(
             np.zeros((n, n_chains, 2), np.uint64),
             np.zeros((n, n_chains), np.int32),
             np.zeros((n, n_chains, capacity), np.int32),
             np.zeros((n, n_chains, capacity), np.uint64),
         )
-        open_streams(self.places, _prediction_key(posterior), row_numbers(data.x))
+        voting.open_streams(self.places, _prediction_key(posterior), row_numbers(data.x))
         shares, features = bool(detail), bool(detail) and detail != "shares"
-        self.sums = VoteSums(
+        self.sums = voting.VoteSums(
             self.votes,
             self.familiarity,
             np.zeros((n, n_chains)),
@@ -326,8 +323,10 @@ class _VotesByPlace(_Counted):
             np.zeros((n, n_chains, data.n_classes * features, n_parents * features)),
         )
 
-    def _prepare(self, posterior: Importances, data: Data) -> tuple[NDArray[np.int64], Any, Any]:
+    def _prepare(self, posterior: Importances, data: Data) -> tuple[NDArray[np.int64], Voters, Draws]:
         """The parents ordered by class, and the draws as the kernels read them: kept as long as the posterior is."""
+        from bayespatch.engine.cpu import voting  # loads Numba
+
         found = _prepared.get(posterior) if hasattr(posterior, "__weakref__") else None
         if found is not None:
             return found
@@ -336,7 +335,7 @@ class _VotesByPlace(_Counted):
         hyper = posterior.model.hyper
         c1, c2 = feature_constants(data, posterior.model)
         _, label_c2 = label_constants(data, posterior.model)
-        voters = Voters(
+        voters = voting.Voters(
             x,
             np.searchsorted(data.y_parents[order], np.arange(data.n_classes + 1)).astype(np.int64),
             np.array(data.windows, np.float64),
@@ -354,7 +353,7 @@ class _VotesByPlace(_Counted):
                 q_tilde[chain, d] = posterior.q_tilde[chain, d].T[:, order]
         q_tilde[:, :, np.isnan(x)] = 0.0  # a parent whose value is missing does not vote
         # A copy, as of the windows: for an array that may not be written (mapped from a file, say) Numba compiles anew.
-        draws = Draws(np.array(posterior.q, np.float64, order="C"), q_tilde)
+        draws = voting.Draws(np.array(posterior.q, np.float64, order="C"), q_tilde)
         if hasattr(posterior, "__weakref__"):
             _prepared[posterior] = order, voters, draws
         return order, voters, draws
@@ -374,8 +373,10 @@ class _VotesByPlace(_Counted):
         n_threads = min(self.n_threads, 1 + n_pairs // CASES_PER_THREAD)
         edges = [n_pairs * k // n_threads for k in range(n_threads + 1)]
 
+        from bayespatch.engine.cpu import voting  # loads Numba
+
         def run(k: int) -> None:
-            vote_on_cases(
+            voting.vote_on_cases(
                 self.voters, self.draws, self.data.x, self.data.y, self.own, self.excluded, used, batches,
                 0 if round_ else N_SETTLING, self.places, self.sums, todo, edges[k], edges[k + 1],
             )  # fmt: skip
@@ -453,6 +454,7 @@ class _VotesBySweep(_Counted):
 
     def _add_runs(self, todo: NDArray[np.int64], runs: list[tuple[int, int]]) -> None:
         """Rounds of chains, side by side: the same cases once for each of them, all without neighbors at first."""
+        from bayespatch.engine.cpu.summary import Tally
         from bayespatch.engine.streams import renumbered, subkey
 
         posterior, n, n_runs = self.posterior, len(todo), len(runs)
@@ -460,7 +462,9 @@ class _VotesBySweep(_Counted):
         repeated = some._replace(
             x=np.tile(some.x, (n_runs, 1)), y=np.tile(some.y, n_runs), own_parent=np.tile(some.own_parent, n_runs)
         )
-        engine = load_engine(self.name)(repeated, posterior.model, min(self.n_threads, 1 + n // 16))
+        engine_class = load_engine(self.name)
+        assert issubclass(engine_class, GivenEngine)
+        engine = engine_class(repeated, posterior.model, min(self.n_threads, 1 + n // 16))
         state = engine.start(posterior.seed, 0)
         draws = [self.rounds.draws(round_) for round_, _ in runs]
         numbers = np.concatenate([renumbered(self.numbers[todo], *run) for run in runs])
@@ -496,10 +500,10 @@ class _VotesBySweep(_Counted):
             if chain == 0:
                 self.count(todo, self.rounds.batches(draws[run]))
         if self.statistics is not None:
-            self._add_statistics(todo, engine.tally(some), found, [chain for _, chain in runs])
+            self._add_statistics(todo, Tally(some, posterior.model), found, [chain for _, chain in runs])
 
     def _add_statistics(
-        self, todo: NDArray[np.int64], tally: Any, found: list[list[Neighbors]], chains: list[int]
+        self, todo: NDArray[np.int64], tally: Tally, found: list[list[Neighbors]], chains: list[int]
     ) -> None:
         """Add up who the neighbors were in the draws of each run."""
         assert self.statistics is not None

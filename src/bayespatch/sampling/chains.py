@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.engine.base import Engine
+from bayespatch.engine.base import Engine, GivenEngine
 from bayespatch.progress import Meter, Report
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings, Timing
 
@@ -42,7 +42,7 @@ class Run:
 
     def __init__(
         self,
-        engines: list[Engine],
+        engines: Sequence[Engine[Any]],  # each state belongs to its engine
         settings: SamplingSettings,
         *,
         keep_w: bool,
@@ -213,6 +213,7 @@ class Run:
         if self.predictive is None:
             engine.sweep(state, adapt)
         else:
+            assert isinstance(engine, GivenEngine)
             engine.sweep_given_q(state, self.predictive.given[chain, self.n_swept[chain]])
         self.n_swept[chain] += 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.engine.base import Engine, ProblemSizes
@@ -28,7 +28,7 @@ def bytes_needed(
     sizes: ProblemSizes,
     model: Model,
     settings: SamplingSettings,
-    engine: type[Engine],
+    engine: type[Engine[Any]],
     *,
     n_threads: int = 1,
     keep_w: bool = False,

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from joblib import cpu_count
 from numpy.typing import ArrayLike
 
-from bayespatch.engine.base import ProblemSizes
+from bayespatch.engine.base import GivenEngine, ProblemSizes
 from bayespatch.engine.installed import check_engine, fastest_engine, load_engine
 from bayespatch.model import Data, Hyperparameters, Model
 from bayespatch.progress import Tell, progress_meter
@@ -214,6 +214,8 @@ def run_chains(
     engine_class = load_engine(settings.engine)
     n_at_once = min(settings.chains, threads)
     check_size(data, model, settings, threads, keep_w, keep_votes, checkpoint is not None)
+    if predictive is not None and not issubclass(engine_class, GivenEngine):
+        raise ValueError(f"engine={settings.engine!r} samples the importances and cannot take them; pass engine='cpu'")
     with ExitStack() as stack:
         keeper = None
         if checkpoint is not None:

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, expit
 
-from bayespatch.engine.base import Engine, Neighbors, Observation, ProblemSizes, first_capacity
+from bayespatch.engine.base import GivenEngine, Neighbors, Observation, ProblemSizes, first_capacity
 from bayespatch.engine.blocks import block_edges, log_ratio_blocks, sum_blocks, sum_of_blocks
 from bayespatch.engine.cpu import importance, layout, screen, summary, sums, update
-from bayespatch.engine.cpu.summary import Tally
 from bayespatch.engine.importance import N_MOVES, TARGET_ACCEPTANCE, draw_prior, log_prior, logit_inside
 from bayespatch.engine.streams import CARRY, CASES, GLOBAL, MOVE, PARENTS, PRIOR, PROPOSE, SUM, chain_key, subkey
 from bayespatch.model import Data, Latent, Model
@@ -33,7 +32,7 @@ class CpuState:
     step: NDArray[np.float64]  # (P,) width of the proposals for logit q; the sign is where the next one goes
 
 
-class CpuEngine(Engine):
+class CpuEngine(GivenEngine[CpuState]):
     """Blocked Gibbs sampling of z, w and kappa, case by case, with a move that makes q and q-tilde mix."""
 
     GROWING = frozenset({"neighbors.parent", "neighbors.bits", "neighbors.kappa"})
@@ -95,7 +94,7 @@ class CpuEngine(Engine):
 
     def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CpuState:
         """The state that `freeze` was given. Kernels do not ask whether an index lies inside an array: this does."""
-        state: CpuState = super().thaw(arrays, seed, chain)
+        state = super().thaw(arrays, seed, chain)
         layout.check_neighbors(self.constants, state.neighbors, len(self.data.x_parents))
         return state
 
@@ -394,10 +393,6 @@ class CpuEngine(Engine):
     def neighbors(self, state: CpuState) -> Neighbors:
         """The lists of neighbors."""
         return state.neighbors
-
-    def tally(self, data: Data) -> Tally:
-        """What adds up draws of the neighbors of these cases."""
-        return Tally(data, self.model)
 
     def latent(self, state: CpuState) -> Latent:
         """The state as dense arrays."""

@@ -12,13 +12,29 @@ Cases are counted apart and added up by the caller in their order, so nothing de
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespatch.engine.compiling import compiled, vectorised
 
 LEAST = 0.01  # share of the votes that goes to the base rates: no share is 0
 SMALL = 1e-30  # sums of products below this are too close to what single precision can tell from 0
+DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
+
+
+class Pairs(NamedTuple):
+    """Past cases beside the parents that vote on them, parents ordered by class."""
+
+    codes: NDArray[np.uint8]  # (n, P, S) DIFFERS, AGREES or UNKNOWN
+    has_unknown: NDArray[np.bool_]  # (P,)
+    y: NDArray[np.int64]  # (n,)
+    own: NDArray[np.int64]  # (n,) which of the parents is the case itself, -1: none
+    start: NDArray[np.int64]  # (M + 1,) where the parents of each class begin
+    heard: NDArray[np.float64]  # (M,) weight of a vote for the class
+    base: NDArray[np.float64]  # (M,) base rates; they have LEAST of the votes
+    weight: NDArray[np.float64]  # (n,) of the case
 
 
 @vectorised

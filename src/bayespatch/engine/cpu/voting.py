@@ -34,6 +34,50 @@ STEP = 32  # parents that are passed at a time where one is chosen
 SMALL = 1e-30  # sums of odds below this are too close to what single precision can tell from 0
 
 
+class Voters(NamedTuple):
+    """The parents, ordered by class, and the constants of the model."""
+
+    x: NDArray[np.float64]  # (P, S) NaN where missing
+    start: NDArray[np.int64]  # (M + 1,) where the parents of each class begin
+    windows: NDArray[np.float64]  # (P,)
+    c1: float
+    c2: NDArray[np.float64]  # (P,)
+    lam: float
+    mu: NDArray[np.float64]  # (2, M) mu and mu0
+    label_c2: float
+    one: float
+    prior_odds: float
+
+
+class Draws(NamedTuple):
+    """Draws of the importances: C chains of D draws."""
+
+    q: NDArray[np.float64]  # (C, D, P)
+    q_tilde: NDArray[np.float32]  # (C, D, P, S) parents ordered by class; 0 where the parent's value is missing
+
+
+class Places(NamedTuple):
+    """The neighbors of n cases in C chains, so many as there are places at most."""
+
+    rng: NDArray[np.uint64]  # (n, C, 2)
+    n: NDArray[np.int32]  # (n, C)
+    parent: NDArray[np.int32]  # (n, C, K)
+    bits: NDArray[np.uint64]  # (n, C, K) w
+
+
+class VoteSums(NamedTuple):
+    """What is added up over the draws; details have size 0 where they are not wanted."""
+
+    votes: NDArray[np.float64]  # (n, C, B, M) shares of the votes for each class, by batch of draws
+    familiarity: NDArray[np.float64]  # (n, C) log likelihood of the case given its neighbors
+    n_neighbors: NDArray[np.float64]  # (n, C)
+    probability: NDArray[np.float64]  # (n, C, S) of being a neighbor
+    share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
+    features: NDArray[np.float64]  # (n, C, P, S) of being a neighbor to whom the feature matters
+    explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
+    votes_with: NDArray[np.float64]  # (n, C, M, S) shares of the votes of each class, 0 where the parent is no neighbor
+
+
 class Case(NamedTuple):
     """Scratch memory for one case."""
 
