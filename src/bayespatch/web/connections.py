@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0  # for the head of a request to arrive
 MOST_CONNECTIONS = 800  # beyond which requests are answered with 503
+SPARE = 50  # of these; a new connection beyond the others ends the one that has been idle the longest
 MOST_OF_ONE = 200  # connections of one address, unless it is this machine or a proxy that is trusted
 
 
@@ -19,13 +20,20 @@ class LimitedProtocol(H11Protocol):
 
     trusted: ClassVar[frozenset[str]] = frozenset()
     counts: ClassVar[Counter[str]] = Counter()
+    idle: ClassVar[dict[LimitedProtocol, None]] = {}  # without a request in progress, the longest waiting first
 
     _timer: asyncio.TimerHandle | None = None
     _counted = ""
 
     def connection_made(self, transport: Any) -> None:
-        """A new connection: it has to send a request soon."""
+        """A new connection: it has to send a request soon, and takes the place of an idle one where there is none."""
         super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS - SPARE:
+            longest = next((one for one in self.idle if one in self.connections), None)
+            if longest is not None:
+                del self.idle[longest]
+                longest.transport.abort()
+        self.idle[self] = None
         address = str(self.client[0]) if self.client else ""
         if address and address not in self.trusted and not _is_local(address):
             if self.counts[address] >= MOST_OF_ONE:
@@ -38,6 +46,7 @@ class LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over."""
         self._stop_waiting()
+        self.idle.pop(self, None)
         if self._counted:
             self.counts[self._counted] -= 1
             if not self.counts[self._counted]:
@@ -50,8 +59,15 @@ class LimitedProtocol(H11Protocol):
         super().data_received(data)
         if self._in_request:
             self._stop_waiting()
+            self.idle.pop(self, None)
         elif self._timer is None:
             self._wait_for_head()
+
+    def on_response_complete(self) -> None:
+        """An answer was sent: the connection is idle again."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and not self._in_request:
+            self.idle[self] = None
 
     @property
     def _in_request(self) -> bool:
