@@ -1,4 +1,4 @@
-"""Takes the pictures of the consulting page in docs/figures, from a real server with the bundled heart data.
+"""Takes the pictures of pages in docs/figures, with the bundled heart data, those of the consulting page from a server.
 
 ``make pages GENERATORS=screenshots`` needs Chromium (on the path, or named in CHROMIUM) and Playwright.
 """
@@ -12,15 +12,21 @@ import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import uvicorn
 from playwright.sync_api import Page, sync_playwright
 
+from bayespatch import PatchworkClassifier
 from bayespatch.casebase import CaseBase
+from bayespatch.datasets import load_heart
+from bayespatch.report import case_report
 from bayespatch.web import Settings, create_app, demo
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+Scheme = Literal["light", "dark"]
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 
 
@@ -50,23 +56,11 @@ def look(address: str, example: int) -> None:
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
-        def page(width: int = 1280, height: int = 900, scheme: str = "light") -> Page:
-            wanted = {"width": width, "height": height}
-            return browser.new_context(viewport=wanted, color_scheme=scheme, base_url=address).new_page()
+        def page(width: int = 1280, height: int = 800, scheme: Scheme = "light") -> Page:
+            size = {"width": width, "height": height}
+            return browser.new_context(viewport=size, color_scheme=scheme, base_url=address).new_page()
 
-        seen = page()
-        seen.goto(f"/consult?from={example}")
-        picture(seen, "serve_consult")
-        seen.fill('[name="v:ca"]', "2")
-        seen.wait_for_selector(".change")
-        seen.wait_for_timeout(2500)  # until the whole answer has come
-        picture(seen, "serve_what_if")
-        seen.goto(f"/consult?from={example}")
-        seen.click("summary:has-text('What would have to be different?')")
-        seen.click("text=Find the smallest change")
-        seen.wait_for_selector("#counterfactual")
-        seen.wait_for_timeout(500)
-        picture(seen, "serve_counterfactual")
+        consult(page(), example)
         phone = page(390, 844, "dark")
         phone.goto(f"/consult?from={example}")
         phone.get_by_role("group", name="thallium scan").get_by_label("reversible defect").check()
@@ -74,6 +68,7 @@ def look(address: str, example: int) -> None:
         phone.wait_for_timeout(2500)
         phone.click("#glance")
         picture(phone, "serve_phone")
+        seen = page()
         for name, path in (
             ("serve_consultation", f"/consultations/{example}"),
             ("serve_cases", "/cases?c0=age&o0=>=&w0=60&order=age&down=1"),
@@ -82,7 +77,51 @@ def look(address: str, example: int) -> None:
         ):
             seen.goto(path)
             picture(seen, name)
+        answers(page)
         browser.close()
+
+
+def consult(seen: Page, example: int) -> None:
+    """The consulting page: an answer, a changed value, a rejected value, the smallest change."""
+    seen.goto(f"/consult?from={example}")
+    picture(seen, "serve_consult")
+    seen.fill('[name="v:ca"]', "2")
+    seen.wait_for_selector(".change")
+    seen.wait_for_timeout(2500)  # until the whole answer has come
+    picture(seen, "serve_what_if")
+    seen.fill('[name="v:age"]', "640")
+    seen.wait_for_selector(".outdated")
+    picture(seen, "serve_outdated")
+    seen.goto(f"/consult?from={example}")
+    seen.click("summary:has-text('What would change the answer?')")
+    seen.click("text=Find the smallest change")
+    seen.wait_for_selector("#counterfactual")
+    seen.wait_for_timeout(500)
+    picture(seen, "serve_counterfactual")
+
+
+def answers(page: Callable[..., Page]) -> None:
+    """The page about the demo's patient: first screens, light and dark, and on paper."""
+    X, y = load_heart()
+    others = X.index != demo.PATIENT
+    clf = PatchworkClassifier(**demo.QUICK).fit(X[others], y[others])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "case.html"
+        case_report(clf.explain(X.loc[demo.PATIENT]), path)
+        for name, width, height, scheme in (
+            ("answer", 1280, 800, "light"),
+            ("answer_dark", 1280, 800, "dark"),
+            ("answer_phone", 390, 2 * 844, "light"),
+            ("answer_phone_dark", 390, 2 * 844, "dark"),
+        ):
+            seen = page(width, height, scheme)
+            seen.goto(path.as_uri())
+            picture(seen, name)
+        paper = page(744, 1052)  # A4 without its margins
+        paper.goto(path.as_uri())
+        paper.emulate_media(media="print")
+        paper.evaluate("document.querySelectorAll('details.bp-prints').forEach((part) => { part.open = true; })")
+        picture(paper, "answer_print")
 
 
 def picture(page: Page, name: str) -> None:

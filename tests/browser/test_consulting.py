@@ -95,7 +95,7 @@ def test_a_patient_s_life(browser, served, width, scheme):
     name = f"H-{width}"
     page = opened(browser, served, "Dr. Roe", width, scheme)
     fill(page)
-    page.click("text=Ask the past cases")
+    page.click("button:has-text('Get prediction')")
     before = page.inner_text("#answer h1")
     page.get_by_role("group", name="chest pain").get_by_label("none").check()
     page.wait_for_selector(".change")
@@ -117,14 +117,14 @@ def test_a_patient_s_life(browser, served, width, scheme):
     page.wait_for_selector("text=62 years")
     page.click("#undo")
     page.click("#undo")
-    page.click("text=Back to the first version")
+    page.click("text=Back to first version")
     assert page.inner_text("#answer h1") == before
     page.fill("#external_id", name)
     page.click("button[value=save]")
     page.wait_for_url("**/consultations/*")
     place = page.url
     answer = page.inner_text(".as-shown h1")
-    decided = "sick" if "well" in answer else "well"
+    decided = "sick" if int(re.search(r"(\d+)%", answer)[1]) < 50 else "well"
     page.get_by_label(decided, exact=True).first.check()
     page.select_option("[name=code]", "history")
     page.fill("[name=reason]", "his cousin saw the attack")
@@ -175,13 +175,52 @@ def test_a_patient_s_life(browser, served, width, scheme):
     page.context.close()
 
 
-def test_what_would_have_to_be_different(browser, served):
+def test_a_rejected_value_makes_the_answer_out_of_date(browser, served):
+    """It is dimmed, cannot be used, saved or printed, until the form has values that the model can read."""
+    page = opened(browser, served, "Dr. Roe", width=390)
+    fill(page)
+    page.click("button:has-text('Get prediction')")
+    notice, answer = page.locator("#outdated"), page.locator("#answer")
+    expect(notice).to_be_hidden()
+    page.fill('[name="v:age"]', "610")
+    expect(notice).to_have_text("The answer below is out of date. Correct the marked value.")
+    assert answer.evaluate("(one) => one.inert")
+    assert float(answer.evaluate("(one) => getComputedStyle(one).opacity")) <= 0.5
+    expect(page.locator("#glance")).to_have_text("Out of date")
+    expect(page.locator("button[value=save]")).to_be_disabled()
+    expect(page.locator("[data-print]")).to_be_disabled()
+    page.emulate_media(media="print")
+    expect(answer).to_be_hidden()
+    expect(notice).to_be_visible()
+    page.emulate_media(media="screen")
+    page.fill('[name="v:age"]', "62")
+    expect(notice).to_be_hidden()
+    assert not answer.evaluate("(one) => one.inert")
+    expect(page.locator("button[value=save]")).to_be_enabled()
+    page.context.close()
+
+
+def test_the_first_screen_answers_all_three_questions(browser, served):
+    for width, height in ((1280, 800), (390, 2 * 844)):
+        page = opened(browser, served, "Dr. Roe", width)
+        page.goto(f"/consult?from={served.state.seen.id}")
+        top = page.locator("#answer").bounding_box()["y"] if width < 1280 else 0  # a phone shows the form first
+        for part in ("How likely?", "How far can I trust it?"):
+            box = page.locator(f"section[aria-label='{part}']").bounding_box()
+            assert box["y"] + box["height"] - top <= height, part
+        for part in (".bp-groups", ".bp-points"):
+            box = page.locator(part).bounding_box()
+            assert box["y"] + box["height"] - top <= height, part
+        page.context.close()
+
+
+def test_what_would_change_the_answer(browser, served):
     """Choose what may change, find the smallest change, try it, go back."""
     page = opened(browser, served, "Dr. Roe", width=390)
     fill(page)
-    page.click("text=Ask the past cases")
+    page.click("button:has-text('Get prediction')")
     before = page.inner_text("#answer h1")
-    page.click("summary:has-text('What would have to be different?')")
+    page.click("summary:has-text('What would change the answer?')")
     page.get_by_role("checkbox", name="town").uncheck()
     page.click("text=Find the smallest change")
     page.wait_for_url("**/consult#counterfactual")
@@ -195,7 +234,7 @@ def test_what_would_have_to_be_different(browser, served):
     page.wait_for_selector("#change")
     expect(page.locator(".change .changed")).to_have_count(n_changed)
     assert page.inner_text("#answer h1") != before
-    page.click("text=Back to the first version")
+    page.click("text=Back to first version")
     assert page.inner_text("#answer h1") == before
     assert page.errors == []
     page.context.close()
@@ -224,7 +263,7 @@ def test_by_keyboard_alone(browser, served):
     assert [name for name in reached if name.startswith("v:")] == ["v:age", "v:pain", "v:bp", "v:smokes", "v:town"]
     page.keyboard.press("Enter")
     page.wait_for_selector("#answer h1")
-    assert "give or take" in page.inner_text("#answer h1")
+    assert "90% interval" in page.inner_text("#answer h1")
     page.focus('[name="v:age"]')
     page.keyboard.press("Control+A")
     page.keyboard.type("30")
@@ -240,7 +279,8 @@ def test_by_keyboard_alone(browser, served):
     page.wait_for_url("**/consultations/*")
     answer = page.inner_text(".as-shown h1")
     reach(page, "[name=decided]")
-    if page.evaluate("document.activeElement.value") == ("sick" if "sick" in answer else "well"):
+    predicted = "sick" if int(re.search(r"(\d+)%", answer)[1]) >= 50 else "well"
+    if page.evaluate("document.activeElement.value") == predicted:
         page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
     reach(page, "[name=reason]")
@@ -273,19 +313,19 @@ def press(page, selector):
 def test_without_scripts(browser, served):
     page = opened(browser, served, "Dr. Roe", java_script_enabled=False)
     fill(page)
-    page.click("text=Ask the past cases")
-    assert "The patchwork" in page.inner_text("#answer")
+    page.click("button:has-text('Get prediction')")
+    assert "Similar patients, in groups" in page.inner_text("#answer")
     assert not page.is_visible("#undo")
     page.fill('[name="v:age"]', "30")
-    page.click("text=Ask again")
+    page.click("button:has-text('Update')")
     assert "61 years" in page.inner_text(".change")
-    page.click("text=Back to the first version")
+    page.click("text=Back to first version")
     assert page.input_value('[name="v:age"]') == "61"
-    page.click("summary:has-text('What would have to be different?')")
+    page.click("summary:has-text('What would change the answer?')")
     page.click("text=Find the smallest change")
     page.click("text=Try this")
     assert page.locator(".change .changed").count() >= 1
-    page.click("text=Back to the first version")
+    page.click("text=Back to first version")
     page.click("button[value=save]")
     page.wait_for_url("**/consultations/*")
     page.get_by_label("sick", exact=True).first.check()
@@ -310,7 +350,7 @@ def test_pages_fit_and_hinder_nobody(browser, served, signed_in, path, width, sc
     page.errors.clear()
     page.goto(path.format(seen=served.state.seen.id))
     if path.startswith("/consult?"):
-        page.click("summary:has-text('What would have to be different?')")
+        page.click("summary:has-text('What would change the answer?')")
         page.click("text=Find the smallest change")
         page.wait_for_selector("#counterfactual")
         look(page, width)
@@ -356,6 +396,6 @@ def test_a_consultation_is_printed_without_the_form(browser, served):
     printed = pypdf.PdfReader(io.BytesIO(page.pdf(prefer_css_page_size=True)))
     text = " ".join(part.extract_text() for part in printed.pages)
     assert len(printed.pages) <= 2
-    assert "give or take" in text
-    assert "Ask again" not in text
+    assert "90% interval" in text
+    assert "Update" not in text
     page.context.close()
