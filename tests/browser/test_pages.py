@@ -85,7 +85,7 @@ def test_a_case_is_printed_on_two_sheets_with_its_findings(browser, pages, name)
     printed = pypdf.PdfReader(io.BytesIO(page.pdf(prefer_css_page_size=True)))
     text = " ".join(sheet.extract_text() for sheet in printed.pages)
     assert len(printed.pages) <= 2
-    assert "Importance (90% interval)" in text
+    assert "Counts as close" in text
     assert "How the votes add up" not in text
     page.context.close()
 
@@ -141,11 +141,11 @@ def test_details_open_by_keyboard(browser, pages):
 def test_everything_can_be_read_without_javascript(browser, pages):
     page = opened(browser, pages["two"], java_script_enabled=False)
     why = answer("two")
-    assert "Importance (90% interval)" not in page.inner_text("main")
+    assert "Counts as close" not in page.inner_text("main")
     for summary in page.query_selector_all("summary"):
         summary.click()
     text = page.inner_text("main")
-    assert "Importance (90% interval)" in text
+    assert "Counts as close" in text
     for part in (*why["neighbors"], *(group["closest"] for group in why["groups"])):
         assert f"#{part['id']}" in text
     page.context.close()
