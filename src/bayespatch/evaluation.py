@@ -160,7 +160,7 @@ def validate(
         scores={name: score(p, codes) for name, score in metrics.SCORES.items()},
         intervals=metrics.bootstrap(p, codes, np.random.default_rng(seed)),
         past_scores=dict(model.overview().performance.scores),
-        without_precedent=float((predicted.percentiles <= NO_PRECEDENT).mean()),
+        without_precedent=float((~(predicted.percentiles > NO_PRECEDENT)).mean()),
         classes={name: _class(p[:, m], codes == m) for m, name in enumerate(classes)},
         drift=_drift(model.schema_.columns, model.values_, encoded.values, encoded.unseen),
         subgroups=_subgroups(model.schema_.columns, model.values_, encoded.values, p, codes, classes),

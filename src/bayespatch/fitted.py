@@ -26,7 +26,8 @@ from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.metrics import accuracy
 from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.pool import Pool
-from bayespatch.predict import Prediction, predict_batches, predict_cases
+from bayespatch.predict import ClosedForm, predict_batches, predict_cases
+from bayespatch.retrieval import LeftOut as RetrievalLeftOut
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import STORED_WITHOUT_CASES, Posterior
 from bayespatch.second_opinion import AdditiveMean, AdditiveScore, LinearOpinion, UserOpinion
@@ -36,6 +37,8 @@ from bayespatch.tune import Tuning
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+# Past cases from which values are withheld, and draws of each chain that vote on them
+MOST_COMPARED, FEW_DRAWS = 300, 20
 MOST_COUNTED = 300  # past cases on which votes are counted by `neighbor_totals` and `has_as_neighbor`
 
 
@@ -257,9 +260,42 @@ class Fitted(ABC):
         n_below = np.searchsorted(self.familiarity, familiarity, side="right").astype(np.float64)
         return (1.0 + n_below) / (1.0 + len(self.familiarity))
 
-    def percentiles(self, parts: Sequence[Prediction]) -> Array:
-        """`percentile` of predicted cases."""
-        return self.percentile(np.concatenate([part.familiarity for part in parts]))
+    def percentiles(self, x: Array, familiarity: Array) -> Array:
+        """`percentile` of coded cases, (n, P), each among past cases of which no more is known.
+
+        Values that a case lacks are withheld from the past cases as well (up to `MOST_COMPARED` of them, with votes in
+        closed form), so a case is not familiar for being unknown. NaN if too little is known: nothing, or fewer than
+        half of the features and fewer than of any past case.
+        """
+        found = self.percentile(familiarity)
+        compared = np.array([column.is_compared for column in self.schema.columns])
+        counts_missing = [column.missing_code if column.missing_is_value else np.nan for column in self.schema.columns]
+        n_known = (compared & ~np.isnan(x) & (x != counts_missing)).sum(axis=1)
+        least = min(compared.sum() / 2.0, self.schema.least_known - (~compared).sum())
+        unknown = compared & np.isnan(x)
+        for withheld in np.unique(unknown[unknown.any(axis=1)], axis=0):
+            if self.votes_are_closed:
+                own = (unknown == withheld).all(axis=1)
+                past = self._familiarity_without(withheld)
+                n_below = np.searchsorted(past, familiarity[own], side="right").astype(np.float64)
+                found[own] = (1.0 + n_below) / (1.0 + len(past))
+        found[n_known < max(1.0, least)] = np.nan
+        return found
+
+    def _familiarity_without(self, withheld: NDArray[np.bool_]) -> Array:
+        """Sorted familiarity of past cases from which these features, (P,), are withheld."""
+        key = withheld.tobytes()
+        if key not in self._withheld:
+            past = self.past
+            rows = np.linspace(0, len(past.x) - 1, min(len(past.x), MOST_COMPARED)).round().astype(np.int64)
+            closed = ClosedForm.of(self.posterior, past).thinned(FEW_DRAWS)
+            out = RetrievalLeftOut.members(closed.index, past.own_parent[rows], past.groups)
+            self._withheld[key] = np.sort(closed.familiarity(np.where(withheld, np.nan, past.x[rows]), out))
+        return self._withheld[key]
+
+    @cached_property
+    def _withheld(self) -> dict[bytes, Array]:
+        return {}
 
     @cached_property
     def loo_probabilities(self) -> Array:

@@ -50,7 +50,7 @@ def predictions(
     for i, one in enumerate(found):
         one |= {name: dict(zip(names, rows[i], strict=True)) for name, rows in more.items()}
     if abstain:
-        refused = seen.percentiles <= QUANTILE
+        refused = ~(seen.percentiles > QUANTILE)
         found = [_empty(one) if without else one for one, without in zip(found, refused.tolist(), strict=True)]
     return [{**who, **one} for who, one in zip(ids, found, strict=True)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayespatch.calibrate import Calibration
-from bayespatch.encode import class_order
+from bayespatch.encode import EncodedTable, class_order
 from bayespatch.estimator.explaining import Explaining, check_abstain
 from bayespatch.estimator.learning import Learned, split_follow_up
 from bayespatch.estimator.partitioned import by_partition
-from bayespatch.fitted import FittedClasses
+from bayespatch.fitted import Fitted, FittedClasses
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
@@ -47,7 +47,8 @@ class PredictedClasses(NamedTuple):
     votes : array of shape (n, M)
         Shares of the neighbors' votes, before calibration.
     percentiles : array of shape (n,)
-        Share of the past cases that are no more usual: where it is at most .05, there is no adequate precedent.
+        Share of the past cases, with the same features known, that are no more usual: where it is at most .05, there is
+        no adequate precedent. NaN where too little of the case is known (`Fitted.percentiles`).
     intervals : array of shape (n, M, 2), or None
         Of the probabilities, where a level was given.
     """
@@ -429,7 +430,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         if quantile is None:
             return classes
         classes = classes.astype(object)
-        classes[fitted.percentiles(parts) <= quantile] = None
+        classes[~(_percentiles(fitted, encoded, parts) > quantile)] = None
         return classes
 
     @by_partition
@@ -484,7 +485,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         votes, values = _mean_votes(parts), encoded.values
         probabilities = check_finite("the probability", fitted.pooled(X, values, votes))
         intervals = None if level is None else fitted.intervals(X, values, votes, _shares(parts), level)
-        return PredictedClasses(probabilities, votes, fitted.percentiles(parts), intervals)
+        return PredictedClasses(probabilities, votes, _percentiles(fitted, encoded, parts), intervals)
 
     @by_partition
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
@@ -534,6 +535,11 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         # With alpha = .5 half of the parents vote on every case, and the classes that have more of them win.
         tags.classifier_tags.poor_score = self.hyper == Hyperparameters.paper() and not self.calibrate
         return tags
+
+
+def _percentiles(fitted: Fitted, encoded: EncodedTable, parts: Sequence[Prediction]) -> NDArray[np.float64]:
+    """How usual predicted cases are."""
+    return fitted.percentiles(encoded.x, np.concatenate([part.familiarity for part in parts]))
 
 
 def _mean_votes(parts: Iterable[Prediction]) -> NDArray[np.float64]:

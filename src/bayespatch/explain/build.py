@@ -169,9 +169,10 @@ def explain_cases(
             for i, row in enumerate(rows)
         ]
         wanted = _without(posterior, cases, rows, parts, places, run) if reliance else [{} for _ in parts]
-        percentiles = past.percentile(plain.familiarity)
+        percentiles = past.percentiles(batch.x, plain.familiarity)
         for i, one in enumerate(parts):
-            precedent = Precedent(bool(percentiles[i] > quantile), float(percentiles[i]), quantile)
+            percentile = None if np.isnan(percentiles[i]) else float(percentiles[i])
+            precedent = Precedent(percentile is not None and percentile > quantile, percentile, quantile)
             yield one.explanation(wanted[i], precedent, int(same[one.row]))
 
 

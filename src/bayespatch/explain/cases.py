@@ -125,9 +125,9 @@ class TrainingCases:
         """For numeric outcomes: from shares of the votes of all parents, (n, S), to mean and interval, (n, 3)."""
         return self.fitted.read_number if isinstance(self.fitted, FittedNumbers) else None
 
-    def percentile(self, familiarity: NDArray[np.float64]) -> NDArray[np.float64]:
+    def percentiles(self, x: NDArray[np.float64], familiarity: NDArray[np.float64]) -> NDArray[np.float64]:
         """Share of past cases that are no more familiar."""
-        return self.fitted.percentile(familiarity)
+        return self.fitted.percentiles(x, familiarity)
 
     def named(self, row: int) -> str:
         """Name of a row of the training table."""

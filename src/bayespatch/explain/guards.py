@@ -116,7 +116,7 @@ def guard_itself(past: str, id: str | None) -> Guard:
 
 def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list[Guard]:
     """A combination of values that is unlike the past cases."""
-    if precedent.adequate:
+    if precedent.adequate or precedent.percentile is None:
         return []
     least = sorted((f for f in features if f.value != "missing"), key=lambda feature: feature.explained)[:MOST_NAMED]
     named = ", ".join(f"{feature.called} = {feature.value} ({percent(feature.explained)})" for feature in least)

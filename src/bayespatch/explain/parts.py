@@ -262,14 +262,15 @@ class Precedent:
     ----------
     adequate : bool
         False where `percentile` is not above `quantile`: there is no adequate precedent.
-    percentile : float
-        Share of the past cases, each predicted from the others, that their neighbors explain no better than this one.
+    percentile : float or None
+        Share of the past cases, each predicted from the others by the features that are known of this case, that their
+        neighbors explain no better than this one. None where too little is known (`Fitted.percentiles`).
     quantile : float
         The share below which a case counts as without precedent.
     """
 
     adequate: bool
-    percentile: float
+    percentile: float | None
     quantile: float
 
 

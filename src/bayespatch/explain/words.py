@@ -274,7 +274,11 @@ def verdict(why: Data) -> str:
 
 def precedent(why: Data) -> str:
     """How the case compares with the past patients as a whole."""
-    found = why["precedent"]
+    found, known = why["precedent"], why["case"]["known"]
+    if found["percentile"] is None:
+        return (
+            f"{NO_PRECEDENT}: too little is known, {known['n']} of {known['of']} features. Do not rely on the answer."
+        )
     share, limit = percent(found["percentile"]), percent(found["quantile"])
     if not found["adequate"]:
         return (

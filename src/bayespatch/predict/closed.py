@@ -8,7 +8,7 @@ draws of the importances. See `bayespatch.retrieval` for the computation and doc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -83,6 +83,20 @@ class ClosedForm:
         """Prepare the same model with further past cases: the last parents of `data`; `posterior` is a copy."""
         n = self.index.n_cases
         ClosedForm._of_index(posterior, data, self.index.with_cases(data.x_parents[n:], data.y_parents[n:]))
+
+    def thinned(self, n_draws: int) -> ClosedForm:
+        """The same with fewer draws, evenly spread."""
+        used = np.linspace(0, self.log_weights.shape[1] - 1, min(n_draws, self.log_weights.shape[1])).round()
+        places = np.unique(used.astype(np.int64))
+        return replace(self, log_weights=self.log_weights[:, places], differ=self.differ[:, places])
+
+    def familiarity(
+        self, x: NDArray[np.float64], left_out: LeftOut | None = None, n_threads: int = 1
+    ) -> NDArray[np.float64]:
+        """`Prediction.familiarity` of n cases, (n, P)."""
+        n_weights = self.log_weights.shape[2]
+        ranges, weights = self.index.ranges(x), self.log_weights.reshape(-1, n_weights)
+        return self._familiarity(x, vote(self.index, ranges, weights, left_out=left_out, n_threads=n_threads))
 
     def predict(
         self,
