@@ -1,17 +1,14 @@
-"""Tables with several classes: the additive opinion, the precedents and their pool beside tuned logistic regression.
+"""Tables with several classes: each opinion and their pool beside tuned multinomial logistic regression.
 
-    python benchmarks/several_classes.py --suite FOLDER --readmission FILE
+    python benchmarks/several_classes.py --suite FOLDER --readmission FILE --jobs 16
 
-Stratified 5-fold cross-validation, two seeds. Results of each fold are kept under ``--work`` (build/several_classes),
-so that an interrupted run continues where it stopped. Delete the folder after a change to how precedents are learned;
-the additive opinion and the pool are computed anew in every run.
+Stratified 5-fold cross-validation, two seeds. Logistic regression gets scaled and one-hot columns; its strength is
+chosen by cross-validated log loss. Ordered tables are also predicted with their order declared.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,26 +16,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from baselines import logistic_regression
-from measure import Finding, Row, Section, say
+from measure import Finding, Row, Section
+from opinions import (
+    RIVAL,
+    Fold,
+    chosen_tables,
+    common_options,
+    cross_validated,
+    largest_excess,
+    log_losses,
+    score_tables,
+)
 from quality import write
-from scores import Result, by_repeat
-from second_opinion import Precedents, precedents_of, second
 from sets import Table, from_file, heart, multiclass, table
 from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
-from sklearn.model_selection import StratifiedKFold
-from threadpoolctl import threadpool_limits
 
 from bayespatch import metrics
 from bayespatch.datasets import load_readmission
-from bayespatch.pool import Pool
-from bayespatch.second_opinion import AdditiveScore
 
-ROOT = Path(__file__).parents[1]
-N_FOLDS, SEEDS = 5, (0, 1)
 N_READMISSION = 1500  # patients
-RIVAL = "logistic regression"
-MODELS = (RIVAL, "additive", "precedents", "pool")
 ORDERED = ("diabetes quarters", "stages")  # classes 0..M-1 in order
 
 
@@ -158,110 +154,13 @@ def tables(suite: Path | None, readmission: Path | None) -> dict[str, Callable[[
     return found
 
 
-# One fold
-
-
-def splits(y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    return list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(y[:, None], y))
-
-
-def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Arrays that were computed before, or that are computed and stored now."""
-    if not path.exists():
-        beside = path.with_suffix(".new.npz")
-        np.savez(beside, **make())
-        beside.replace(path)
-    with np.load(path) as stored:
-        return {name: stored[name] for name in stored.files}
-
-
-def precedents(found: Table, seed: int, fold: int, work: Path) -> Precedents:
-    train, test = splits(found.y, seed)[fold]
-
-    def make() -> dict[str, Any]:
-        result = precedents_of(found.X.iloc[train], found.y[train], found.X.iloc[test], seed)
-        say(f"precedents of {found.name}, seed {seed}, fold {fold}: {result.seconds:.0f} s")
-        return result._asdict()
-
-    return Precedents(**kept(work / f"{found.name}-{found.digest}-{seed}-{fold}.npz", make))
-
-
-def rival(found: Table, seed: int, fold: int, work: Path) -> np.ndarray:
-    """Multinomial logistic regression on scaled and one-hot columns; its strength by cross-validated log loss."""
-    train, test = splits(found.y, seed)[fold]
-
-    def make() -> dict[str, Any]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = logistic_regression(found.X.iloc[train], seed).fit(found.X.iloc[train], found.y[train])
-            return {"p": model.predict_proba(found.X.iloc[test])}
-
-    return np.asarray(kept(work / f"{found.name}-{found.digest}-{seed}-{fold}-rival.npz", make)["p"])
-
-
-# Comparison
-
-
-def fold_results(found: Table, seed: int, fold: int, work: Path) -> tuple[list[Result], Pool, AdditiveScore]:
-    """What each model says of the test rows of one fold."""
-    train, test = splits(found.y, seed)[fold]
-    past = precedents(found, seed, fold, work)
-    began = time.process_time()
-    schema, score = second(found, train)
-    seconds = time.process_time() - began
-    additive = score.predict_proba(schema.encode(found.X.iloc[test]).values)
-    pool = Pool.learn(score.loo[past.rows], past.loo, found.y[train][past.rows])
-    stated = {
-        RIVAL: rival(found, seed, fold, work),
-        "additive": additive,
-        "precedents": past.test,
-        "pool": pool.combine(additive, past.test),
-    }
-    if found.name in ORDERED:
-        train_values = schema.encode(found.X.iloc[train]).values
-        order = np.arange(int(found.y.max()) + 1)
-        ordered = AdditiveScore.learn(schema, train_values, found.y[train], len(order), order=order)
-        stated["additive, ordered"] = ordered.predict_proba(schema.encode(found.X.iloc[test]).values)
-    results: list[Result] = [
-        {"table": found.name, "repeat": seed, "fold": fold, "model": model, "seconds": [seconds, 0.0],
-         "y": found.y[test], "p": p} for model, p in stated.items()
-    ]  # fmt: skip
-    return results, pool, score
-
-
-def comparison(section: Section, chosen: dict[str, Callable[[], Table]], work: Path) -> None:
-    """Log loss of each model on each table, the pool's weight and sharpness, and the additive opinion's moderation."""
-    results: list[Result] = []
-    learned: list[Row] = []
-    for name, make in chosen.items():
-        found, numbers = make(), []
-        for seed in SEEDS:
-            for fold in range(N_FOLDS):
-                stated, pool, score = fold_results(found, seed, fold, work)
-                results += stated
-                numbers.append([pool.weight, pool.sharpness, score.moderation, stated[0]["seconds"][0]])
-        names = ("weight", "sharpness", "moderation", "additive, s")
-        means = np.mean(numbers, axis=0)
-        row: Row = {"table": name, "rows": len(found.y), "columns": found.X.shape[1], "classes": int(found.y.max()) + 1}
-        learned.append(row | {key: f"{value:.2f}" for key, value in zip(names, means, strict=True)})
-        say(f"{name}: done")
-    section.tables["tables, and what was learned"] = learned
-    scores = by_repeat(results)
-    for what in ("log loss", "AUC", "calibration error"):
-        section.tables[what] = [
-            {"table": t, **{m: f"{scores[t, m][what].mean():.4f}" for m in MODELS}} for t in chosen
-        ] + [{"table": "mean", **{m: f"{np.mean([scores[t, m][what].mean() for t in chosen]):.4f}" for m in MODELS}}]
-    section.tables["ordered classes: log loss, ranked probability score"] = _ordered(results)
-    _targets(section, {key: float(value["log loss"].mean()) for key, value in scores.items()}, list(chosen))
-
-
-def _ordered(results: list[Result]) -> list[Row]:
-    """Tables whose classes have an order: the additive opinion with and without it."""
+def ordered_scores(found: dict[str, list[Fold]]) -> list[Row]:
+    """Log loss and ranked probability score of tables whose classes have an order, with and without it."""
     rows: list[Row] = []
-    for name in dict.fromkeys(result["table"] for result in results if result["model"] == "additive, ordered"):
+    for name in (name for name in found if name in ORDERED):
         row: Row = {"table": name}
-        for model in ("additive", "additive, ordered"):
-            own = [(r["p"], r["y"]) for r in results if r["table"] == name and r["model"] == model]
+        for model in ("additive", "additive, ordered", "pool", "pool, ordered"):
+            own = [(r["p"], r["y"]) for fold in found[name] for r in fold.results if r["model"] == model]
             loss, ranked = (
                 np.mean([score(p, y) for p, y in own]) for score in (metrics.log_loss, metrics.ranked_probability_score)
             )
@@ -270,34 +169,21 @@ def _ordered(results: list[Result]) -> list[Row]:
     return rows
 
 
-def _targets(section: Section, losses: dict[tuple[str, str], float], names: list[str]) -> None:
-    for model in ("additive", "pool"):
-        gaps = {name: losses[name, model] - losses[name, RIVAL] for name in names}
-        worst = max(gaps, key=lambda name: gaps[name])
-        section.findings.append(Finding(f"{model}: largest log loss above {RIVAL} ({worst})", gaps[worst], 0.01, True))
-        section.findings.append(
-            Finding(f"{model}: mean log loss above {RIVAL}", float(np.mean(list(gaps.values()))), 0.0, True)
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--suite", type=Path, metavar="FOLDER", help="pima_diabetes.csv and mammographic.csv: more tables"
-    )
-    parser.add_argument("--readmission", type=Path, metavar="FILE", help="UCI's diabetic_data.csv, also compressed")
-    parser.add_argument("--sets", nargs="+", metavar="NAME", help="these tables only")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "several_classes", metavar="FOLDER")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", metavar="FOLDER")
+    common_options(parser, folds=5)
     options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
-    every = tables(options.suite, options.readmission)
-    unknown = sorted(set(options.sets or ()) - set(every))
-    if unknown:
-        parser.error(f"--sets {', '.join(unknown)}: there is no such table; choose from {', '.join(every)}")
+    chosen = chosen_tables(parser, options.sets, tables(options.suite, options.readmission))
     section = Section("several classes")
-    with threadpool_limits(1):
-        comparison(section, {name: every[name] for name in options.sets or every}, options.work)
+    found = cross_validated(chosen, options.folds, options.seeds, options.jobs, ORDERED)
+    scores = score_tables(section, found)
+    section.tables["ordered classes: log loss, ranked probability score"] = ordered_scores(found)
+    rival = log_losses(scores, RIVAL, found)
+    for model in ("additive", "pool"):
+        own = log_losses(scores, model, found)
+        section.findings.append(largest_excess(f"{model}: largest log loss above {RIVAL}", own, rival, 0.01))
+        mean = float(np.mean([own[name] - rival[name] for name in own]))
+        section.findings.append(Finding(f"{model}: mean log loss above {RIVAL}", mean, 0.0, True))
     section.show()
     write(options.out / "several_classes.json", section.to_json())
 
