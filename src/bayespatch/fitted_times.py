@@ -60,7 +60,7 @@ class FittedTimes(Fitted):
     ----------
     time, event : arrays of shape (n,)
         Of the training table.
-    intervals : TimeIntervals
+    time_intervals : TimeIntervals
     slope : float
         How far votes move the hazard away from that of all past cases, above 1 if votes are under-confident.
     event_name : str
@@ -70,7 +70,7 @@ class FittedTimes(Fitted):
     opinion: CoxScore | None  # type: ignore[assignment]  # another kind of opinion
     time: Array
     event: NDArray[np.bool_]
-    intervals: TimeIntervals
+    time_intervals: TimeIntervals
     slope: float
     event_name: str = ""
 
@@ -82,7 +82,7 @@ class FittedTimes(Fitted):
 
     def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
         """Classes of n known outcomes."""
-        return self.intervals.codes(*read_times(y))
+        return self.time_intervals.codes(*read_times(y))
 
     def _pooled_model(self) -> PooledModel:
         """The votes on the classes alone, without the second opinion; the slope does not apply to classes."""
@@ -132,8 +132,8 @@ class FittedTimes(Fitted):
     def precedents(self, share: NDArray[np.float32], times: Array) -> Curves:
         """Curves by the precedents alone, from shares of the votes, (n, S)."""
         increments, effective = self._increments(share.astype(np.float64), self.parents, LEAST)
-        place = self.intervals.place(self.event_times)
-        inside = np.eye(self.intervals.n)[place]
+        place = self.time_intervals.place(self.event_times)
+        inside = np.eye(self.time_intervals.n)[place]
         own, base = increments @ inside, self.base_hazard @ inside
         ratio = np.maximum(own, _SMALLEST) / np.maximum(base, _SMALLEST)
         moved = (ratio ** (self.slope - 1.0))[:, place]

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sksurv.metrics import concordance_index_censored, integrated_brier_score
 
+import bayespatch
 from bayespatch import PatchworkSurvival
 from bayespatch.estimator.survival import StepFunction
 from bayespatch.survival import kaplan_meier
@@ -154,3 +155,19 @@ def test_bad_parameters_and_times_are_refused():
         fitted().predict_survival_interval(X, [-1.0])
     with pytest.raises(ValueError, match="not negative"):
         StepFunction(np.array([1.0]), np.array([0.5]), 1.0)([np.nan])
+
+
+@pytest.mark.parametrize("given", [{}, {"second_opinion": None}])
+def test_a_stored_model_predicts_as_before(given, tmp_path):
+    model, new = fit(X.iloc[:120], Y[:120], **given), table(12, 5)[0]
+    whole, alone, cases = (tmp_path / name for name in ("whole.bpatch", "alone.bpatch", "cases.bpatch"))
+    model.save(whole)
+    model.save(alone, cases_path=cases)
+    expected = model.predict_survival_function(new, return_array=True)
+    for found in (bayespatch.load(whole), bayespatch.load(alone, cases=cases)):
+        np.testing.assert_array_equal(found.predict_survival_function(new, return_array=True), expected)
+        at = [200.0, 400.0]
+        np.testing.assert_array_equal(
+            found.predict_survival_interval(new, at), model.predict_survival_interval(new, at)
+        )
+    bayespatch.load(alone).save(tmp_path / "again.bpatch", with_cases=False)

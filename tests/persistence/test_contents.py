@@ -9,7 +9,7 @@ import pandas
 import pytest
 from safetensors.numpy import load as unpack
 
-from bayespatch import PatchworkClassifier, PatchworkRegressor, load
+from bayespatch import PatchworkClassifier, PatchworkRegressor, PatchworkSurvival, load
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.contents import STORED, Stored
@@ -46,7 +46,13 @@ CLASSES = pandas.Series(np.random.default_rng(4).integers(0, 2, N), name="sick")
 @pytest.fixture(scope="module")
 def models():
     classifier = fit(PatchworkClassifier(parents=7, **SHORT), patients(), CLASSES.to_numpy())
-    return {"classifier": classifier, "regressor": fit(PatchworkRegressor(**SHORT), patients(), outcomes())}
+    survival = PatchworkSurvival(chains=2, draws=6, random_state=0, n_jobs=1)
+    times = np.array([(k % 3 > 0, 7.0 + k) for k in range(N)], dtype=[("died", bool), ("days", float)])
+    return {
+        "classifier": classifier,
+        "regressor": fit(PatchworkRegressor(**SHORT), patients(), outcomes()),
+        "survival": fit(survival, patients(), times),
+    }
 
 
 def without_cases(model, path):

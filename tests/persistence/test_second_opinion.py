@@ -22,16 +22,17 @@ OPINIONS = {
     "AdditiveScore": (AdditiveScore.learn(SCHEMA, VALUES, CODES, 2), False),
     "AdditiveMean": (AdditiveMean.learn(SCHEMA, VALUES, NUMBERS), True),
 }
+NAMES = ("PatchworkClassifier", "PatchworkRegressor")
 
 
 @pytest.mark.parametrize("name", OPINIONS)
 def test_there_and_back(name):
     opinion, regressor = OPINIONS[name]
     arrays, stored = opinion_to_arrays(opinion)
-    found = opinion_from_arrays(stored, arrays, SCHEMA, SIZES, regressor)
+    found = opinion_from_arrays(stored, arrays, SCHEMA, SIZES, NAMES[regressor])
     asked = (lambda one: one.predict(VALUES)) if regressor else (lambda one: one.predict_proba(VALUES))
     assert np.array_equal(asked(found), asked(opinion))
-    assert opinion_from_arrays(None, {}, SCHEMA, SIZES, regressor) is None
+    assert opinion_from_arrays(None, {}, SCHEMA, SIZES, NAMES[regressor]) is None
 
 
 def test_of_the_terms_every_number_is_looked_at():
@@ -83,11 +84,11 @@ def test_arrays_that_do_not_fit_are_refused():
                 continue
             for wrong in (array.astype(np.float32), array[..., :-1], array[None, None], nan):
                 with pytest.raises((ValueError, TypeError)):
-                    opinion_from_arrays(stored, {**arrays, key: wrong}, SCHEMA, SIZES, regressor)
+                    opinion_from_arrays(stored, {**arrays, key: wrong}, SCHEMA, SIZES, NAMES[regressor])
         with pytest.raises(ValueError, match="does not fit the outcome"):
-            opinion_from_arrays(stored, arrays, SCHEMA, SIZES, not regressor)
+            opinion_from_arrays(stored, arrays, SCHEMA, SIZES, NAMES[not regressor])
         with pytest.raises(ValueError, match="as many rows"):
-            opinion_from_arrays(stored, arrays, SCHEMA, {**SIZES, "n": 23}, regressor)
+            opinion_from_arrays(stored, arrays, SCHEMA, {**SIZES, "n": 23}, NAMES[regressor])
 
 
 def test_a_linear_opinion_of_the_users_own_is_stored_and_no_other(tmp_path):

@@ -19,6 +19,7 @@ from bayespatch.fitted_times import FittedTimes, outcome_names, read_times
 from bayespatch.importances_of_times import LeaveOneOutTimes, TimeIntervals
 from bayespatch.leave_one_out import LeaveOneOutVotes, cases_left_out
 from bayespatch.model import Hyperparameters
+from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import predict_batches
 from bayespatch.progress import progress_meter
@@ -63,6 +64,7 @@ class StepFunction:
         return found if at.ndim else float(found)
 
 
+@loadable
 class PatchworkSurvival(Patchwork):
     """A Bayesian case-based survival model: similar past cases, censored ones included, give a survival curve.
 
@@ -212,7 +214,7 @@ random_state, progress
             follow_up=recorded,
             time=time,
             event=event,
-            intervals=intervals,
+            time_intervals=intervals,
             slope=float(np.exp(steps[:, :, -2].mean())),
             event_name=event_name,
         )
@@ -347,7 +349,7 @@ random_state, progress
     def _left_out(self, fitted: FittedTimes, learned: Learned) -> tuple[LeaveOneOutVotes, Array]:
         """Votes of the past cases on each other, and their hazard within each interval, (R, K)."""
         chosen, hidden = cases_left_out(learned.past())
-        ends = np.append(fitted.intervals.cuts, np.inf)
+        ends = np.append(fitted.time_intervals.cuts, np.inf)
         votes, familiarity, hazard = [], [], []
         for part in predict_batches(
             fitted.posterior, hidden, detail="shares", n_threads=self._n_threads(), engine=self._predicting()

@@ -59,8 +59,11 @@ ARRAYS = {
     "values": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
     "groups": ArraySpec("int64", "n", high=math.inf),
     "outcomes": ArraySpec("float64", "n", -LARGEST_OUTCOME, LARGEST_OUTCOME),
+    "time": ArraySpec("float64", "n", high=math.inf),
+    "event": ArraySpec("bool", "n"),
     "salt": ArraySpec("uint8", "s", high=255),
 }
+OF_ESTIMATOR = {"PatchworkRegressor": {"outcomes"}, "PatchworkSurvival": {"time", "event"}}
 SALT_BYTES = 32
 OPTIONAL = frozenset(
     {
@@ -75,12 +78,11 @@ OPTIONAL = frozenset(
 _MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
 
 
-def specs_of(place: Stored, regressor: bool) -> dict[str, ArraySpec]:
-    """The arrays that are stored there."""
+def specs_of(place: Stored, estimator: str) -> dict[str, ArraySpec]:
+    """The arrays that are stored there, of an estimator of this name."""
     kinds = {name: kind for name, kind in ARRAYS.items() if STORED[name] is place}
-    if not regressor:
-        kinds.pop("outcomes", None)
-    return kinds
+    foreign = set().union(*(names for name, names in OF_ESTIMATOR.items() if name != estimator))
+    return {name: kind for name, kind in kinds.items() if name not in foreign}
 
 
 def in_their_types(arrays: Mapping[str, NDArray[Any] | None], kinds: Mapping[str, ArraySpec]) -> Arrays:

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 from bayespatch.fitted import FittedClasses, FittedNumbers
+from bayespatch.fitted_times import FittedTimes
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.sampling.posterior import STORED_WITHOUT_CASES, Posterior
 
@@ -37,6 +38,7 @@ def _places(owner: type[Any], prefix: str = "") -> Iterator[tuple[str, Stored]]:
 STORED: dict[str, Stored] = {
     **dict(_places(FittedClasses)),
     **dict(_places(FittedNumbers)),
+    **dict(_places(FittedTimes)),
     **dict(_places(Posterior, "posterior.")),
     **{f"loo.{name}": Stored.WITH_CASES for name in LeaveOneOutVotes._fields},
 }

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bayespatch.fitted import Fitted, FittedClasses, FittedNumbers
+from bayespatch.fitted_times import FittedTimes
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
 from bayespatch.persistence.atomic import StorageError, check_path, refuse, unfinished
@@ -41,6 +42,11 @@ from bayespatch.version import __version__
 
 Path = str | PathLike[str]
 
+_KINDS: dict[str, type[Fitted]] = {
+    "PatchworkClassifier": FittedClasses,
+    "PatchworkRegressor": FittedNumbers,
+    "PatchworkSurvival": FittedTimes,
+}
 _CASES_KEYS = ("format", "package", "holds", "parts")
 _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # said by any check
 
@@ -173,6 +179,7 @@ def _arrays(fitted: Fitted) -> tuple[Arrays, Arrays | None]:
         "kernel_density": None if numbers is None else asdict(numbers.kernel_density),
         "opinion": opinion,
         "follow_up": None if fitted.follow_up is None else fitted.follow_up.to_dict(),
+        "times": _times(fitted) if isinstance(fitted, FittedTimes) else None,
     }
     assert tuple(metadata) == CASES_METADATA
     past["metadata"] = np.frombuffer(dump_json(metadata), dtype=np.uint8)
@@ -241,6 +248,11 @@ def _manifest(estimator: Any, fitted: Fitted, cases: Part | None) -> dict[str, A
     }
 
 
+def _times(fitted: FittedTimes) -> dict[str, Any]:
+    """How times are cut and read from votes."""
+    return {"cuts": fitted.time_intervals.cuts.tolist(), "slope": fitted.slope, "event_name": fitted.event_name}
+
+
 def _summary(table: Diagnostics) -> dict[str, Any]:
     """Whether the chains have mixed; null where there is nothing to judge."""
     rhat, ess = table.rhat[np.isfinite(table.rhat)], table.ess[np.isfinite(table.ess)]
@@ -275,7 +287,7 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
 
     Returns
     -------
-    PatchworkClassifier or PatchworkRegressor
+    PatchworkClassifier, PatchworkRegressor or PatchworkSurvival
         Fitted; it predicts exactly as the one that was saved.
 
     Raises
@@ -315,7 +327,7 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
 
 def _fitted(path: Path, manifest: dict[str, Any], parts: dict[str, Any]) -> Fitted:
     """The fitted model; past cases that were left out are replaced by a `LeftOut`."""
-    kind = FittedNumbers if manifest["estimator"] == "PatchworkRegressor" else FittedClasses
+    kind = _KINDS[manifest["estimator"]]
     left_out = LeftOut(str(path), manifest)
 
     def made(owner: Any, names: Iterable[str], prefix: str = "", **inner: Any) -> Any:

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 
 from bayespatch.encode import Column, Schema
 from bayespatch.persistence.arrays import Arrays
-from bayespatch.second_opinion import AdditiveMean, AdditiveScore, UserOpinion
+from bayespatch.second_opinion import AdditiveMean, AdditiveScore, CoxScore, UserOpinion
 from bayespatch.second_opinion.design import Design, Term
 from bayespatch.second_opinion.logistic import CURVATURES, STRENGTHS
 from bayespatch.second_opinion.user import LinearOpinion
 from bayespatch.validation import LARGEST_OUTCOME
 
 START = "opinion_."  # of the names of its arrays
-_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (AdditiveScore, AdditiveMean, LinearOpinion)}
+_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (AdditiveScore, AdditiveMean, CoxScore, LinearOpinion)}
+_OF_ESTIMATOR = {"PatchworkRegressor": ("AdditiveMean",), "PatchworkSurvival": ("CoxScore",)}
 _FARTHEST = 1e9  # from 0, of coefficients and terms
+_LATEST = 1e25  # times
 _NEAREST = 1e-9  # to 0, of what is divided by
 _TUPLES = ("knots", "curve_center", "curve_line", "curve_mix", "scores", "levels", "others", "shares")
 
@@ -34,7 +36,7 @@ def opinion_to_arrays(opinion: Any) -> tuple[Arrays, dict[str, Any] | None]:
     return stored, {"kind": kind, "numbers": numbers}
 
 
-def opinion_from_arrays(stored: Any, arrays: Arrays, schema: Schema, sizes: Mapping[str, int], regressor: bool) -> Any:
+def opinion_from_arrays(stored: Any, arrays: Arrays, schema: Schema, sizes: Mapping[str, int], estimator: str) -> Any:
     """The second opinion that `opinion_to_arrays` was given; anything else is a ValueError."""
     if stored is None:
         if arrays:
@@ -42,9 +44,10 @@ def opinion_from_arrays(stored: Any, arrays: Arrays, schema: Schema, sizes: Mapp
         return None
     if not isinstance(stored, dict) or tuple(stored) != ("kind", "numbers") or stored["kind"] not in _CLASSES:
         raise ValueError("the second opinion is not one that is known")
-    if regressor != (stored["kind"] == "AdditiveMean"):
+    if stored["kind"] not in _OF_ESTIMATOR.get(estimator, ("AdditiveScore", "LinearOpinion")):
         raise ValueError(f"a second opinion of the kind {stored['kind']} does not fit the outcome")
-    largest = LARGEST_OUTCOME**2 if regressor else _FARTHEST
+    is_class, regressor = estimator == "PatchworkClassifier", estimator == "PatchworkRegressor"
+    largest = LARGEST_OUTCOME**2 if regressor else _FARTHEST if is_class else _LATEST
     found = {name.removeprefix(START): array for name, array in arrays.items()}
     for name, array in found.items():
         if array.dtype != np.float64:
@@ -53,13 +56,16 @@ def opinion_from_arrays(stored: Any, arrays: Arrays, schema: Schema, sizes: Mapp
         if not are_numbers.all():
             raise ValueError(f"{name} of the second opinion has values that are not numbers, or beyond {largest:g}")
     opinion = _CLASSES[stored["kind"]].from_arrays(found, stored["numbers"])
-    if len(opinion.loo) != sizes["n"] or (not regressor and opinion.loo.shape != (sizes["n"], sizes["M"])):
+    if len(opinion.loo) != sizes["n"] or (is_class and opinion.loo.shape != (sizes["n"], sizes["M"])):
         raise ValueError("the second opinion is not of as many rows and classes as the table has")
     if stored["kind"] == "LinearOpinion":
         if len(opinion.coef) != sizes["P"] or not (opinion.names is None or set(opinion.names) <= set(schema.names)):
             raise ValueError("the second opinion is of other columns than the table")
     else:
-        _check_numbers(stored["numbers"], opinion, regressor)
+        if not isinstance(opinion, CoxScore):
+            _check_numbers(stored["numbers"], opinion, regressor)
+        elif opinion.loo.shape != (sizes["n"], sizes["M"] // 2):
+            raise ValueError("the second opinion is not of as many intervals as the times have")
         _check_design(opinion.design, schema)
     return opinion
 

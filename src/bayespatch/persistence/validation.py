@@ -20,6 +20,7 @@ from bayespatch.calibrate import Calibration
 from bayespatch.encode import Schema, codes_of
 from bayespatch.engine.installed import check_engine
 from bayespatch.follow_up import FollowUp
+from bayespatch.importances_of_times import TimeIntervals
 from bayespatch.kernel_density import KernelDensity
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
 from bayespatch.persistence.arrays import SIZES, Arrays, as_texts, check_arrays, specs_of
@@ -72,7 +73,7 @@ _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     "engine": lambda name, value: check_engine(value, "auto"),
     "votes": lambda name, value: check_choice(name, value, ("auto", "closed", "sampled")),
     "importances": lambda name, value: check_choice(name, value, ("predictive", "joint")),
-    "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto",))),
+    "second_opinion": _or_none(lambda name, value: check_choice(name, value, ("auto", "cox"))),
     "hyper": _check_hyper,
     "class_weight": _check_weights,
     "error": lambda name, value: _check_share(name, value),
@@ -80,6 +81,7 @@ _PARAMETERS: dict[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(("chains", "draws", "thin"), lambda name, value: check_count(name, value, at_least=1)),
     "warmup": lambda name, value: check_count(name, value, at_least=0),
     "n_outcome_bins": lambda name, value: check_count(name, value, at_least=2),
+    "n_intervals": lambda name, value: check_count(name, value, at_least=1),
     "n_jobs": _or_none(lambda name, value: check_count(name, value, at_least=-MOST_THREADS, at_most=MOST_THREADS)),
     "random_state": _or_none(lambda name, value: check_count(name, value, at_least=0)),
 }
@@ -105,9 +107,11 @@ MANIFEST = (
     "parts",
 )
 # Keys of the JSON text "metadata" in the part "cases"
-CASES_METADATA = ("schema", "class_names", "edges", "kernel_density", "opinion", "follow_up")
+CASES_METADATA = ("schema", "class_names", "edges", "kernel_density", "opinion", "follow_up", "times")
+ESTIMATORS = ("PatchworkClassifier", "PatchworkRegressor", "PatchworkSurvival")
 COLUMN = ("name", "kind", "family", "description")
 _CALIBRATION = ("slope", "base", "anchor", "slope_error", "inflation")
+_FARTHEST_TIME = 1e25
 _FARTHEST = 1e6  # from 0, of the numbers of a calibration
 
 
@@ -115,7 +119,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Fitted` that a manifest describes by itself; any contradiction in it is a ValueError."""
     if tuple(manifest) != MANIFEST or manifest["holds"] != "model":
         raise ValueError("it does not have the keys of a model")
-    check_choice("estimator", manifest["estimator"], ("PatchworkClassifier", "PatchworkRegressor"))
+    check_choice("estimator", manifest["estimator"], ESTIMATORS)
     parameters = parameters_of(manifest["parameters"])
     _check_summary(manifest["diagnostics"])
     sizes = _sizes(manifest["sizes"])
@@ -142,9 +146,9 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "posterior.timing": _checked_timing(Timing(**cost)),
     }
     fitted["feature_names"] = tuple(column["name"] for column in columns) if named else None
-    if manifest["estimator"] == "PatchworkRegressor":
+    if manifest["estimator"] != "PatchworkClassifier":
         if manifest["classes"] is not None:
-            raise ValueError("the outcomes of a regressor are numbers, and not classes")
+            raise ValueError("the outcomes of a regressor are numbers, and not classes; so are times")
     else:
         fitted["classes"] = classes_from_json(manifest["classes"])
         if len(fitted["classes"]) != sizes["M"]:
@@ -163,8 +167,8 @@ def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) 
     leave-one-out votes have the names that `contents` gives them.
     """
     fitted = check_manifest(manifest)
-    sizes, regressor = manifest["sizes"], manifest["estimator"] == "PatchworkRegressor"
-    check_arrays(arrays, specs_of(Stored.ALWAYS, regressor), sizes)
+    sizes, estimator = manifest["sizes"], manifest["estimator"]
+    check_arrays(arrays, specs_of(Stored.ALWAYS, estimator), sizes)
     if ("posterior.steps" in arrays) != (sizes["T"] > 0):
         raise ValueError("the steps of the importances are not as many as the manifest says")
     closed = "posterior.log_weights" in arrays
@@ -174,12 +178,12 @@ def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) 
         raise ValueError("neighbors were either sampled for all cases and parents, or votes are in closed form")
     fitted |= arrays
     if past is not None:
-        fitted |= _beside_cases(manifest, fitted, dict(past), sizes, regressor)
+        fitted |= _beside_cases(manifest, fitted, dict(past), sizes, estimator)
     return fitted
 
 
 def _beside_cases(
-    manifest: Mapping[str, Any], fitted: Mapping[str, Any], past: Arrays, sizes: Mapping[str, int], regressor: bool
+    manifest: Mapping[str, Any], fitted: Mapping[str, Any], past: Arrays, sizes: Mapping[str, int], estimator: str
 ) -> dict[str, Any]:
     """The fields that are stored with the past cases."""
     metadata = load_json(past.pop("metadata").tobytes())
@@ -188,7 +192,7 @@ def _beside_cases(
     ids = as_texts(past.pop("ids"), past.pop("ids_ends"), sizes["n"]) if "ids" in past else None
     opinion = {name: past.pop(name) for name in list(past) if name.startswith(START)}
     follow_up = _follow_up(metadata["follow_up"], past.pop("follow_up", None), sizes["n"])
-    check_arrays(past, specs_of(Stored.WITH_CASES, regressor), sizes)
+    check_arrays(past, specs_of(Stored.WITH_CASES, estimator), sizes)
     schema = Schema.from_dict(metadata["schema"])
     described = [{name: getattr(column, name) for name in COLUMN} for column in schema.columns]
     if described != manifest["columns"] or (manifest["named"] and not schema.named):
@@ -202,17 +206,37 @@ def _beside_cases(
     n_comparisons += int(np.sum(fitted.get("posterior.compares_missing", 0)))
     if sizes["K"] not in (0, n_comparisons):
         raise ValueError("the weights are not those of the comparisons that the columns need")
-    if regressor:
+    if (metadata["times"] is None) != (estimator != "PatchworkSurvival"):
+        raise ValueError("a survival model needs intervals of time, and no other model has them")
+    if estimator == "PatchworkSurvival":
+        found |= _times(metadata["times"], past)
+    if estimator == "PatchworkRegressor":
         edges = _edges(metadata["edges"], sizes["M"])
         if np.any(np.searchsorted(edges, past["outcomes"], "right") != past["y"]):
             raise ValueError("the outcomes are not in the classes that they should be")
         found |= {"edges": edges, "kernel_density": _kernel_density(metadata["kernel_density"])}
     elif metadata["edges"] is not None or metadata["kernel_density"] is not None:
         raise ValueError("only the outcomes of a regressor have edges and a kernel density")
-    found["opinion"] = opinion_from_arrays(metadata["opinion"], opinion, schema, sizes, regressor)
+    found["opinion"] = opinion_from_arrays(metadata["opinion"], opinion, schema, sizes, estimator)
     if (found["opinion"] is None) != (fitted["pool"] is None):
         raise ValueError("there is a second opinion without a weight, or a weight without one")
     return found
+
+
+def _times(stored: Any, past: Arrays) -> dict[str, Any]:
+    """How times are cut and read from votes."""
+    if not isinstance(stored, dict) or tuple(stored) != ("cuts", "slope", "event_name"):
+        raise ValueError("the intervals of time do not have the keys that they should")
+    cuts, slope, name = stored.values()
+    numbers = [*cuts, slope] if isinstance(cuts, list) else [None]
+    if not all(type(n) is float and 0.0 <= n < _FARTHEST_TIME for n in numbers) or type(name) is not str or not slope:
+        raise ValueError("the intervals of time are not made of finite numbers that are not negative")
+    if not all(low < high for low, high in pairwise(cuts)) or not past["event"].any():
+        raise ValueError("the intervals of time are not in order, or there is no event")
+    intervals = TimeIntervals(np.array(cuts, dtype=np.float64))
+    if np.any(intervals.codes(past["time"], past["event"]) != past["y"]):
+        raise ValueError("the times are not in the intervals that they should be")
+    return {"time_intervals": intervals, "slope": slope, "event_name": name}
 
 
 def _follow_up(described: Any, numbers: NDArray[Any] | None, n: int) -> FollowUp | None:

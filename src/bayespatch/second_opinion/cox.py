@@ -8,8 +8,9 @@ the baseline is Breslow's.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +133,32 @@ class CoxScore:
         x = terms.x * terms.presence[:, self.design.feature]
         variance = np.maximum(((x @ self.covariance) * x).sum(axis=1), 0.0)
         return np.sqrt(variance[:, None] + _at(self.times, self.error, times, before=self.error[0]) ** 2)
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal model."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+        return arrays, {"design": self.design.to_dict(), "choices": [list(one) for one in self.choices]}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> CoxScore:
+        """The model that `to_arrays` wrote; anything else is a ValueError."""
+        names = {"coef", "covariance", "times", "hazard", "error", "loo"}
+        if set(arrays) != names or set(plain) != {"design", "choices"}:
+            raise ValueError("this is not a stored Cox model; save the model again")
+        choices = tuple(CoxChoice(*one) for one in plain["choices"])
+        if not all(tuple(map(type, one)) == (float, bool, float) and one.strength > 0.0 for one in choices):
+            raise ValueError("the priors of the stored Cox model are not known; save the model again")
+        found = cls(design=Design.from_dict(plain["design"]), choices=choices, **arrays)
+        n_terms, n_times = len(found.design.feature), len(found.times)
+        shapes = {"coef": (n_terms,), "covariance": (n_terms, n_terms), "hazard": (n_times,), "error": (n_times,)}
+        if found.loo.ndim != 2 or not n_times or any(getattr(found, name).shape != s for name, s in shapes.items()):
+            raise ValueError("the arrays of the stored Cox model do not fit together; save the model again")
+        if np.any(np.diff(found.times) <= 0) or np.any(np.diff(found.hazard, prepend=0.0) < 0) or found.loo.min() < 0:
+            raise ValueError("the baseline of the stored Cox model does not rise; save the model again")
+        if np.abs(found.coef).max(initial=0.0) > _FARTHEST:
+            raise ValueError("the stored Cox model has impossible hazard ratios; save the model again")
+        return found
 
 
 def check_installed() -> None:
