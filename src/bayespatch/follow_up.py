@@ -463,7 +463,7 @@ def _time(
         },
         "landmarks": [
             {"time": t, "survival": s, "low": a, "high": b, "at_risk": float(curve.at_risk([t])[0])}
-            for t in (_round_times(end) if landmarks is None else [t for t in landmarks if t <= end])
+            for t in (round_times(end) if landmarks is None else [t for t in landmarks if t <= end])
             for s, a, b in curve.at([t]).tolist()
         ],
         "incidence": [],
@@ -489,12 +489,12 @@ def _incidence(column: FollowUpColumn, weights: Array, times: Array, level: floa
     ]
 
 
-def _round_times(end: float) -> list[float]:
+def round_times(end: float) -> list[float]:
     """About `_TICKS` round numbers above 0, up to the end of a curve.
 
     Examples
     --------
-    >>> _round_times(2437.0)
+    >>> round_times(2437.0)
     [500.0, 1000.0, 1500.0, 2000.0]
     """
     if end <= 0.0:

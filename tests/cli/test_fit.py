@@ -282,3 +282,49 @@ def test_follow_up_columns_that_cannot_be(given, wrong, tmp_path):
     said = complaint("fit", table, "--target", "outcome", "--follow-up", given, "--out", tmp_path / "m.bpatch")
     assert wrong in said
     assert not (tmp_path / "m.bpatch").exists()
+
+
+def test_times_to_an_event_are_fitted_and_predicted(tmp_path):
+    table, model = follow_up_table(tmp_path / "p.csv"), tmp_path / "m.bpatch"
+    words = ["--time", "days", "--event", "died", "--drop", "outcome", "--follow-up", "drug=treatment"]
+    found = document("fit", table, *words, "--draws", "10", "--out", model, "--json")
+    assert (found["features"], found["outcome"], found["cases"]) == (2, "days", 40)
+    loaded = bayespatch.load(model)
+    assert loaded.fitted_.event.sum() == 10
+    rows = document("predict", model, table, "--intervals", "--json")["predictions"]
+    first = rows[0]
+    assert set(first) == {"row", "risk", "median", "event_free", "intervals"}
+    for time, share in first["event_free"].items():
+        low, high = first["intervals"][time]
+        assert low <= share <= high
+    text = call("predict", model, table)
+    assert text.stdout.splitlines()[0].startswith("row,risk,median,event_free_at_")
+    assert "times" in complaint("predict", model, table, "--votes")
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["--time", "days"], "--time and --event go together"),
+        (["--time", "days", "--event", "died", "--target", "outcome"], "takes the place of --target"),
+        ([], "name the column to predict"),
+    ],
+)
+def test_outcomes_that_contradict_each_other_are_usage_errors(words, wrong, tmp_path):
+    result = call("fit", follow_up_table(tmp_path / "p.csv"), *words)
+    assert result.exit_code == 2
+    assert wrong in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["--event", "sick"], "--event 'sick' is not a column"),
+        (["--event", "age"], "'age' has 40 in row 0. Use 1"),
+        (["--event", "died", "--model", "II"], "--model is not for times to an event"),
+    ],
+)
+def test_times_that_cannot_be_are_refused(words, wrong, tmp_path):
+    table = follow_up_table(tmp_path / "p.csv")
+    said = complaint("fit", table, "--time", "days", "--drop", "outcome", *words, "--out", tmp_path / "m.bpatch")
+    assert wrong in said

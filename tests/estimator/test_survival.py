@@ -64,6 +64,10 @@ def test_predictions_follow_the_conventions_of_scikit_survival():
     hazard = model.predict_cumulative_hazard_function(new, return_array=True)
     np.testing.assert_allclose(hazard, -np.log(array))
     np.testing.assert_allclose(model.predict(new), 1.0 - array.mean(axis=1))
+    medians = model.predict_median(new)
+    reached = ~np.isnan(medians)
+    assert all(curve(at) <= 0.5 < curve(at - 0.05) for curve, at in zip(curves[reached], medians[reached], strict=True))
+    assert np.all(array[~reached, -1] > 0.5)
     concordance = concordance_index_censored(y["died"], y["days"], model.predict(new))[0]
     np.testing.assert_allclose(model.score(new, y), concordance)
     # 150 cases: the standard error of a concordance is about .03.

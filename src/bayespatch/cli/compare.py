@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from bayespatch.cli.app import usage_error
 from bayespatch.cli.estimators import estimator_settings, new_estimator
 from bayespatch.cli.options import Folds, Json, Threshold
 from bayespatch.cli.shared import taking
@@ -37,6 +38,8 @@ def compare(
     from bayespatch.compare import compare as cross_validate
 
     wishes, given = asked(), settings()
+    if wishes.event is not None:
+        raise usage_error("--time is for fit; compare classes or numbers with --target")
     learned = read_training(wishes)
     table, coded = learned.table, learned.categorical
     if not wishes.regression:

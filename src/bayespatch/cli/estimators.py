@@ -82,6 +82,20 @@ def new_estimator(
     )
 
 
+def new_survival(coded: Sequence[str] = (), *, categorical: Sequence[str] = (), **settings: Any) -> Any:
+    """A survival model, not fitted; settings that it does not have must be as they are by default."""
+    from bayespatch.estimator import PatchworkSurvival
+    from bayespatch.model import Hyperparameters
+
+    fixed = {"model": ("I",), "votes": ("auto", "closed"), "scheduler": (None,), "warmup": (20,), "checkpoint": (None,)}
+    for name, choices in fixed.items():
+        if settings.pop(name, choices[0]) not in choices:
+            raise ValueError(f"--{name} is not for times to an event, whose votes are in closed form; leave it out")
+    hyper = {Hyper.auto: "auto", Hyper.default: Hyperparameters(), Hyper.paper: Hyperparameters.paper()}
+    settings["hyper"] = hyper[settings["hyper"]]
+    return PatchworkSurvival(categorical=(*categorical, *coded), **settings)
+
+
 def fitted(estimator: Any, X: Any, y: Any, groups: Any = None, follow_up: Any = None) -> Any:
     """The estimator, fitted in full view; Ctrl-C ends the command and does not shorten the run."""
     from bayespatch.sampling.diagnostics import MixingWarning

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespatch.cli.estimators import estimator_settings, fitted, new_estimator
+from bayespatch.cli.estimators import estimator_settings, fitted, new_estimator, new_survival
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Cases, Checkpoint, Force, HideIds, Json, Labels, ModelOut
 from bayespatch.cli.shared import taking
@@ -46,6 +46,7 @@ def fit(
     $ bayespatch fit patients.csv --target outcome --age born --as-of admitted
     $ bayespatch fit patients.csv --target outcome --date admitted --until 2024-01-01
     $ bayespatch fit stays.parquet --target days --regression --drop admitted
+    $ bayespatch fit patients.csv --time days --event died
     $ bayespatch fit patients.csv --target outcome --follow-up therapy=treatment --follow-up days=time:died
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
     $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
@@ -63,10 +64,15 @@ def fit(
         X = table.X.reset_index(drop=True)
         X.attrs = table.X.attrs
         table = table._replace(X=X)
-    estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **given)
+    y: Any = table.y
+    if table.event is not None:
+        y = table.y.to_frame().assign(**{str(table.event.name): table.event})[[table.event.name, table.y.name]]
+        estimator = new_survival(coded, checkpoint=checkpoint, **given)
+    else:
+        estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **given)
     try:
         if sample is None:
-            fitted(estimator, table.X, table.y, table.groups, follow_up or None)
+            fitted(estimator, table.X, y, table.groups, follow_up or None)
         else:
             fitted(estimator, replace(sample, X=table.X), None)
     except KeyboardInterrupt:

@@ -121,6 +121,27 @@ Keep = Annotated[
         rich_help_panel=_TABLE,
     ),
 ]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        help="Predict the time to an event, instead of --target: how long each case was followed.",
+        rich_help_panel=_TABLE,
+    ),
+]
+EventColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--event",
+        metavar="COLUMN",
+        help="With --time: 1 if the event happened at that time, 0 if follow-up ended without it.",
+        rich_help_panel=_TABLE,
+    ),
+]
+TargetOrTime = Annotated[
+    str | None, typer.Option("--target", help="The column to predict.", rich_help_panel=_TABLE, show_default=False)
+]
 FollowUpColumns = Annotated[
     list[str] | None,
     typer.Option(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bayespatch.cli.terminal import visible
+from bayespatch.follow_up import round_times
 from bayespatch.source.cells import is_formula
 
 
@@ -22,6 +24,12 @@ def predictions(
 
     ids = [{"id": str(name)} if X.index.name is not None else {"row": int(name)} for name in X.index]
     found: list[dict[str, Any]]
+    if hasattr(model, "predict_survival_function"):
+        for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
+            if wanted:
+                raise ValueError(f"{name} is for classes, and this model predicts times; leave it out")
+        found = _times(model, X, level if intervals else None)
+        return [{**who, **one} for who, one in zip(ids, found, strict=True)]
     if not hasattr(model, "classes_"):
         for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
             if wanted:
@@ -53,6 +61,21 @@ def predictions(
         refused = ~(seen.percentiles > QUANTILE)
         found = [_empty(one) if without else one for one, without in zip(found, refused.tolist(), strict=True)]
     return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+
+
+def _times(model: Any, X: Any, level: float | None) -> list[dict[str, Any]]:
+    """Risk, median time and the probability to be event-free at round times, of each row."""
+    at = round_times(float(model.unique_times_[-1]))
+    names = [f"{time:g}" for time in at]
+    curves = model.predict_survival_function(X)
+    found: list[dict[str, Any]] = []
+    for risk, median, curve in zip(model.predict(X).tolist(), model.predict_median(X).tolist(), curves, strict=True):
+        free = dict(zip(names, curve(at).tolist(), strict=True))
+        found.append({"risk": risk, "median": None if math.isnan(median) else median, "event_free": free})
+    if level is not None:
+        for one, ends in zip(found, model.predict_survival_interval(X, at, level).tolist(), strict=True):
+            one["intervals"] = dict(zip(names, ends, strict=True))
+    return found
 
 
 def _empty(value: Any) -> Any:
@@ -104,6 +127,8 @@ def flat(one: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             for label, (low, high) in value.items():
                 yield f"low_{label}", low
                 yield f"high_{label}", high
+        elif name == "event_free":
+            yield from ((f"event_free_at_{time}", share) for time, share in value.items())
         elif name in ("probabilities", "votes"):
             word = "probability" if name == "probabilities" else name
             yield from ((f"{word}_{label}", share) for label, share in value.items())

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bayespatch.cli.app import usage_error
 from bayespatch.cli.options import (
     AgeOf,
     AsOf,
@@ -17,6 +18,7 @@ from bayespatch.cli.options import (
     Delimiter,
     DictionaryFile,
     Drop,
+    EventColumn,
     FollowUpColumns,
     GroupColumn,
     IdColumn,
@@ -24,7 +26,8 @@ from bayespatch.cli.options import (
     Query,
     Regression,
     Since,
-    Target,
+    TargetOrTime,
+    TimeColumn,
     Until,
 )
 from bayespatch.cli.terminal import say, working
@@ -47,6 +50,7 @@ class Wishes(NamedTuple):
     data: str
     target: str
     regression: bool = False
+    event: str | None = None
     query: str | None = None
     delimiter: str | None = None
     id_column: str | None = None
@@ -79,7 +83,9 @@ class Learned(NamedTuple):
 
 def table_wishes(
     data: Data,
-    target: Target,
+    target: TargetOrTime = None,
+    time: TimeColumn = None,
+    event: EventColumn = None,
     query: Query = None,
     delimiter: Delimiter = None,
     id_column: IdColumn = None,
@@ -97,10 +103,20 @@ def table_wishes(
     regression: Regression = False,
 ) -> Wishes:
     """The options about a table to learn from."""
+    if (time is None) != (event is None):
+        raise usage_error(
+            "--time and --event go together: how long a case was followed, and whether the event happened"
+        )
+    if time is not None and (target is not None or regression):
+        raise usage_error("--time takes the place of --target and --regression; leave these out")
+    outcome = target if time is None else time
+    if outcome is None:
+        raise usage_error("name the column to predict: --target COLUMN, or --time COLUMN and --event COLUMN")
     return Wishes(
         data,
-        target,
-        regression,
+        outcome,
+        regression or time is not None,
+        event,
         query,
         delimiter,
         id_column,
@@ -133,6 +149,9 @@ def read_training(wishes: Wishes) -> Learned:
         frame = frame.drop(columns=wishes.date)
     roles = _roles(wishes, said, list(map(str, frame.columns)))
     table = training_table(frame, wishes.target, regression=wishes.regression, group_column=wishes.group, **roles)
+    if wishes.event is not None:
+        check_column(table.X, wishes.event, "--event")
+        table = table._replace(event=table.X[wishes.event], X=table.X.drop(columns=wishes.event))
     follow_up = _follow_up(wishes, said, [name for name in table.X.columns if name != wishes.target])
     table = _described(table, wishes, said, follow_up)
     return Learned(table, _coded(said, _features(table.X, follow_up).columns), follow_up)
@@ -154,6 +173,8 @@ def read_training_files(
     wishes: Wishes, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
 ) -> tuple[Learned, Sample]:
     """A table that lies in many files: a sample of its rows, looked at as `read_training` does."""
+    if wishes.event:
+        raise ValueError(f"--time is for one table, and {wishes.data!r} names many files; leave it out")
     if wishes.follow_up:
         raise ValueError(f"--follow-up is for one table, and {wishes.data!r} names many files; leave it out")
     single = {"--query": wishes.query, "--delimiter": wishes.delimiter, "--group": wishes.group, "--date": wishes.date}

@@ -270,6 +270,17 @@ random_state, progress
         found = -np.log(np.maximum(self._survival(fitted, X, fitted.event_times), 1e-12))
         return found if return_array else _functions(fitted.event_times, found, 0.0)
 
+    def predict_median(self, X: Any) -> Array:
+        """Median time: the first time at which the curve is at most one half; NaN if it stays above.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        fitted = self._times_fitted()
+        reached = self._survival(fitted, X, fitted.event_times) <= 0.5
+        return np.where(reached.any(axis=1), fitted.event_times[reached.argmax(axis=1)], np.nan)
+
     def predict_survival_interval(self, X: Any, times: ArrayLike, level: float = 0.9) -> Array:
         """Intervals of the probability to be event-free at some times.
 

@@ -19,13 +19,14 @@ class Training(NamedTuple):
     """A table to learn from: the features, with the identifiers as their index where there are any, and outcomes.
 
     `n_unknown`: how many rows were left out because their outcome is not known. `groups`: whose rows they are, where a
-    column says so.
+    column says so. `event`: whether the event happened, where the outcomes are times.
     """
 
     X: DataFrame
     y: Series
     n_unknown: int = 0
     groups: Series | None = None
+    event: Series | None = None
 
 
 def training_table(
