@@ -57,8 +57,8 @@ def rivals(seed):
     cox = make_pipeline(StandardScaler(), CoxPHSurvivalAnalysis(n_iter=200))
     return {
         "ridge Cox": GridSearchCV(cox, {"coxphsurvivalanalysis__alpha": RIDGE}, cv=5),
-        "forest": RandomSurvivalForest(200, min_samples_leaf=10, random_state=seed),
-        "boosting": GradientBoostingSurvivalAnalysis(n_estimators=150, learning_rate=0.05, random_state=seed),
+        "forest": RandomSurvivalForest(100, min_samples_leaf=10, random_state=seed),
+        "boosting": GradientBoostingSurvivalAnalysis(n_estimators=100, learning_rate=0.1, random_state=seed),
     }
 
 

@@ -78,7 +78,8 @@ class FittedTimes(Fitted):
         """Time, and whether the event happened then."""
         time, event = (self.time, self.event) if y is None else read_times(y)
         pairs = zip(time.tolist(), event.tolist(), strict=True)
-        return [f"{'event' if happened else 'no event'} at {number_text(at)}" for at, happened in pairs]
+        name = self.event_name or "event"
+        return [f"{name if happened else f'no {name}'} at {number_text(at)}" for at, happened in pairs]
 
     def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
         """Classes of n known outcomes."""

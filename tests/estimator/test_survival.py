@@ -1,5 +1,6 @@
 """PatchworkSurvival: scikit-survival's conventions, censoring, pooling, bad input."""
 
+import json
 import sys
 import warnings
 from functools import cache
@@ -12,6 +13,7 @@ from sksurv.metrics import concordance_index_censored, integrated_brier_score
 import bayespatch
 from bayespatch import PatchworkSurvival
 from bayespatch.estimator.survival import StepFunction
+from bayespatch.explain.words import percent
 from bayespatch.survival import kaplan_meier
 
 SHORT = dict(draws=20, chains=2, random_state=0)
@@ -175,3 +177,55 @@ def test_a_stored_model_predicts_as_before(given, tmp_path):
             found.predict_survival_interval(new, at), model.predict_survival_interval(new, at)
         )
     bayespatch.load(alone).save(tmp_path / "again.bpatch", with_cases=False)
+
+
+def test_an_explanation_says_what_the_model_predicts():
+    model, new = fitted(), table(3, 6)[0]
+    for row in range(3):
+        why = model.explain(new.iloc[[row]], time=400.0, level=0.8).to_dict()
+        said = why["prediction"]
+        opinions = model.predict_opinions(new.iloc[[row]], [400.0])
+        np.testing.assert_allclose(said["probability"], 1.0 - opinions["pool"][0, 0], rtol=1e-6)
+        for name in ("precedents", "additive"):
+            np.testing.assert_allclose(why["opinions"][name], 1.0 - opinions[name][0, 0], rtol=1e-6)
+        low, high = model.predict_survival_interval(new.iloc[[row]], [400.0], level=0.8)[0, 0]
+        np.testing.assert_allclose(said["interval"], [1.0 - high, 1.0 - low], rtol=1e-6)
+        found = why["attribution"]
+        points = [one["points"] for one in found["features"]]
+        np.testing.assert_allclose(100 * found["base"] + sum(points), 100 * found["total"])
+        np.testing.assert_allclose(found["total"], said["probability"], rtol=1e-5)
+        assert points == sorted(points, key=abs, reverse=True)
+        curve = model.predict_survival_function(new.iloc[[row]])[0]
+        np.testing.assert_allclose(said["curve"]["survival"], curve(said["curve"]["times"]), rtol=1e-5)
+        json.dumps(why, allow_nan=False)
+
+
+def test_a_value_that_matters_gets_the_points():
+    model = fitted()
+    worst = model.explain({"age": 80.0, "stage": "III", "noise": 1}).to_dict()["attribution"]["features"]
+    assert {one["feature"] for one in worst[:2]} == {"age", "stage"}
+    assert all(one["points"] > 0 for one in worst[:2])
+
+
+def test_a_past_case_does_not_vote_on_itself():
+    model = fitted()
+    why = model.explain(X.iloc[[5]])
+    assert 5 not in [one["index"] for one in why.neighbors]
+    assert why.case["warning_kinds"] == ["itself"]
+    assert 5 in [one["index"] for one in model.explain(X.iloc[[5]], exclude_self=False, top=len(X)).neighbors]
+
+
+def test_text_and_page_have_the_figures():
+    new = pd.DataFrame({"age": [66.0], "stage": ["<b>IV</b>"], "noise": [1]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        why = fitted().explain(new)
+    from bayespatch.report.pages import survival_page
+
+    text, page = str(why), survival_page(why)
+    for one in why.prediction["landmarks"]:
+        assert percent(one["survival"]) in text
+        assert percent(one["survival"]) in page
+    assert "<b>IV</b>" not in page
+    assert "No past case has stage" in text
+    assert "<svg" in page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,11 @@ def explain(
     check_new(force, out)
     case = find()
     loaded, wishes = case.model, {"top": top, "level": level}
+    if hasattr(loaded, "predict_survival_function"):
+        write(_survival(case, chosen, change, wishes), out)
+        if out is not None:
+            show({"explanation": str(out)}, json, f"the explanation is in {out}")
+        return
     if case.past_row is not None:
         why = loaded.explain_past(case.past_row, known=False, **wishes)
     else:
@@ -52,6 +57,20 @@ def explain(
     write(_rendered(why, chosen, other), out)
     if out is not None:
         show({"explanation": str(out)}, json, f"the explanation is in {out}")
+
+
+def _survival(case: Case, form: Format, change: Sequence[str] | None, options: dict[str, Any]) -> str:
+    """The answer of a survival model in one of its forms."""
+    if change or form in (Format.png, Format.pdf):
+        raise usage_error("a survival model is explained as .txt, .json or .html, and without --change")
+    if case.past_row is not None:
+        raise usage_error("a survival model explains new cases: pass DATA or --json-row")
+    why = case.model.explain(case.row, **options)
+    if form is Format.html:
+        from bayespatch.report.pages import survival_page
+
+        return survival_page(why)
+    return as_json(why.to_dict()) if form is Format.json else visible(why.to_text(width()))
 
 
 def _format(form: Format | None, out: Path | None, json: bool) -> Format:

@@ -12,13 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from bayespatch.calibrate import Calibration
-from bayespatch.encode import is_partitioned
+from bayespatch.encode import is_partitioned, read_row
 from bayespatch.estimator.base import Patchwork
+from bayespatch.estimator.explaining import QUANTILE
 from bayespatch.estimator.learning import Learned, split_follow_up
+from bayespatch.explain.cases import CaseTexts
+from bayespatch.explain.survival import SurvivalExplanation, TimesCase, explain_times
 from bayespatch.fitted_times import FittedTimes, outcome_names, read_times
 from bayespatch.importances_of_times import LeaveOneOutTimes, TimeIntervals
 from bayespatch.leave_one_out import LeaveOneOutVotes, cases_left_out
-from bayespatch.model import Hyperparameters
+from bayespatch.model import HIDDEN, Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import predict_batches
@@ -26,7 +29,7 @@ from bayespatch.progress import progress_meter
 from bayespatch.second_opinion import CoxScore
 from bayespatch.second_opinion.cox import check_installed
 from bayespatch.survival import harrell_concordance
-from bayespatch.validation import check_choice, check_count, check_finite, check_level
+from bayespatch.validation import check_choice, check_count, check_finite, check_flag, check_level
 
 Array = NDArray[np.float64]
 
@@ -314,6 +317,57 @@ random_state, progress
             found["additive"].append(additive.survival)
             found["pool"].append(fitted.survival(share, values, at))
         return {name: np.concatenate(parts) for name, parts in found.items()}
+
+    def explain(
+        self,
+        row: Any,
+        top: int = 4,
+        *,
+        time: float | None = None,
+        level: float = 0.9,
+        quantile: float = QUANTILE,
+        exclude_self: bool = True,
+    ) -> SurvivalExplanation:
+        """The curve of one case, which past cases vote for it, and what raises or lowers the risk.
+
+        Parameters
+        ----------
+        row : dict, Series, sequence of values, or table with one row
+            The case.
+        top : int
+            How many past cases to name.
+        time : float, optional
+            The time by which the probability of the event is explained; by default a round time about half way to the
+            end of follow-up.
+        level : float
+            Of the intervals.
+        quantile : float
+            Share of past cases at or below which there is no adequate precedent.
+        exclude_self : bool
+            Whether a case that is a past case is left out of its own neighbors.
+
+        Returns
+        -------
+        SurvivalExplanation
+        """
+        fitted = self._times_fitted()
+        at = None if time is None else float(_read_at(time)[0])
+        table = read_row(row, fitted.schema)
+        posterior, new, encoded = self._new_cases(fitted, table)
+        texts = CaseTexts(encoded.ids, fitted.schema.describe_rows(table), encoded.values, encoded.unseen)
+        same = int(texts.rows_in(fitted)[0]) if check_flag("exclude_self", exclude_self) else -1
+        place = np.flatnonzero(fitted.parents == same)
+        own = int(place[0]) if len(place) else -1
+
+        def vote(codes: Array) -> tuple[NDArray[np.float32], Array]:
+            cases = new._replace(x=codes, y=np.full(len(codes), HIDDEN), own_parent=np.full(len(codes), own))
+            parts = list(predict_batches(posterior, cases, detail="shares", n_threads=self._n_threads()))
+            shares = [part.neighbors.share for part in parts if part.neighbors is not None]
+            return np.concatenate(shares), np.concatenate([part.familiarity for part in parts])
+
+        case = TimesCase(texts.named(0), texts.texts[0], encoded.values[0], encoded.x[0], encoded.unseen[0], new, same)
+        options: dict[str, Any] = {"level": check_level(level), "quantile": check_level(quantile)}
+        return explain_times(fitted, case, vote, horizon=at, top=check_count("top", top, at_least=1), **options)
 
     def score(self, X: Any, y: Any) -> float:
         """Harrell's concordance index.

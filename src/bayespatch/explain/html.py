@@ -6,7 +6,7 @@ policy lets the answer through.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -30,6 +30,13 @@ def answer(why: Data, *, case_link: str = "", date: str = "") -> str:
     """
     template = environment().get_template("explanation.html")
     return str(template.render(why=why, case_link=case_link, date=date))
+
+
+def survival_answer(why: Data, sentences: Sequence[str], precedent: str, *, case_link: str = "", date: str = "") -> str:
+    """The answer of a survival model, from `SurvivalExplanation.to_dict`, and what is said beside its figures."""
+    template = environment().get_template("survival.html")
+    said = {"sentences": sentences, "precedent": precedent}
+    return str(template.render(why=why, case_link=case_link, date=date, **said))
 
 
 def for_notebook(why: Data) -> str | None:

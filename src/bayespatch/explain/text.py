@@ -32,7 +32,7 @@ def as_text(why: Data, width: int) -> str:
         lines += ["", *_closest(why)]
     if why["follow_up"]:
         lines += ["", *follow_up.as_text(why["follow_up"], words.focus(why))]
-    return "\n".join(part for line in lines for part in _fitted(line, width))
+    return "\n".join(part for line in lines for part in fit_width(line, width))
 
 
 def _headline(why: Data) -> str:
@@ -40,7 +40,7 @@ def _headline(why: Data) -> str:
     return "; ".join(part[:1].lower() + part[1:] if k else part for k, part in enumerate(parts) if part)
 
 
-def _fitted(line: str, width: int) -> list[str]:
+def fit_width(line: str, width: int) -> list[str]:
     """A line in as many as it needs; those after the first begin below its text."""
     indent = len(line) - len(line.lstrip())
     hanging = indent + (7 if indent and line.lstrip()[:1] in "0123456789<#" else 2)

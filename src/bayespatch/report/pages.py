@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from bayespatch.explain import Explanation, html
 from bayespatch.explain.overview import Overview
+from bayespatch.explain.survival import SurvivalExplanation, headline
 from bayespatch.persistence.atomic import check_writable, refuse, replacing
 
 Path = str | PathLike[str]
@@ -76,6 +77,12 @@ def case_page(explanation: Explanation | Data, counterfactual: Data | None = Non
     """
     why = _data(explanation)
     return _page("case.html", why=why, answer=case_body(why), counterfactual=counterfactual)
+
+
+def survival_page(explanation: SurvivalExplanation) -> str:
+    """The page about a case of a survival model, as HTML."""
+    why = explanation.to_dict()
+    return _page("survival.html", why=why, answer=explanation.to_html(), title=headline(why))
 
 
 def case_body(explanation: Explanation | Data, *, case_link: str = "", date: str = "") -> str:

@@ -125,7 +125,11 @@ class CoxScore:
 
     def cumulative_hazard(self, values: Array, times: Array) -> Array:
         """Cumulative hazard of rows, (n, P), at times, (T,)."""
-        return np.exp(self.log_hazard(values))[:, None] * _at(self.times, self.hazard, times)
+        return np.exp(self.log_hazard(values))[:, None] * self.baseline(times)
+
+    def baseline(self, times: Array) -> Array:
+        """Cumulative hazard of the average row at times, (T,)."""
+        return _at(self.times, self.hazard, times)
 
     def log_error(self, values: Array, times: Array) -> Array:
         """Standard error of the logarithm of `cumulative_hazard`, (n, T)."""

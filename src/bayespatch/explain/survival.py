@@ -1,0 +1,409 @@
+"""The answer of a survival model about one case: a curve, who votes for it, and what raises or lowers the risk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespatch.explain import follow_up as course
+from bayespatch.explain import guards
+from bayespatch.explain.attribution import SETS_PER_FEATURE, Sets
+from bayespatch.explain.evidence import agreement
+from bayespatch.explain.html import survival_answer
+from bayespatch.explain.text import fit_width
+from bayespatch.explain.words import DISCLAIMER, interval, percent, points
+from bayespatch.fitted_times import FittedTimes
+from bayespatch.follow_up import LEAST_CASES, N_TIMES, round_times
+from bayespatch.model import Data
+from bayespatch.survival import effective_number
+
+Array = NDArray[np.float64]
+
+MOST_KNOWN = 8  # values of which all sets are evaluated for the attribution
+INTERVAL = (0.05, 0.95)  # of the importances
+
+
+class TimesCase(NamedTuple):
+    """One case as it is explained.
+
+    Attributes
+    ----------
+    id : str or None
+    texts : dict
+        Its values, {feature: text}.
+    values, codes : arrays of shape (P,)
+    unseen : bool array of shape (P,)
+        Where no past case can have the value.
+    data : Data
+        The case with the parents.
+    same : int
+        Row of the training table that it is itself; -1 for a new case.
+    """
+
+    id: str | None
+    texts: dict[str, str]
+    values: Array
+    codes: Array
+    unseen: NDArray[np.bool_]
+    data: Data
+    same: int
+
+
+@dataclass(frozen=True)
+class SurvivalExplanation:
+    """The answer of a survival model about one case. Made by `PatchworkSurvival.explain`.
+
+    Attributes
+    ----------
+    case : dict
+        "id", "values", "warnings", "warning_kinds", "target" (what the time is called).
+    prediction : dict
+        "event", "time" (the horizon), "probability" of the event by then with "interval" and "population" (that of all
+        past cases), "level"; and the whole curve, as `FollowUp.summaries` describes a time: "median", "curve",
+        "landmarks", with "n" past cases and their "effective" number.
+    opinions : dict or None
+        Probability of the event by the horizon: "precedents", "additive" (the Cox model), and its "weight".
+    attribution : dict
+        "base" (nothing is known of the case), "total", and "features": [{"feature", "value", "points", "precedents",
+        "additive"}], largest first, in percentage points of the probability of the event by the horizon. They add up
+        from base to total.
+    precedent : dict
+        "adequate", "percentile", "quantile".
+    neighbors : list
+        The past cases with the largest votes: [{"index", "id", "outcome", "vote_share", "features"}].
+    features : list
+        [{"name", "description", "value", "importance", "importance_interval"}].
+    follow_up : dict or None
+    about : dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespatch import PatchworkSurvival
+    >>> y = np.array([(k % 3 > 0, 2.0 + k) for k in range(30)], dtype=[("died", bool), ("days", float)])
+    >>> survival = PatchworkSurvival(draws=20, random_state=0, second_opinion=None)
+    >>> why = survival.fit([["yes", k] for k in range(30)], y).explain(["yes", 5])
+    >>> why.prediction["event"]
+    'died'
+    """
+
+    case: dict[str, Any]
+    prediction: dict[str, Any]
+    opinions: dict[str, Any] | None
+    attribution: dict[str, Any]
+    precedent: dict[str, Any]
+    neighbors: list[dict[str, Any]]
+    features: list[dict[str, Any]]
+    follow_up: dict[str, Any] | None
+    about: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def to_text(self, width: int = 120) -> str:
+        """The answer for a terminal."""
+        return "\n".join(part for line in _lines(self.to_dict()) for part in fit_width(line, width))
+
+    def to_html(self) -> str:
+        """The answer as HTML, without the page around it."""
+        why = self.to_dict()
+        return survival_answer(why, list(sentences(why)), precedent(why))
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+Vote = Callable[[Array], tuple[NDArray[np.float32], Array]]  # codes (K, P) to shares (K, S) and familiarity (K,)
+
+
+def explain_times(
+    fitted: FittedTimes,
+    case: TimesCase,
+    vote: Vote,
+    *,
+    horizon: float | None,
+    top: int,
+    level: float,
+    quantile: float,
+) -> SurvivalExplanation:
+    """Explain one case.
+
+    Parameters
+    ----------
+    fitted : FittedTimes
+    case : TimesCase
+    vote : callable
+        From codes of cases, (K, P), to shares of the votes on them, (K, S), and their familiarity, (K,).
+    horizon : float or None
+        Time by which the event is asked about; None: a round time about half way to the end of follow-up.
+    top : int
+        How many past cases to name.
+    level : float
+        Of the intervals.
+    quantile : float
+        Share of past cases at or below which there is no adequate precedent.
+    """
+    share, familiarity = vote(case.codes[None])
+    weights = share[0].astype(np.float64)
+    end = float(np.sort(fitted.time)[-min(LEAST_CASES, len(fitted.time))])
+    end = max(end, float(fitted.event_times[0]))
+    marks = round_times(end) or [end]
+    at = float(marks[(len(marks) - 1) // 2]) if horizon is None else float(horizon)
+    percentile = float(fitted.percentile(familiarity)[0])
+    found = _attribution(fitted, case, vote, at)
+    ends = 1.0 - fitted.survival_interval(share, case.values[None], np.array([at]), level)[0, 0, ::-1]
+    return SurvivalExplanation(
+        case=_case(fitted, case),
+        prediction={
+            "event": fitted.event_name or "event",
+            "time": at,
+            "probability": found["total"],
+            "interval": ends.tolist(),
+            "population": 1.0 - float(_population(fitted, np.array([at]))[0]),
+            **_curve(fitted, case, share, weights, np.linspace(0.0, end, N_TIMES), marks, level),
+        },
+        opinions=_opinions(fitted, case, share, at),
+        attribution=found,
+        precedent={"adequate": percentile > quantile, "percentile": percentile, "quantile": quantile},
+        neighbors=_neighbors(fitted, case, weights, top),
+        features=_features(fitted, case),
+        follow_up=fitted.follow_up_among(weights, level),
+        about={
+            "model": fitted.posterior.model.kind,
+            "past_cases": len(fitted.cases),
+            "parents": len(fitted.parents),
+            "converged": bool(fitted.posterior.diagnostics().converged),
+        },
+    )
+
+
+def _population(fitted: FittedTimes, times: Array) -> Array:
+    """Probability to be event-free among all past cases, (T,)."""
+    hazard = np.append(0.0, np.cumsum(fitted.base_hazard))
+    return np.exp(-hazard[np.searchsorted(fitted.event_times, times, side="right")])
+
+
+def _curve(
+    fitted: FittedTimes,
+    case: TimesCase,
+    share: NDArray[np.float32],
+    weights: Array,
+    times: Array,
+    marks: list[float],
+    level: float,
+) -> dict[str, Any]:
+    """The pooled curve, as a summary of times."""
+    values, events = case.values[None], fitted.event_times
+    survival = fitted.survival(share, values, times)[0]
+    ends = fitted.survival_interval(share, values, times, level)[0]
+    whole = fitted.survival(share, values, events)[0]
+    around = fitted.survival_interval(share, values, events, level)[0]
+    median = [next(iter(events[curve <= 0.5].tolist()), None) for curve in (whole, around[:, 0], around[:, 1])]
+    at_marks = np.array(marks)
+    low_high = fitted.survival_interval(share, values, at_marks, level)[0].tolist()
+    numbers = zip(
+        marks,
+        fitted.survival(share, values, at_marks)[0].tolist(),
+        low_high,
+        _population(fitted, at_marks),
+        strict=True,
+    )
+    return {
+        "kind": "time",
+        "label": "",
+        "unit": "",
+        "level": level,
+        "n": int((weights > 0.0).sum()),
+        "effective": effective_number(weights),
+        "suppressed": None,
+        "median": dict(zip(("value", "low", "high"), median, strict=True)),
+        "curve": {
+            "times": times.tolist(),
+            "survival": survival.tolist(),
+            "low": ends[:, 0].tolist(),
+            "high": ends[:, 1].tolist(),
+            "population": _population(fitted, times).tolist(),
+        },
+        "landmarks": [
+            {"time": t, "survival": s, "low": low, "high": high, "population": float(of_all)}
+            for t, s, (low, high), of_all in numbers
+        ],
+    }
+
+
+def _opinions(fitted: FittedTimes, case: TimesCase, share: NDArray[np.float32], at: float) -> dict[str, Any] | None:
+    times = np.array([at])
+    additive = fitted.additive(case.values[None], times)
+    if additive is None or fitted.pool is None:
+        return None
+    return {
+        "precedents": 1.0 - float(fitted.precedents(share, times).survival[0, 0]),
+        "additive": 1.0 - float(additive.survival[0, 0]),
+        "weight": fitted.pool.weight,
+    }
+
+
+def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) -> dict[str, Any]:
+    """Shapley values of the known values for the probability of the event by a time, in percentage points.
+
+    The pool is a mixture, so the parts of both opinions are Shapley values of their own, weighted.
+    """
+    columns, times = fitted.schema.columns, np.array([at])
+    players = np.flatnonzero([case.texts[column.name] != "missing" for column in columns])
+    p = len(players)
+    sets = (
+        Sets.every(p)
+        if p <= MOST_KNOWN
+        else Sets.sampled(p, SETS_PER_FEATURE * p, np.random.default_rng(len(fitted.x)))
+    )
+    codes = np.full((len(sets.known), len(columns)), np.nan)
+    codes[:, players] = np.where(sets.known, case.codes[players], np.nan)
+    precedents = 1.0 - fitted.precedents(vote(codes)[0], times).survival[:, 0]
+    weight, additive = 0.0, np.zeros(len(precedents))
+    if fitted.opinion is not None and fitted.pool is not None:
+        weight = fitted.pool.weight
+        log_hazard = sets.known @ fitted.opinion.points(case.values[None])[0, players]
+        baseline = float(fitted.opinion.baseline(times)[0])
+        additive = -np.expm1(-baseline * np.exp(log_hazard))
+    parts = 100.0 * np.column_stack([(1.0 - weight) * precedents, weight * additive])
+    each = sets.solver @ parts if p else np.zeros((0, 2))
+    total = (1.0 - weight) * precedents + weight * additive
+    rows: list[dict[str, Any]] = [
+        {
+            "feature": columns[j].name,
+            "value": case.texts[columns[j].name],
+            "points": float(one.sum()),
+            "precedents": float(one[0]),
+            "additive": float(one[1]),
+        }
+        for j, one in zip(players.tolist(), each, strict=True)
+    ]
+    rows.sort(key=lambda row: -abs(row["points"]))
+    return {"base": float(total[0]), "total": float(total[-1]), "features": rows}
+
+
+def _case(fitted: FittedTimes, case: TimesCase) -> dict[str, Any]:
+    found = guards.guard_numbers(fitted.schema, case.values, fitted.ranges)
+    found += guards.guard_usual(fitted.schema, case.values, [])
+    texts = [guard.text for guard in found]
+    kinds = [str(guard.kind) for guard in found]
+    for column, unseen in zip(fitted.schema.columns, case.unseen.tolist(), strict=True):
+        if unseen:
+            texts.append(f"No past case has {column.called} = {case.texts[column.name]}: none can agree with it.")
+            kinds.append("unseen")
+    if case.same >= 0 and fitted.may_be_shown(case.same):
+        own = guards.guard_itself(fitted.named(case.same), case.id)
+        texts.append(own.text)
+        kinds.append(str(own.kind))
+    return {
+        "id": case.id,
+        "values": dict(case.texts),
+        "warnings": texts,
+        "warning_kinds": kinds,
+        "target": fitted.target or "time",
+    }
+
+
+def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -> list[dict[str, Any]]:
+    best = np.argsort(-weights, kind="stable")[:top]
+    best = best[weights[best] > 0.0]
+    agrees = agreement(case.codes, case.data)
+    found = []
+    for b in best.tolist():
+        row = int(fitted.parents[b])
+        patches = {
+            name: {"value": text, "agrees": bool(agrees[b, j])}
+            for j, (name, text) in enumerate(fitted.texts_of(row).items())
+        }
+        found.append(
+            {
+                "index": row,
+                "id": fitted.named(row),
+                "outcome": fitted.outcome_texts[row],
+                "vote_share": float(weights[b]),
+                "features": patches,
+            }
+        )
+    return found
+
+
+def _features(fitted: FittedTimes, case: TimesCase) -> list[dict[str, Any]]:
+    q = fitted.posterior.q.reshape(-1, fitted.posterior.q.shape[2])
+    mean, ends = q.mean(axis=0), np.quantile(q, INTERVAL, axis=0)
+    return [
+        {
+            "name": column.name,
+            "description": column.description,
+            "value": case.texts[column.name],
+            "importance": float(mean[j]),
+            "importance_interval": [float(ends[0, j]), float(ends[1, j])],
+        }
+        for j, column in enumerate(fitted.schema.columns)
+    ]
+
+
+def headline(why: dict[str, Any]) -> str:
+    """``34% had relapse by 1000 (90% interval 28–41%)``."""
+    said = why["prediction"]
+    ends = interval(said["interval"])
+    when = course.number(said["time"])
+    return (
+        f"{percent(said['probability'])} probability of {said['event']} by {when} ({said['level']:.0%} interval {ends})"
+    )
+
+
+def sentences(why: dict[str, Any]) -> Iterator[str]:
+    """What stands below the headline."""
+    said, both = why["prediction"], why["opinions"]
+    yield f"All past patients: {percent(said['population'])}."
+    yield f"{course.median(said)}.".capitalize()
+    if both is not None:
+        yield (
+            f"Similar patients alone say {percent(both['precedents'])}, the Cox model alone "
+            f"{percent(both['additive'])}, both together {percent(said['probability'])}."
+        )
+    yield f"{course.basis(said)}."
+
+
+def precedent(why: dict[str, Any]) -> str:
+    """Whether there is an adequate precedent."""
+    found = why["precedent"]
+    if found["adequate"]:
+        return "Adequate precedent."
+    return (
+        f"No adequate precedent: only {percent(found['percentile'])} of past patients are as unusual as this one. Do "
+        f"not rely on the answer."
+    )
+
+
+def _lines(why: dict[str, Any]) -> Iterator[str]:
+    said, name = why["prediction"], why["case"]["id"]
+    yield f"{'The case' if name is None else f'Case {name}'}: {headline(why)}"
+    yield " ".join([*sentences(why), precedent(why), f"{DISCLAIMER}."])
+    yield from (f"! {text}" for text in why["case"]["warnings"])
+    yield ""
+    yield "Event-free, with interval and share of all past patients:"
+    for one in said["landmarks"]:
+        ends = interval((one["low"], one["high"]))
+        of_all = percent(one["population"])
+        yield f"  at {course.number(one['time'])} {percent(one['survival'])} ({ends}); {of_all} of all"
+    yield ""
+    base, total = (percent(why["attribution"][end]) for end in ("base", "total"))
+    when = course.number(said["time"])
+    yield f"What raises or lowers the risk by {when}, from {base} with nothing known to {total} (percentage points):"
+    for row in why["attribution"]["features"]:
+        yield f"  {points(row['points'] / 100):>6} {row['feature']} {row['value']}"
+    yield ""
+    yield "The closest patients, with their share of the votes:"
+    for part in why["neighbors"]:
+        other = [f"{name} {patch['value']}" for name, patch in part["features"].items() if not patch["agrees"]]
+        differs = f"differs in {', '.join(other)}" if other else "agrees in everything"
+        yield f"  {percent(part['vote_share']):>4} #{part['id']} {part['outcome']}; {differs}"
+    if why["follow_up"]:
+        yield ""
+        yield from course.as_text(why["follow_up"], None)
