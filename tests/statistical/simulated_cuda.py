@@ -56,7 +56,7 @@ def test_a_sweep_leaves_a_state_that_the_model_knows(kind, monkeypatch):
     w, explained, votes = (
         np.zeros((*shape, 0), np.float32) for shape in (latent.z.shape, seen.n_neighbors.shape, z.shape)
     )
-    engine.tally(data).add(engine.neighbors(state), z, w, kappa, shares, explained, votes)
+    Tally(data, engine.model).add(engine.neighbors(state), z, w, kappa, shares, explained, votes)
     np.testing.assert_array_equal(z > 0, latent.z)
     np.testing.assert_allclose(kappa, bp.influence(model, latent), rtol=1e-6)
 
