@@ -52,8 +52,6 @@ def test_rows_are_checked_and_put_in_order(files):
     row = d.check_row({"cp": "asymptomatic", "smokes": None, "age": 61.0})
     assert list(row.items()) == [("age", 61), ("cp", 4), ("smokes", None)]
     assert type(row["age"]) is int
-    assert d.warnings({"age": 19}) == ["age at admission 19 years is outside of the usual range, 30 to 80"]
-    assert d.warnings({"age": None, "cp": 4}) == []
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from bayespatch.predict import (
     predict_cases,
     row_numbers,
     sample_together,
-    without_parent,
 )
 from bayespatch.predict import sampled as predict
 from bayespatch.predict.sampled import MIN_ROUNDS, Rounds
@@ -332,15 +331,6 @@ def test_no_case_votes_on_itself(posterior):
     near = predict_cases(posterior, data, detail=True, max_passes=2).neighbors
     assert (near.probability[own, own] == 0).all()
     assert near.probability.sum() > 0
-
-
-def test_a_parent_that_is_not_there_is_asked_no_more(posterior):
-    data = new_cases()
-    fewer, rest = without_parent(posterior, data, 3)
-    assert len(rest.x_parents) == len(data.x_parents) - 1
-    assert fewer.q_tilde.shape[2] == len(rest.x_parents)
-    excluded = predict_cases(posterior, data._replace(own_parent=np.full(len(data.x), 3)), max_passes=8, error=1e-9)
-    assert within_error(excluded, predict_cases(fewer, rest, max_passes=8, error=1e-9))
 
 
 # As many votes as the answer needs

@@ -145,19 +145,6 @@ class Entry:
             raise self._refuse(value, "is not a text; pass it in quotes", where)
         return plain
 
-    def warning(self, value: Value) -> str | None:
-        """What is unusual about a value that is accepted."""
-        if self.usual is None or value is None or isinstance(value, bool | str):
-            return None
-        low, high = self.usual
-        if low <= value <= high:
-            return None
-        unit = f" {self.unit}" if self.unit else ""
-        return (
-            f"{self.label or self.name} {_number_text(value)}{unit} is outside of the usual range, "
-            f"{_number_text(low)} to {_number_text(high)}"
-        )
-
     def text(self, value: Value) -> str:
         """A value as a person reads it.
 
@@ -227,8 +214,6 @@ class Dictionary:
     >>> dictionary = Dictionary.from_dict({"age": {"kind": "number", "usual": [30, 80]}, "pain": {"kind": "text"}})
     >>> dictionary.check_row({"pain": "none", "age": 91.0})
     {'age': 91, 'pain': 'none'}
-    >>> dictionary.warnings({"age": 91, "pain": "none"})
-    ['age 91 is outside of the usual range, 30 to 80']
     """
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
@@ -356,11 +341,6 @@ class Dictionary:
         if absent:
             raise DictionaryError(f"{where}column {absent[0]!r} has no value; pass one, or null where it is not known")
         return {name: entry.check(values[name], where) for name, entry in self.entries.items()}
-
-    def warnings(self, values: Mapping[str, Value]) -> list[str]:
-        """What is unusual about the values of a case."""
-        said = (self.entries[name].warning(value) for name, value in values.items() if name in self.entries)
-        return [text for text in said if text is not None]
 
     def describe(self, X: Any, y: Any = None) -> tuple[Any, Any]:
         """The same features and outcomes, which an estimator will call as the dictionary does.

@@ -1,5 +1,7 @@
 """A model without one of its past cases predicts as the model with that parent taken out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.casebase.without import _moved, without_case
 from bayespatch.encode.column import Column
-from bayespatch.predict import predict_cases, without_parent
+from bayespatch.predict import predict_cases
 from tests.persistence.fitted import SHORT, fit
 
 
@@ -42,6 +44,18 @@ SETTINGS = {
 @pytest.fixture(scope="module", params=SETTINGS)
 def clf(request):
     return fit(PatchworkClassifier(**{"hyper": Hyperparameters(), **SHORT, **SETTINGS[request.param]}), *people())
+
+
+def without_parent(posterior, data, b):
+    """Posterior and data as if parent b had never been asked; no case may be one of the parents any more."""
+    fewer = data._replace(
+        x_parents=np.delete(data.x_parents, b, axis=0),
+        y_parents=np.delete(data.y_parents, b),
+        own_parent=np.full(len(data.x), -1),
+    )
+    if posterior.log_weights is not None:
+        return replace(posterior), fewer
+    return replace(posterior, q_tilde=np.delete(posterior.q_tilde, b, axis=2)), fewer
 
 
 @pytest.mark.parametrize("row", [0, 7, 25])

@@ -82,9 +82,6 @@ def test_a_ranked_column_of_one_number_has_one_value():
 def test_ranks_in_words():
     assert [RANKED.decode(code) for code in (0, 1, 4, 6, 8)] == ["about 20", "20", "25", "about 30", "about 30"]
     assert RANKED.decode(MISSING_NUMBER) == RANKED.decode(NAN) == "missing"
-    assert RANKED.phrase(1) == "bmi 20"
-    assert RANKED.phrase(6) == "bmi about 30"
-    assert RANKED.phrase(NAN) == "bmi: missing"
     for wrong in (-1, 9, 0.5):
         with pytest.raises(ValueError, match=r"column 'bmi' has no code .* integers from 0 to 8"):
             RANKED.decode(wrong)
@@ -104,14 +101,6 @@ def test_codes_in_words():
     for wrong in (-1, 4, 0.5, 99):
         with pytest.raises(ValueError, match="column 'pain' has no code"):
             PAIN.decode(wrong)
-
-
-def test_phrases():
-    assert AGE.phrase(1) == "age 45-55"
-    assert AGE.phrase(3) == "age: not seen before"
-    assert PAIN.phrase(1) == "pain: typical"
-    assert replace(PAIN, description="chest pain").phrase(1) == "chest pain: typical"
-    assert replace(AGE, description="age in years").phrase(0) == "age in years: under 45"
 
 
 def test_edges_that_round_to_the_same_are_written_out():

@@ -9,6 +9,7 @@ from bayespatch_cuda import update as cuda_update
 from bayespatch_cuda.engine import CudaEngine
 
 from bayespatch import model as bp
+from bayespatch.engine.cpu.summary import Tally
 from bayespatch.model import KINDS, Hyperparameters, Model
 from tests.cuda.simulated_gpu import check_means, check_predictions, check_updates, simulated  # noqa: F401
 from tests.engine.contract import CHAINS, GIVEN

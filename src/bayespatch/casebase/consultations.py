@@ -15,6 +15,7 @@ from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.tables import cases, consultations, decisions
 from bayespatch.dictionary import Value
+from bayespatch.estimator import PatchworkClassifier
 
 MOST_REASON = 10_000  # characters
 WAITING = ("decision", "outcome", "retention")  # what an open case waits for
@@ -78,23 +79,20 @@ class Worklist:
     offset: int
 
 
-def explain(clf: Any, values: dict[str, Value], known: Definition, **wishes: Any) -> dict[str, Any]:
-    """What the model shows about a case (`wishes` as in `explain`), and what is unusual about its values."""
+def explain(clf: PatchworkClassifier, values: dict[str, Value], **options: Any) -> dict[str, Any]:
+    """The model's explanation of an open case; `options` as in `PatchworkClassifier.explain`."""
     # A past case with the same values is somebody else: this one is open.
-    shown: dict[str, Any] = clf.explain(values, exclude_self=False, **wishes).to_dict()
-    warn(shown, values, known)
+    shown: dict[str, Any] = clf.explain(values, exclude_self=False, **options).to_dict()
     return shown
 
 
-def warn(shown: dict[str, Any], values: dict[str, Value], known: Definition) -> None:
-    """Add to an explanation what the data dictionary finds unusual about the values."""
-    unusual = known.features.warnings(values)
-    shown["case"]["warnings"] += unusual
-    shown["case"]["warning_kinds"] += ["dictionary"] * len(unusual)
-
-
 def counterfactual(
-    clf: Any, values: dict[str, Value], known: Definition, change: Sequence[str] | None, to: Any, **wishes: Any
+    clf: PatchworkClassifier,
+    values: dict[str, Value],
+    known: Definition,
+    change: Sequence[str] | None,
+    to: Any,
+    **wishes: Any,
 ) -> dict[str, Any]:
     """The smallest change that changes what the model says of a case: `Counterfactual.to_dict()`.
 
@@ -118,8 +116,6 @@ def counterfactual(
     except ValueError as error:  # the class to reach is the predicted one
         raise CaseBaseError(str(error)) from error
     new = known.features.check_row({**values, **found["raw"]})
-    warn(found["before"], values, known)
-    warn(found["after"], new, known)
     return {**found, "values": {name: new[name] for name in found["changes"]}}
 
 

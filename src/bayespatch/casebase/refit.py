@@ -31,6 +31,7 @@ from bayespatch.casebase.database import Database, json_text
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.tables import cases, chain
 from bayespatch.casebase.without import without_case
+from bayespatch.dictionary import Dictionary
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.model import Hyperparameters
 from bayespatch.source.frame import frame_of
@@ -73,14 +74,12 @@ def snapshot(database: Database) -> Snapshot:
 
 
 def table_of(known: Definition, case_ids: list[int], rows: list[dict[str, Any]], outcomes: list[Any]) -> Any:
-    """Features and outcomes as a data frame and a series, with what the dictionary calls them."""
+    """Features and outcomes as a data frame and a series, with labels, units and usual ranges of the dictionary."""
     names = known.features.names
     X = frame_of("the case base", names, [[row[name] for name in names] for row in rows])
     X.index = [str(case) for case in case_ids]
-    X.attrs |= {"labels": known.features.value_labels(), "descriptions": known.features.column_labels()}
     y = frame_of("the case base", [known.target.name], [[outcome] for outcome in outcomes])[known.target.name]
-    y.attrs |= {"labels": known.target.labels, "description": known.target.label or known.target.name}
-    return X, y
+    return Dictionary({**known.features.entries, known.target.name: known.target}).describe(X, y)
 
 
 def new_estimator(parameters: Mapping[str, Any], found: Snapshot) -> Any:

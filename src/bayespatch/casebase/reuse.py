@@ -79,7 +79,7 @@ class Reuse:
         >>> with CaseBase.demo() as base:
         ...     seen = base.consult({"age": 99, "pain": "rest"}, by="Dr. Roe")
         ...     seen.predicted, seen.explanation["case"]["warnings"][-1]
-        ('sick', 'age 99 years is outside of the usual range, 18 to 95')
+        ('sick', 'age is 99 years, outside of the usual range, 18 to 95.')
         """
         check_by(by)
         external_id = case_rows.check_external_id(external_id)
@@ -93,7 +93,7 @@ class Reuse:
                 consultations.visited(connection, case, external_id)
                 model = self._active(connection)
             options: dict[str, Any] = {"top": top, "level": level, "error": error, "reliance": reliance}
-            shown = consultations.explain(model.clf, plain, known, **options)
+            shown = consultations.explain(model.clf, plain, **options)
             shown["about"] |= model.about()
             try:
                 with self._database.writing(by) as transaction:
@@ -146,8 +146,8 @@ class Reuse:
         return self._asked(
             values,
             by,
-            lambda clf, plain, known: consultations.explain(
-                clf, plain, known, top=top, level=level, error=error, reliance=reliance
+            lambda clf, plain, _: consultations.explain(
+                clf, plain, top=top, level=level, error=error, reliance=reliance
             ),
             _named,
         )
@@ -279,7 +279,6 @@ class Reuse:
         """
         with self._database.reading() as connection:
             row = case_rows.find_live(connection, case)
-            known = case_rows.defined(connection)
             model = self._active(connection)
         clf = model.clf
         rows = [place for place, name in enumerate(clf.ids_ or ()) if name == str(case)]
@@ -287,7 +286,6 @@ class Reuse:
             return None
         shown: dict[str, Any] = clf.explain_past(rows[0], known=False, error=error).to_dict()
         shown["about"] |= model.about()
-        consultations.warn(shown, row.values, known)
         with self._database.writing(by) as transaction:
             if self._state(transaction.connection) != model.state:
                 raise UnavailableError("the model was changed meanwhile; try again")

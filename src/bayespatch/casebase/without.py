@@ -1,8 +1,8 @@
 """A fitted model without one of its past cases.
 
 Removing a past case takes its vote away and leaves as they are the importances, the calibration and the coefficients of
-the second opinion: predictions are exactly those of the model with that parent taken out
-(`bayespatch.predict.without_parent`), given these. Only a refit removes what they have learned from the case.
+the second opinion: given these, predictions are exactly those of the model without that parent. Only a refit removes
+what they have learned from the case.
 """
 
 from __future__ import annotations

@@ -67,8 +67,6 @@ class Column:
     >>> age = Column("age", "binned", "number", edges=(45.0, 55.0))
     >>> [age.decode(code) for code in (0, 1, 2)]
     ['under 45', '45-55', '55 or more']
-    >>> age.phrase(1)
-    'age 45-55'
     """
 
     name: str
@@ -205,14 +203,6 @@ class Column:
         if number == self.n_known:
             return MISSING
         return self._value_text(int(number)) if self.is_coded else bin_text(self.edges, int(number))
-
-    def phrase(self, code: float) -> str:
-        """Name and value together: "age 45-55", "chest pain: asymptomatic"."""
-        text = self.decode(code)
-        if self.description:
-            return f"{self.description}: {text}"
-        is_number = not self.is_coded and text not in (MISSING, UNSEEN)
-        return f"{self.name} {text}" if is_number else f"{self.name}: {text}"
 
     def own_words(self, column: PlainColumn) -> list[str]:
         """The values of a column as they are, one text each: the number itself and not its bin."""

@@ -304,10 +304,6 @@ class Schema:
         """The value behind a code in the user's own words: "45-55", "asymptomatic", "missing", "233"."""
         return self.column(column).decode(code)
 
-    def phrase(self, code: float, column: str | int) -> str:
-        """Name and value together: "age 45-55", "chest pain: asymptomatic"."""
-        return self.column(column).phrase(code)
-
     def describe(self, codes: ArrayLike) -> dict[str, str]:
         """The values behind one row of codes, {feature: text}."""
         row = np.asarray(codes, dtype=np.float64)

@@ -25,7 +25,6 @@ from bayespatch.predict.sampled import (
     row_numbers,
     sample_together,
     votes_by_place,
-    without_parent,
 )
 from bayespatch.predict.subsets import SubsetVoter, SubsetVotes, all_subsets
 
@@ -49,5 +48,4 @@ __all__ = [
     "row_numbers",
     "sample_together",
     "votes_by_place",
-    "without_parent",
 ]

@@ -21,7 +21,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -634,18 +634,6 @@ def _given_again(posterior: Posterior) -> PredictiveDraws | None:
     given = posterior.q[:, np.concatenate([np.arange(-run.warmup, 0), of_draws]) % n_draws]
     n_cases, n_parents = posterior.z_mean.shape
     return PredictiveDraws(given, posterior.steps, n_cases, n_parents)
-
-
-def without_parent(posterior: Posterior, data: Data, b: int) -> tuple[Posterior, Data]:
-    """Posterior and data as if parent b had never been asked; no case may be one of the parents any more."""
-    fewer = data._replace(
-        x_parents=np.delete(data.x_parents, b, axis=0),
-        y_parents=np.delete(data.y_parents, b),
-        own_parent=np.full(len(data.x), -1),
-    )
-    if posterior.log_weights is not None:
-        return replace(posterior), fewer
-    return replace(posterior, q_tilde=np.delete(posterior.q_tilde, b, axis=2)), fewer
 
 
 def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
