@@ -156,7 +156,8 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
         said += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
         said += [f"{name!r} duplicates {other!r}" for name, other in found.copies.items()]
         said += [
-            f"{name!r} alone predicts {target!r} for {100 * share:.4g}% of the cases: is it known only after the outcome?"
+            f"{name!r} alone predicts {target!r} for {100 * share:.4g}% of the cases: is it known only after the "
+            f"outcome?"
             for name, share in found.leaks.items()
         ]
     said += [f"{column['name']!r} is empty" for column in columns if column["kind"] == "empty"]
