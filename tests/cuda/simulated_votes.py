@@ -35,11 +35,13 @@ def check(p):
     there, here = (vote(p.index, ranges, p.weights, left_out=p.left_out, engine=engine) for engine in ("cuda", "cpu"))
     np.testing.assert_allclose(there.shares(p.heard), here.shares(p.heard), atol=1e-5)
     np.testing.assert_allclose(there.log_total(), here.log_total(), atol=2e-5)
+    n_chains = 2 if len(p.weights) % 2 == 0 else 1
     shares = [
-        vote_shares(p.index, ranges, p.weights, here, p.heard, left_out=p.left_out, engine=engine)
+        vote_shares(p.index, ranges, p.weights, here, p.heard, left_out=p.left_out, engine=engine, n_chains=n_chains)
         for engine in ("cuda", "cpu")
     ]
     np.testing.assert_allclose(*shares, atol=1e-5)
+    assert shares[0].shape == (len(p.new), n_chains, len(p.y))
     rows = np.maximum(p.rows, 0)
     out = LeftOut.members(p.index, rows, p.groups)
     scores = [

@@ -34,7 +34,7 @@ def check(p, index, k=7):
     np.testing.assert_allclose(totals.log_total(), whole.log_total(), atol=2e-5)
 
     expected = np.empty((len(p.new), len(p.y)))
-    expected[:, p.index.rows] = vote_shares(p.index, ranges, p.weights, whole, p.heard, left_out=p.left_out)
+    expected[:, p.index.rows] = vote_shares(p.index, ranges, p.weights, whole, p.heard, left_out=p.left_out)[:, 0]
     largest = index.vote_shares(p.new, p.weights, totals, p.heard, k, left_out=out)
     k = min(k, len(p.y))
     assert largest.rows.shape == largest.shares.shape == (len(p.new), k)

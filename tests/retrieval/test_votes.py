@@ -88,10 +88,19 @@ def test_votes_are_those_of_enumeration(problem):
     ranges = p.index.ranges(p.new)
     found = vote(p.index, ranges, p.weights, left_out=p.left_out)
     np.testing.assert_allclose(found.shares(p.heard), p.by_class(), atol=1e-5)
-    shares = vote_shares(p.index, ranges, p.weights, found, p.heard, left_out=p.left_out)
+    shares = vote_shares(p.index, ranges, p.weights, found, p.heard, left_out=p.left_out)[:, 0]
     np.testing.assert_allclose(shares, p.shares().mean(axis=2)[:, p.index.rows], atol=1e-5)
     for i, (first, last) in enumerate(zip(p.left_out.edges[:-1], p.left_out.edges[1:], strict=True)):
         assert np.all(shares[i, p.left_out.positions[first:last]] == 0.0)
+
+
+def test_shares_by_chain_are_those_of_its_draws(problem):
+    p = problem
+    ranges = p.index.ranges(p.new)
+    found = vote(p.index, ranges, p.weights, left_out=p.left_out)
+    shares = vote_shares(p.index, ranges, p.weights, found, p.heard, left_out=p.left_out, n_chains=2)
+    expected = p.shares()[:, p.index.rows].reshape(len(p.new), -1, 2, 2).mean(axis=3)
+    np.testing.assert_allclose(shares, np.moveaxis(expected, 2, 1), atol=1e-5)
 
 
 def test_totals_are_absolute(problem):
@@ -117,10 +126,10 @@ def test_parts_add_up_to_the_whole(problem, n_parts):
         total = total + more
     np.testing.assert_allclose(total.shares(p.heard), whole.shares(p.heard), atol=1e-5)
     np.testing.assert_allclose(total.log_total(), whole.log_total(), atol=2e-5)
-    shares = vote_shares(p.index, p.index.ranges(p.new), p.weights, whole, p.heard)
+    shares = vote_shares(p.index, p.index.ranges(p.new), p.weights, whole, p.heard)[:, 0]
     places = p.index.positions()
     for part, r in zip(parts, rows, strict=True):
-        mine = vote_shares(part, part.ranges(p.new), p.weights, total, p.heard)
+        mine = vote_shares(part, part.ranges(p.new), p.weights, total, p.heard)[:, 0]
         np.testing.assert_allclose(mine, shares[:, places[r[part.rows]]], atol=1e-5)
 
 

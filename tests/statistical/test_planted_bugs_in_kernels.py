@@ -383,9 +383,14 @@ BUGS = {
         f"{CLOSED}::test_votes_are_those_of_enumeration",
     ),
     "closed form: shares are given to those who were skipped": Bug(
-        "shares[first + scratch.places[b]] = dot(",
-        "shares[first + b] = dot(",
+        "at = first + places[b]",
+        "at = first + b",
         f"{CLOSED}::test_votes_are_those_of_enumeration",
+    ),
+    "closed form: shares of all chains are those of the first": Bug(
+        "for d in range(c * size, (c + 1) * size):\n            total += weights[d] * scale[d]",
+        "for d in range(0, size):\n            total += weights[d] * scale[d]",
+        f"{CLOSED}::test_shares_by_chain_are_those_of_its_draws",
     ),
     "closed form: the shift is told and not applied": Bug(
         "total[d] += math.exp(scratch.logs[d] - shift[d])",

@@ -158,7 +158,7 @@ def add_votes(past, layout, cases, lanes, votes):
 
 @cuda.jit
 def find_shares(past, layout, cases, votes):
-    """votes.sums[i, b] = sum_d scale[i, m, d] weight[b, d] for past case b of class m; the table is (D, T).
+    """votes.sums[i, c, b] = sum_d scale[i, m, d] weight[b, d] over part c of the draws; the table is (D, T).
 
     One thread handles one past case. All threads go through the draws in step, so the gathers of a draw stay in cache.
     """
@@ -166,24 +166,27 @@ def find_shares(past, layout, cases, votes):
     t = cuda.threadIdx.x
     i = cuda.blockIdx.x
     n_keys = layout.offset.shape[0]
-    n_past = votes.sums.shape[1]
+    n_parts, n_past = votes.sums.shape[1], votes.sums.shape[2]
+    size = votes.table.shape[0] // n_parts
     tile = TILE_ROWS // n_keys
     if tile > cuda.blockDim.x:
         tile = cuda.blockDim.x
     for first in range(cuda.blockIdx.y * tile, n_past, cuda.gridDim.y * tile):
         b = first + t
         if t < tile and b < n_past:
-            total = float32(0.0)
-            if not is_left_out(cases, i, b):
-                m = class_of(past.start, b)
-                for c in range(n_keys):
-                    rows[c * tile + t] = table_row(past, layout, cases, i, c, b)
-                for d in range(votes.table.shape[0]):
-                    weight = votes.table[d, rows[t]]
-                    for c in range(1, n_keys):
-                        weight *= votes.table[d, rows[c * tile + t]]
-                    total += weight * votes.scale[i, m, d]
-            votes.sums[i, b] = total
+            left_out = is_left_out(cases, i, b)
+            m = class_of(past.start, b)
+            for c in range(n_keys):
+                rows[c * tile + t] = table_row(past, layout, cases, i, c, b)
+            for part in range(n_parts):
+                total = float32(0.0)
+                if not left_out:
+                    for d in range(part * size, (part + 1) * size):
+                        weight = votes.table[d, rows[t]]
+                        for c in range(1, n_keys):
+                            weight *= votes.table[d, rows[c * tile + t]]
+                        total += weight * votes.scale[i, m, d]
+                votes.sums[i, part, b] = total
 
 
 @cuda.jit
@@ -313,17 +316,18 @@ def vote_shares(
     heard: Array,
     *,
     left_out: LeftOut,
+    n_chains: int,
 ) -> NDArray[np.float32]:
     """As `votes.vote_shares`, on the GPU. The weights must fit single precision (`fits_products`)."""
     gpu.require_gpu()
     n = len(ranges)
     layout, there = _layout(index, MOST_BITS, len(log_weights))
     table = gpu.to_device(np.exp(layout.log_table(log_weights)).T.astype(np.float32))
-    scale = totals.scale(heard) * np.exp(-totals.shift)[:, None]
-    past, shares = _past(index), np.empty((n, index.n_cases), np.float32)
-    for batch, cases in _batches(ranges, left_out, 4 * max(1, index.n_cases)):
+    scale = n_chains * totals.scale(heard) * np.exp(-totals.shift)[:, None]
+    past, shares = _past(index), np.empty((n, n_chains, index.n_cases), np.float32)
+    for batch, cases in _batches(ranges, left_out, 4 * n_chains * max(1, index.n_cases)):
         size = batch.stop - batch.start
-        part = gpu.blank((size, index.n_cases), np.float32)
+        part = gpu.blank((size, n_chains, index.n_cases), np.float32)
         votes = DeviceVotes(table, gpu.to_device(scale[batch].astype(np.float32)), part)
         find_shares[(size, _n_stretches(index, size)), THREADS](past, there, cases, votes)
         shares[batch] = gpu.from_device(part)

@@ -159,23 +159,22 @@ class ClosedForm:
         engine: str,
     ) -> NeighborStatistics:
         """Shares of all past cases in the votes, by chain; which features matter is not said here."""
-        n_chains, n_draws, _ = self.log_weights.shape
-        n, n_past = len(sums.sums), self.index.n_cases
-        by_chain = np.empty((n, n_chains, n_past), np.float32)
-        for chain in range(n_chains):
-            draws = slice(chain * n_draws, (chain + 1) * n_draws)
-            part = VoteSums(sums.sums[:, :, draws], sums.shift[:, draws])
-            shares = vote_shares(
-                self.index,
-                ranges,
-                self.log_weights[chain],
-                part,
-                heard,
-                left_out=left_out,
-                n_threads=n_threads,
-                engine=engine,
-            )
-            by_chain[:, chain, self.index.rows] = (1.0 - LEAST) * shares
+        n_chains, _, n_weights = self.log_weights.shape
+        n = len(sums.sums)
+        shares = vote_shares(
+            self.index,
+            ranges,
+            self.log_weights.reshape(-1, n_weights),
+            sums,
+            heard,
+            left_out=left_out,
+            n_chains=n_chains,
+            n_threads=n_threads,
+            engine=engine,
+        )
+        shares *= 1.0 - LEAST
+        by_chain = np.empty_like(shares)
+        by_chain[:, :, self.index.rows] = shares
         share = by_chain.mean(axis=1)
         nothing = np.zeros((n, 0, 0), np.float32)
         return NeighborStatistics(share, share, share, by_chain, nothing, np.zeros((n, 0), np.float32), nothing)

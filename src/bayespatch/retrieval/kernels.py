@@ -191,20 +191,58 @@ def add_block(tables, scratch, n, shift, total):
 
 
 @vectorised
-def dot(weights, scale):
-    total = np.float32(0.0)
-    for d in range(len(scale)):
-        total += weights[d] * scale[d]
-    return total
+def dot_by_chain(weights, scale, shares, at):
+    """shares[c, at] = sum_d weights[d] scale[d] over the draws of chain c."""
+    size = len(weights) // len(shares)
+    for c in range(len(shares)):
+        total = np.float32(0.0)
+        for d in range(c * size, (c + 1) * size):
+            total += weights[d] * scale[d]
+        shares[c, at] = total
+
+
+@vectorised
+def multiply_rest(table, rows, b, product):
+    """product_d: the weights of past case b without those of its first key; it has three keys or more."""
+    first, second = table[rows[1, b]], table[rows[2, b]]
+    for d in range(len(product)):
+        product[d] = first[d] * second[d]
+    for c in range(3, rows.shape[0]):
+        more = table[rows[c, b]]
+        for d in range(len(product)):
+            product[d] *= more[d]
+
+
+@compiled
+def share_block(tables, scratch, scaled, scale, n, first, shift, shares):
+    """Shares of the first n past cases in `scratch.rows`; `scaled` has the rows of the first key times their scale."""
+    rows, product, places = scratch.rows, scratch.product, scratch.places
+    for b in range(n):
+        at = first + places[b]
+        if tables.by_logs:
+            log_weight(tables.logs, rows, b, scratch.logs)
+            for d in range(len(product)):
+                product[d] = math.exp(scratch.logs[d] - shift[d])
+            dot_by_chain(product, scale, shares, at)
+        elif rows.shape[0] == 1:
+            dot_by_chain(scaled[rows[0, b]], scratch.ones, shares, at)
+        elif rows.shape[0] == 2:
+            dot_by_chain(scaled[rows[0, b]], tables.products[rows[1, b]], shares, at)
+        else:
+            multiply_rest(tables.products, rows, b, product)
+            dot_by_chain(scaled[rows[0, b]], product, shares, at)
 
 
 @compiled
 def share_on_case(codes, start, layout, low, high, excluded, tables, scratch, scale, shift, shares):
-    """shares[b] = sum_d scale[m, d] weight[b, d] / exp(shift[d]), for every past case b of class m."""
+    """shares[c, b] = sum_d scale[m, d] weight[b, d] / exp(shift[d]) over the draws of chain c; b is of class m."""
     shares[:] = 0.0
     best = -math.inf
-    product = scratch.product
     for m in range(len(start) - 1):
+        scaled = scratch.scaled
+        for r in range(len(scaled)):
+            for d in range(len(shift)):
+                scaled[r, d] = tables.products[r, d] * scale[m, d]
         for first in range(start[m], start[m + 1], BLOCK):
             n = min(BLOCK, start[m + 1] - first)
             rows, kept = scratch.rows[:, :n], scratch.kept[:n]
@@ -213,16 +251,7 @@ def share_on_case(codes, start, layout, low, high, excluded, tables, scratch, sc
             drop_excluded(excluded, first, kept)
             best = bound(rows, kept, tables.upper, tables.lower, best, scratch.above)
             n = compact(rows, kept, scratch.above, best - tables.cut, scratch.places)
-            for b in range(n):
-                if tables.by_logs:
-                    log_weight(tables.logs, rows, b, scratch.logs)
-                    for d in range(len(product)):
-                        product[d] = math.exp(scratch.logs[d] - shift[d])
-                else:
-                    product[:] = tables.products[rows[0, b]]
-                    for c in range(1, rows.shape[0]):
-                        product *= tables.products[rows[c, b]]
-                shares[first + scratch.places[b]] = dot(product, scale[m])
+            share_block(tables, scratch, scaled, scale[m], n, first, shift, shares)
 
 
 @vectorised

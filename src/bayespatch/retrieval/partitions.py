@@ -336,7 +336,7 @@ def _largest_shares(shared: tuple[_Question, VoteSums, Array, int], part: CaseIn
             left_out=LeftOut(out.positions[edges[0] : edges[-1]], edges - edges[0]),
             **question.options(),
         )
-        results.append(LargestShares.of(shares.astype(np.float64), first + part.rows, k))
+        results.append(LargestShares.of(shares[:, 0].astype(np.float64), first + part.rows, k))
     return LargestShares(*(np.concatenate(each) for each in zip(*results, strict=True)))
 
 

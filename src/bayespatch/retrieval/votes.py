@@ -43,6 +43,7 @@ class VotesElsewhere(Protocol):
         heard: Array,
         *,
         left_out: LeftOut,
+        n_chains: int,
     ) -> NDArray[np.float32]:
         """As `vote_shares`; the weights fit single precision."""
 
@@ -76,9 +77,11 @@ class Scratch(NamedTuple):
     logs: Array
     log_table: Array
     weights: Array
+    ones: NDArray[np.float32]
+    scaled: NDArray[np.float32]  # table rows of the first key, for shares
 
     @classmethod
-    def of(cls, n_keys: int, n_draws: int, log_table: Array) -> Scratch:
+    def of(cls, n_keys: int, n_draws: int, log_table: Array, n_scaled: int = 0) -> Scratch:
         """For keys and draws of this number."""
         from bayespatch.retrieval.kernels import BLOCK
 
@@ -93,6 +96,8 @@ class Scratch(NamedTuple):
             np.empty(n_draws),
             log_table,
             np.empty(BLOCK),
+            np.ones(n_draws, np.float32),
+            np.empty((n_scaled, n_draws), np.float32),
         )
 
 
@@ -201,11 +206,12 @@ def vote_shares(
     totals: VoteSums,
     heard: Array,
     *,
+    n_chains: int = 1,
     left_out: LeftOut | None = None,
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> NDArray[np.float32]:
-    """Mean share of every past case in the votes on n cases, (n, N), in stored order; each row adds up to 1.
+    """Mean share of every past case in the votes on n cases, (n, C, N), in stored order; each row adds up to 1.
 
     Parameters
     ----------
@@ -215,6 +221,8 @@ def vote_shares(
         What `vote` found: all past cases', where the index is one of several parts.
     heard : array of shape (M,) or (n, M)
         Weight of a vote for each class.
+    n_chains : int
+        C: the draws are those of so many chains, one after the other, and shares are means over each.
 
     Examples
     --------
@@ -222,21 +230,22 @@ def vote_shares(
     >>> index = CaseIndex.build(x, np.array([0, 0, 1]), n_classes=2, windows=[(0.0,), (0.0,)])
     >>> ranges, weights = index.ranges(x[2:]), np.log([[3.0, 2.0]])
     >>> vote_shares(index, ranges, weights, vote(index, ranges, weights), np.ones(2)).astype(float).round(3).tolist()
-    [[0.111, 0.222, 0.667]]
+    [[[0.111, 0.222, 0.667]]]
     """
     from bayespatch.retrieval import kernels
 
     out = LeftOut.nobody(len(ranges)) if left_out is None else left_out
     if _on_gpu(engine, index, len(ranges)) and fits_products(log_weights, MOST_SUMMED):
         gpu: VotesElsewhere = load_votes("cuda")
-        return gpu.vote_shares(index, ranges, log_weights, totals, heard, left_out=out)
+        return gpu.vote_shares(index, ranges, log_weights, totals, heard, left_out=out, n_chains=n_chains)
     layout, tables = _tables(index, log_weights)
     n_draws = len(log_weights)
-    scale = totals.scale(heard)
-    shares = np.empty((len(ranges), index.n_cases), np.float32)
+    n_scaled = 1 << (layout.bits[1] - layout.bits[0])
+    scale = n_chains * totals.scale(heard)
+    shares = np.empty((len(ranges), n_chains, index.n_cases), np.float32)
 
     def work(first: int, last: int) -> None:
-        scratch = Scratch.of(len(layout.offset), n_draws, tables.logs)
+        scratch = Scratch.of(len(layout.offset), n_draws, tables.logs, 0 if tables.by_logs else n_scaled)
         kernels.share_on_cases(
             index.codes, index.start, layout, *ranges, *out, tables, scratch, first, last, scale, totals.shift, shares
         )
