@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT)]
 
 from generators.console import install_program, printed, shown
 
-PAGES = ("tutorial-own-table", "tutorial-clinic")
+PAGES = ("tutorial-own-table", "tutorial-clinic", "survival", "follow-up")
 COMMAND = re.compile(r"^\$ (?:.*\\\n)*.*$", re.MULTILINE)  # a backslash continues it on the next line
 BLOCK = re.compile(r"^```console\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 INSTALL = "pip install"  # shown, not run
