@@ -231,14 +231,9 @@ def test_the_modules_are_found():
 
 def test_the_map_in_contributing_names_every_layer_and_no_other_module():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    page = page.partition("## The modules")[2].partition("## How to add a model")[0]
+    page = page.partition("## Modules")[2].partition("## How to add a model")[0]
     named = re.findall(r"`([a-z_]+)/?`", "".join(line.split("|")[1] for line in page.splitlines() if line[:3] == "| `"))
     assert set(named) == {layer.split(".")[0] for layer in LAYERS}
-    path = page.partition("### The path of a row")[2].partition("`tests/test_layers.py`")[0]
-    modules = set(modules_of(ROOT))
-    visited = re.findall(r"`([a-z_.]+)`", path)
-    assert len(visited) > 15
-    assert set(visited) <= modules
 
 
 def build(root: Path, files: dict[str, str]) -> Path:

@@ -116,8 +116,8 @@ class Engine(ABC, Generic[State]):
     def freeze(self, state: State) -> dict[str, NDArray[Any]]:
         """The whole state as arrays by name, for a checkpoint; `thaw` restores it.
 
-        This works for states with fields that are integers, arrays or `Neighbors`. An engine with another kind of state
-        overrides `freeze` and `thaw`.
+        This works for states with fields that are integers (seed and chain among them), arrays or `Neighbors`. An
+        engine with another kind of state overrides `freeze` and `thaw`.
         """
         return frozen(state)
 
