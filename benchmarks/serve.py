@@ -98,12 +98,10 @@ def patient(number: int) -> dict[str, Any]:
     return {name: None if value != value else float(value) for name, value in row.items()}
 
 
-async def load(
-    server: Server, rate: float, seconds: float, first: int, reliance: bool, shared: bool = False
-) -> dict[str, Any]:
+async def load(server: Server, rate: float, seconds: float, first: int, shared: bool = False) -> dict[str, Any]:
     """Consultations at a steady rate; how they were answered."""
     n = int(rate * seconds)
-    bodies = [json.dumps({"values": patient(first + i), "reliance": reliance}) for i in range(n)]
+    bodies = [json.dumps({"values": patient(first + i)}) for i in range(n)]
     statuses: Counter[str] = Counter()
     times: list[float] = []
     polite, ids, slow = 0, [], []
@@ -137,9 +135,9 @@ async def load(
     return {**found, "slow_in_seconds": sorted(set(slow))[:20]}
 
 
-async def kill(server: Server, rate: float, first: int, reliance: bool) -> set[int]:
+async def kill(server: Server, rate: float, first: int) -> set[int]:
     """Load, and SIGKILL after some seconds; returns the consultations that were acknowledged."""
-    running = asyncio.create_task(load(server, rate, 8.0, first, reliance))
+    running = asyncio.create_task(load(server, rate, 8.0, first))
     await asyncio.sleep(4.0)
     server.process.send_signal(signal.SIGKILL)
     return set((await running)["ids"])
@@ -152,7 +150,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--without-reliance", action="store_true", help="leave out what depends on each crowd")
     parser.add_argument("--shared", action="store_true", help="all requests over a few connections that stay open")
     parser.add_argument("--casebase", help="a case base that an earlier run has made, or where it is to be made")
     wanted = parser.parse_args()
@@ -166,10 +163,9 @@ def main() -> None:
                 base.people.accept(base.people.invite("load", "clinician", by="benchmark"), "no password")
             token = base.people.new_token("load", label="load", scope="clinician", days=1, by="benchmark")
         options = ("--workers", str(wanted.workers), "--threads", str(wanted.threads))
-        reliance = not wanted.without_reliance
         found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0], **vars(wanted)}
         server = Server(url, token, *options)
-        asyncio.run(load(server, wanted.rate, 5, 0, reliance, wanted.shared))
+        asyncio.run(load(server, wanted.rate, 5, 0, wanted.shared))
         before = server.gauges()
         found["mib_at_start"] = before["mib"]
         for name, rate, seconds in (
@@ -177,7 +173,7 @@ def main() -> None:
             ("flood", 3 * wanted.rate, min(30.0, wanted.seconds)),
             ("afterwards", wanted.rate, min(20.0, wanted.seconds)),
         ):
-            said = asyncio.run(load(server, rate, seconds, 1000 + int(rate), reliance, wanted.shared))
+            said = asyncio.run(load(server, rate, seconds, 1000 + int(rate), wanted.shared))
             n = len(said.pop("ids"))
             after = server.gauges()
             said |= {"mib": after["mib"], "cpu_per_answer": round((after["cpu"] - before["cpu"]) / max(1, n), 4)}
@@ -188,7 +184,7 @@ def main() -> None:
         lost, acknowledged = 0, 0
         for k in range(wanted.kills):
             server = Server(url, token, *options)
-            ids = asyncio.run(kill(server, wanted.rate, 50_000 + 1000 * k, reliance))
+            ids = asyncio.run(kill(server, wanted.rate, 50_000 + 1000 * k))
             server.process.wait()
             with CaseBase.open(url) as base:
                 kept = {entry.number for entry in base.audit(action="consult", limit=10**6)}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import MISSING_NUMBER, Schema, describe_values
@@ -59,8 +60,6 @@ class OpinionOnCases(NamedTuple):
         the lower and upper end of its interval, (3,).
     base : array of shape (M,), or None
         Base rates, from which `points` count.
-    of_values : function, optional
-        Maps `EncodedTable.values` of other cases, (k, P), to their probabilities, (k, M).
     of_known : function, optional
         Maps a row and sets of known features, (k, P), to what the opinion says if nothing else is known of the case:
         probabilities, (k, M), or means, (k,), where outcomes are numbers.
@@ -74,7 +73,6 @@ class OpinionOnCases(NamedTuple):
     points: Array | None = None
     number: Callable[[NDArray[np.float32], float, int], Array] | None = None
     base: Array | None = None
-    of_values: Callable[[Array], Array] | None = None
     of_known: Callable[[int, NDArray[np.bool_]], Array] | None = None
     uses: NDArray[np.bool_] | None = None
 
@@ -465,7 +463,6 @@ class FittedClasses(Fitted):
             intervals,
             points[:, :, -1],
             base=opinion.base,
-            of_values=opinion.predict_proba,
             of_known=lambda row, known: opinion.predict_known(values[[row]], known),
             uses=opinion.design.matrix(values).presence > 0.0,
         )
@@ -477,10 +474,27 @@ class FittedClasses(Fitted):
         return PooledModel(self.posterior, self.past, self.calibration, other, self.pool, *of_table)
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
-        """Leave-one-out probabilities; interval and points would come from a model that knows the row."""
+        """Leave-one-out probabilities; interval and points would come from a model that knows the row.
+
+        What the opinion says of some of a row's values is that of the score with the row. The log odds move by what
+        leaving the row out changes, in proportion to the number of known values.
+        """
         if self.pool is None or self.opinion is None:
             return None
-        return OpinionOnCases(self.opinion.loo[rows], self.pool)
+        left_out = self.opinion.loo[rows]
+        if not isinstance(self.opinion, AdditiveScore):
+            return OpinionOnCases(left_out, self.pool)
+        opinion, values = self.opinion, self.values[rows]
+        uses = opinion.design.matrix(values).presence > 0.0
+
+        def of_known(row: int, known: NDArray[np.bool_]) -> Array:
+            sets = np.concatenate([known & uses[row], uses[[row]]])
+            log_p = np.log(np.maximum(opinion.predict_known(values[[row]], sets), 1e-12))
+            share = sets.sum(axis=1, keepdims=True) / max(1, int(uses[row].sum()))
+            moved = np.log(np.maximum(left_out[row], 1e-12)) - log_p[-1]
+            return np.asarray(softmax(log_p + share * moved, axis=1))[:-1]
+
+        return OpinionOnCases(left_out, self.pool, of_known=of_known, uses=uses)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -186,5 +186,5 @@ def test_nothing_in_other_explanations_tells_its_values_or_its_outcome(alone):
     after = base.consultation(other.id, by=BY)[0].explanation
     gone = next(one for one in after["neighbors"] if one.get("forgotten"))
     assert set(gone) == {"id", "forgotten", "probability", "influence", "vote_share"}
-    assert not [one["name"] for one in after["features"] if mine["index"] in one["neighbors"] + one["exemplars"]]
+    assert not [one["name"] for one in after["features"] if mine["index"] in one["neighbors"]]
     assert {one["close"] for one in after["features"]} == {None}

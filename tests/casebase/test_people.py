@@ -152,10 +152,10 @@ def test_a_key_does_it_once(base, someone):
 
 
 def test_explain_names_who_was_shown(base, someone):
-    version, why = base.ask(someone, by=BY, reliance=False)
+    version, why = base.ask(someone, by=BY)
     entry = base.audit(action="ask")[0]
     assert entry.details["version"] == version
-    assert set(entry.details["shown"]) >= {int(part["id"]) for part in why["exemplars"]}
+    assert set(entry.details["shown"]) >= {int(part["id"]) for part in why["neighbors"]}
     past = base.explain_past(3, by=BY)
     assert past["case"]["id"] == "3"
     assert base.neighbor_of(3, by=BY, most=3)

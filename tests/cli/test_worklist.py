@@ -13,12 +13,10 @@ def test_a_worklist_has_what_deserves_attention_first(clinic):
     one = found[0]
     assert one["interval"][0] <= one["probability"] <= one["interval"][1]
     assert set(one["opinions"]) == {"precedents", "additive"}
-    assert one["nearest"]["id"].startswith("P-")
+    assert one["closest"]["id"].startswith("P-")
     rows = list(csv.DictReader(io.StringIO(call(*words).stdout)))
     assert [row["patient no."] for row in rows] == [line["id"] for line in found]
-    assert {"low", "high", "by_past_cases", "by_risk_factors", "nearest_exemplar", "attention", "warnings"} <= set(
-        rows[0]
-    )
+    assert {"low", "high", "by_past_cases", "by_risk_factors", "closest", "attention", "warnings"} <= set(rows[0])
 
 
 def test_it_has_intervals_already(clinic):

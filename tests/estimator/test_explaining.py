@@ -81,7 +81,7 @@ def test_abstaining_leaves_none():
     for share in (0.2, 0.5, True):
         found = clf.predict(NEW, abstain=share)
         quantile = 0.05 if share is True else share
-        adequate = [why.precedent.adequate for why in clf.explain_all(NEW, quantile=quantile, reliance=False)]
+        adequate = [why.precedent.adequate for why in clf.explain_all(NEW, quantile=quantile)]
         assert [label is not None for label in found] == adequate
         assert all(a is None or a == b for a, b in zip(found, plain, strict=True))
     assert None in clf.predict(NEW, abstain=0.5).tolist()
@@ -150,7 +150,8 @@ def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
     assert why.target == "cost"
     assert f"{why.mean:.4g}" in words.headline(why.to_dict())
     assert all(float(neighbor.outcome) == y.iloc[neighbor.index] for neighbor in why.neighbors)
-    assert sum(why.to_dict()["vote_shares"].values()) == pytest.approx(1, abs=1e-6)
+    shares = [*(group.vote_share for group in why.groups), why.ungrouped.vote_share, why.base_rates]
+    assert sum(shares) == pytest.approx(1, abs=1e-6)
     assert past.outcome == f"{y.iloc[3]:g}"
     assert regressor.explain(NEW.iloc[0], y=91.5).outcome == "91.5"
     assert words.headline(why.to_dict()).startswith(f"Cost: {why.mean:.4g} (90% interval")

@@ -113,9 +113,9 @@ def test_a_past_case_does_not_vote_on_itself(clf):
 
 def test_an_explanation_adds_up(clf):
     why = clf.explain(X.iloc[0])
-    shares = why.to_dict()["vote_shares"]
-    assert sum(shares.values()) == pytest.approx(1.0, abs=1e-6)
-    assert shares["base_rates"] == pytest.approx(0.01, abs=1e-6)
+    shares = [*(group.vote_share for group in why.groups), why.ungrouped.vote_share, why.base_rates]
+    assert sum(shares) == pytest.approx(1.0, abs=1e-6)
+    assert why.base_rates == pytest.approx(0.01, abs=1e-6)
     best = why.neighbors[0]
     assert best.vote_share == max(neighbor.vote_share for neighbor in why.neighbors)
     assert best.reliance is not None

@@ -65,7 +65,7 @@ def test_points_are_the_shapley_values_of_predictions_with_values_set_to_missing
     model = fitted(kind, **settings)
     X, _, _ = cases(3, 7)
     for row in range(len(X)):
-        found = model.explain(X.iloc[[row]], reliance=False).to_dict()["attribution"]
+        found = model.explain(X.iloc[[row]]).to_dict()["attribution"]
 
         @cache
         def predict(known, row=row, found=found):
@@ -88,7 +88,7 @@ def test_points_add_up_from_the_base_rate_to_the_prediction(kind):
     model = fitted(kind)
     X, _, _ = cases(20, 3)
     X.loc[::3, "age"] = np.nan
-    for why in model.explain_all(X, reliance=False):
+    for why in model.explain_all(X):
         found, prediction = why.to_dict()["attribution"], why.to_dict()["prediction"]
         total = prediction["mean"] if kind == "number" else prediction["probabilities"][found["class"]]
         assert found["total"] == total
@@ -103,14 +103,14 @@ def test_points_add_up_from_the_base_rate_to_the_prediction(kind):
 
 def test_of_two_classes_the_last_is_explained_and_of_more_the_predicted_one():
     X, _, _ = cases(10, 5)
-    assert {why.attribution.label for why in fitted("two").explain_all(X, reliance=False)} == {"1"}
-    found = fitted("four").explain_all(X, reliance=False)
+    assert {why.attribution.label for why in fitted("two").explain_all(X)} == {"1"}
+    found = fitted("four").explain_all(X)
     assert [why.attribution.label for why in found] == [why.predicted for why in found]
 
 
 def test_with_two_classes_the_part_of_the_additive_score_is_its_own_share_of_the_pool():
     model = fitted("two")
-    why = model.explain(cases(1, 11)[0], reliance=False).to_dict()
+    why = model.explain(cases(1, 11)[0]).to_dict()
     additive = sum(one["additive"] for one in why["attribution"]["features"])
     opinions = why["opinions"]
     assert additive == pytest.approx(100 * opinions["weight"] * (opinions["additive"]["1"] - opinions["base"]["1"]))

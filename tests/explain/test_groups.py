@@ -68,7 +68,7 @@ def two_seeds():
 
 def test_groups_add_up_to_the_votes(two_seeds):
     (clf, _), X = two_seeds
-    for why in clf.explain_all(X, reliance=False):
+    for why in clf.explain_all(X):
         said = why.to_dict()
         rest = said["ungrouped"]
         base = clf.calibration_.base
@@ -88,7 +88,7 @@ def test_another_seed_finds_the_same_groups(two_seeds):
     """At least 80 % of the votes are in groups that match."""
     models, X = two_seeds
     overlaps = []
-    for one, two in zip(*(model.explain_all(X, reliance=False) for model in models), strict=True):
+    for one, two in zip(*(model.explain_all(X) for model in models), strict=True):
         first, second = ([set(group.rows) for group in why.groups] for why in (one, two))
         matched = sum(max((len(a & b) for b in second), default=0) for a in first)
         overlaps.append(matched / sum(map(len, first)))

@@ -17,9 +17,9 @@ def test_both_explanations_and_what_changed():
     assert found.after.to_dict() == clf.explain({**ROW, "pain": 1, "age": 63}).to_dict()
     assert found.shift["sick <i>"] > 0.2
     assert sum(found.shift.values()) == pytest.approx(0, abs=1e-12)
-    moves = found.exemplars
-    assert {*moves["stay"], *moves["leave"]} == {part.index for part in found.before.exemplars}
-    assert {*moves["stay"], *moves["come"]} == {part.index for part in found.after.exemplars}
+    was, now = ([part.id for part in why.neighbors] for why in (found.before, found.after))
+    (moves,) = [text for text in found.sentences() if text.startswith("Closest patients")]
+    assert all((f"#{id}" in moves.partition("added")[2]) == (id not in was) for id in now)
 
 
 def test_it_is_data_text_and_html():

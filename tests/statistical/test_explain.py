@@ -1,9 +1,8 @@
-"""Explanations against the truth: known parents and features, precedent, and what a refit says about reliance."""
+"""Explanations against the truth: known parents and features, and precedent."""
 
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import binom
 
@@ -53,7 +52,7 @@ def truth(request):
 
 def ranked_first(clf, rows, of):
     """In how many cases the given parent is the most influential one, and which of its agreeing features matter."""
-    found = clf.explain_all(rows, top=N_PARENTS, reliance=False)
+    found = clf.explain_all(rows, top=N_PARENTS)
     first = [bool(why.neighbors) and why.neighbors[0].index == parent for why, parent in zip(found, of, strict=True)]
     marks = []
     for why, parent in zip(found, of, strict=True):
@@ -99,7 +98,7 @@ def heart():
 def flagged(clf, X, quantile=0.05):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = clf.explain_all(X, top=1, quantile=quantile, reliance=False)
+        found = clf.explain_all(X, top=1, quantile=quantile)
         return np.mean([not why.precedent.adequate for why in found])
 
 
@@ -142,54 +141,3 @@ def test_simulated_cases_from_elsewhere_are_flagged(truth):
     print(f"Model {clf.model}: elsewhere {rates[0]:.2f}, alike {rates[1]:.2f}")
     assert rates[0] > 0.9
     assert rates[1] * N_NEW <= binom.ppf(0.9999, N_NEW, 0.06)
-
-
-# Reliance
-
-N_SEEDS = 8
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_reliance_is_what_a_refit_without_that_case_says(kind):
-    """The effect of taking a past case away, in eight fits with it and eight without it.
-
-    The tolerance is four standard errors of the difference, from the spread over the seeds; and the largest effect must
-    be beyond four of its own, so that there is something to agree on.
-    """
-    rng = np.random.default_rng(8)
-    X = pd.DataFrame(rng.integers(0, 3, (40, 7)), columns=list("abcdefg")).astype(str)
-    y = rng.integers(0, 2, 40)
-    y[X["a"] == "0"] = 0
-    hyper = Hyperparameters(alpha=2 / 40, lam0=0.2)
-    case = X.iloc[17].copy()
-    case["g"] = "1"
-    # Reliance is on the votes of a case, not on what it taught the importances or the second opinion.
-    settings = dict(model=kind, hyper=hyper, calibrate=False, chains=2, draws=300, warmup=150)
-    settings |= dict(importances="joint", second_opinion=None)
-    whole = [fit(X, y, random_state=seed, **settings) for seed in range(N_SEEDS)]
-    found = [clf.explain(case, top=40) for clf in whole]
-    predicted = found[0].predicted
-    chosen = [neighbor.index for neighbor in found[0].neighbors[:3]]
-    sure = []
-    for index in chosen:
-        told = np.array([_reliance(why, index, predicted) for why in found])
-        rest = [fit(X.drop(index=index), np.delete(y, index), random_state=seed, **settings) for seed in range(N_SEEDS)]
-        after = np.array([clf.explain(case).probabilities[predicted] for clf in rest])
-        refit = np.array([why.probabilities[predicted] for why in found]).mean() - after.mean()
-        spread = np.sqrt(
-            np.var([why.probabilities[predicted] for why in found], ddof=1)
-            + np.var(after, ddof=1)
-            + np.var(told, ddof=1)
-        ) / np.sqrt(N_SEEDS)
-        print(f"Model {kind}, case {index}: reliance {told.mean():.4f}, refit {refit:.4f}, standard error {spread:.4f}")
-        assert abs(told.mean() - refit) < 4 * spread
-        sure.append(abs(told.mean()) / (np.std(told, ddof=1) / np.sqrt(N_SEEDS)))
-    assert max(sure) > 4
-
-
-def _reliance(why, index, predicted):
-    """Of a given class, whichever is predicted: with two classes, one's gain is the other's loss."""
-    neighbor = next((n for n in why.neighbors if n.index == index), None)
-    if neighbor is None:
-        return 0.0
-    return neighbor.reliance if why.reliance_class == predicted else -neighbor.reliance

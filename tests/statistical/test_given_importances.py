@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from bayespatch.engine.cpu import CpuEngine
-from bayespatch.explain.ballot import ballot_of
-from bayespatch.explain.build import OFTEN
 from bayespatch.model import KINDS, LIKELIHOODS, Model
 from bayespatch.predict import predict_cases
 from bayespatch.predict.sampled import N_BATCHES
@@ -149,24 +147,6 @@ def test_votes_without_excluded_parents_are_exact():
     excluded = np.zeros((len(data.x), len(data.x_parents)), dtype=bool)
     excluded[np.arange(len(data.x)), np.arange(len(data.x)) % len(data.x_parents)] = True
     check_votes(unsupervised(data), Model("I", "exact", hyper), q_tilde, "excluded", excluded)
-
-
-def test_votes_of_the_draws_without_a_parent_are_exact():
-    """Conditioning on its absence is taking it away. 32,000 draws of a share have an error of .5/sqrt(32000) at most if
-    independent, some three times that as they are, and twice that where half of them count: less than .02.
-    """
-    data, hyper = PROBLEMS["many_values"]()
-    data, model = unsupervised(data), Model("I", "exact", hyper)
-    q_tilde = np.random.default_rng(0).uniform(0.1, 0.95, data.x_parents.shape)
-    seen = predict_cases(fixed(data, model, q_tilde, 8000, 5), data, detail=True, error=1e-9, max_passes=1)
-    ballot = ballot_of(seen, 4, data.y_parents)
-    effects = []
-    for i, b in np.argwhere(ballot.probability < OFTEN).tolist():
-        apart = np.arange(len(data.x_parents)) == b
-        truth = enumerate_votes(without(data, apart), model, q_tilde[~apart], i).votes
-        np.testing.assert_allclose(ballot.votes_without(i, b), truth, atol=0.02)
-        effects.append(np.abs(truth - ballot.votes[i]).max())
-    assert max(effects) > 0.1
 
 
 def test_a_case_is_not_among_its_own_voters():

@@ -37,7 +37,7 @@ NAMES = [
     *("outcome", "decided", "reason", "sure", "key", "id", "consultation", "external_id", "ended"),
 ]
 KEYS = [
-    *("values", "reliance", "change", "to", "most", "case", "external_id", "decided", "reason", "code", "outcome"),
+    *("values", "change", "to", "most", "case", "external_id", "decided", "reason", "code", "outcome"),
     *("cases", "follow_up", "group", "extra"),
 ]
 SKIPPED = {("POST", "/sign-out"), ("POST", "/model/refit"), ("POST", "/api/v1/refit")}  # the last two start processes

@@ -40,7 +40,7 @@ def test_the_cycle(program):
     assert response.status_code == 201
     seen = response.json()
     assert program.get(response.headers["location"]).json() == seen
-    assert set(seen["explanation"]) >= {"case", "prediction", "opinions", "precedent", "exemplars", "features"}
+    assert set(seen["explanation"]) >= {"case", "prediction", "opinions", "precedent", "groups", "features"}
     waiting = program.get(f"{API}/consultations", params={"waiting_for": "decision"}).json()
     assert [item["id"] for item in waiting["items"]] == [seen["id"]]
     place = f"{API}/consultations/{seen['id']}/decision"
@@ -63,8 +63,8 @@ def test_the_cycle(program):
 
 
 def test_explain_keeps_nothing(served, program):
-    said = program.post(f"{API}/answers", json={"values": VALUES, "reliance": False}).json()
-    assert said["explanation"]["exemplars"][0]["reliance"] is None
+    said = program.post(f"{API}/answers", json={"values": VALUES}).json()
+    assert said["explanation"]["neighbors"]
     assert served.base.search(state="open", by="t").total == 0
 
 

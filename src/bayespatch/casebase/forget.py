@@ -24,7 +24,7 @@ from bayespatch.casebase.without import without_case
 
 # How much a past case counted, and the others in its group. Not for whom it voted, whom it was like, or its row of the
 # table, under which features list those who agree: all of these tell something of its values or its outcome.
-_KEPT = ("probability", "influence", "vote_share", "stands_for", "members")
+_KEPT = ("probability", "influence", "vote_share")
 _RANGE = "outside the range of the past cases"  # a warning that states the ends of that range
 WITHDRAWN_WARNING = "A warning was removed here: it stated values of past cases, one of which was forgotten since."
 
@@ -157,9 +157,7 @@ def redacted(explanation: dict[str, Any], case: str) -> dict[str, Any]:
     rows = set(_rows_of(explanation, case))
     new: dict[str, Any] = _without(explanation, case)
     for feature in new["features"]:
-        for name in ("neighbors", "exemplars"):
-            if name in feature:
-                feature[name] = [row for row in feature[name] if row not in rows]
+        feature["neighbors"] = [row for row in feature["neighbors"] if row not in rows]
     warnings = new["case"]["warnings"]
     new["case"]["warnings"] = [WITHDRAWN_WARNING if _names(text, case) else text for text in warnings]
     return new

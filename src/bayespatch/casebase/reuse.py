@@ -45,10 +45,9 @@ class Reuse:
         by: str,
         case: int | str | None = None,
         external_id: str | None = None,
-        top: int = 4,
+        top: int = 5,
         level: float = 0.9,
         error: float = ERROR,
-        reliance: bool = True,
         key: str | None = None,
     ) -> Consultation:
         """Ask the active model about a case, and keep what it showed.
@@ -63,7 +62,7 @@ class Reuse:
             An open case that comes again; its values become these. Without it, a new case is made.
         external_id : str, optional
             What others call the case; an open case of this name comes again.
-        top, level, error, reliance
+        top, level, error
             As in `PatchworkClassifier.explain`.
         key : str, optional
             Under which the same question is asked once: repeated by the same person, it returns what was kept.
@@ -92,7 +91,7 @@ class Reuse:
                     return consultations.find(connection, earlier)
                 consultations.visited(connection, case, external_id)
                 model = self._active(connection)
-            options: dict[str, Any] = {"top": top, "level": level, "error": error, "reliance": reliance}
+            options: dict[str, Any] = {"top": top, "level": level, "error": error}
             shown = consultations.explain(model.clf, plain, **options)
             shown["about"] |= model.about()
             try:
@@ -116,16 +115,15 @@ class Reuse:
         values: Mapping[str, Any],
         *,
         by: str,
-        top: int = 4,
+        top: int = 5,
         level: float = 0.9,
         error: float = ERROR,
-        reliance: bool = True,
     ) -> tuple[int, dict[str, Any]]:
         """Ask the active model without keeping anything but an audit row: who was shown which past cases.
 
         Parameters
         ----------
-        values, by, top, level, error, reliance
+        values, by, top, level, error
             As in `consult`.
 
         Returns
@@ -146,9 +144,7 @@ class Reuse:
         return self._asked(
             values,
             by,
-            lambda clf, plain, _: consultations.explain(
-                clf, plain, top=top, level=level, error=error, reliance=reliance
-            ),
+            lambda clf, plain, _: consultations.explain(clf, plain, top=top, level=level, error=error),
             _named,
         )
 
@@ -160,7 +156,7 @@ class Reuse:
         by: str,
         to: Any = None,
         most: int = 3,
-        top: int = 4,
+        top: int = 5,
         level: float = 0.9,
         error: float = ERROR,
     ) -> tuple[int, dict[str, Any]]:
@@ -360,6 +356,5 @@ class Reuse:
 
 def _named(shown: Mapping[str, Any]) -> list[int]:
     """The past cases whose values stand in an explanation."""
-    parts = [*shown["exemplars"], *shown["neighbors"], *shown["contradicting"]]
-    parts += [group["closest"] for group in shown["groups"] if group["closest"]]
+    parts = [*shown["neighbors"], *(group["closest"] for group in shown["groups"] if group["closest"])]
     return sorted({int(part["id"]) for part in parts})

@@ -18,12 +18,12 @@ def counterfactual(
     to: Wanted = None,
     most: MostChanges = 3,
     out: MaybeOut = None,
-    top: Top = 4,
+    top: Top = 5,
     level: Level = 0.9,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Find the smallest change that changes the prediction, using only values that past cases have.
+    """Find the smallest change of some features that would change the prediction, to values that past cases have.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from bayespatch.cli.terminal import say, show, width, working
 def demo(
     patient: Patient = 20,
     out: FolderOut = Path("bayespatch-demo"),
-    top: Top = 4,
+    top: Top = 5,
     hyper: HyperRule = Hyper.auto,
     draws: Draws = 250,
     warmup: Warmup = 250,

@@ -1,4 +1,4 @@
-"""Predictions for a worklist: one line a case, those that need attention first."""
+"""Predictions for a worklist: one line a case, those that deserve attention first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def worklist_of(model: Any, X: Any, level: float) -> list[dict[str, Any]]:
     raw = dict(zip(model.class_names_, (str(value) for value in model.classes_.tolist()), strict=True))
     named = X.index.name is not None
     found = []
-    for name, why in zip(X.index, model.explain_all(X, level=level, reliance=False), strict=True):
+    for name, why in zip(X.index, model.explain_all(X, top=1, level=level), strict=True):
         line = _line(why.to_dict(), raw)
         found.append({**({"id": str(name)} if named else {"row": int(name)}), **line})
     return sorted(found, key=lambda line: (-len(line["reasons"]), line["probability"]))
@@ -26,16 +26,16 @@ def _line(why: dict[str, Any], raw: dict[str, str]) -> dict[str, Any]:
     said, both = why["prediction"], why["opinions"]
     name = said["class"]
     low, high = said["intervals"][name]
-    nearest = why["exemplars"][0] if why["exemplars"] else None
+    closest = why["neighbors"][0] if why["neighbors"] else None
     return {
         "class": raw[name],
         "label": name,
         "probability": said["probabilities"][name],
         "interval": [low, high],
         "opinions": None if both is None else {how: both[how][name] for how in ("precedents", "additive")},
-        "nearest": None
-        if nearest is None
-        else {"id": nearest["id"], "outcome": nearest["outcome"], "vote_share": nearest["vote_share"]},
+        "closest": None
+        if closest is None
+        else {"id": closest["id"], "outcome": closest["outcome"], "vote_share": closest["vote_share"]},
         "precedent": why["precedent"]["percentile"],
         "reasons": _reasons(why),
         "warnings": list(why["case"]["warnings"]),
@@ -61,7 +61,7 @@ def _reasons(why: dict[str, Any]) -> list[str]:
 
 def flat_line(line: dict[str, Any]) -> dict[str, Any]:
     """A record as the cells of a line of CSV."""
-    both, nearest = line["opinions"] or {}, line["nearest"] or {}
+    both, closest = line["opinions"] or {}, line["closest"] or {}
     who: dict[str, Any] = {name: line[name] for name in ("id", "row") if name in line}
     return {
         **who,
@@ -72,9 +72,9 @@ def flat_line(line: dict[str, Any]) -> dict[str, Any]:
         "high": line["interval"][1],
         "by_past_cases": both.get("precedents"),
         "by_risk_factors": both.get("additive"),
-        "nearest_exemplar": nearest.get("id"),
-        "its_outcome": nearest.get("outcome"),
-        "its_votes": nearest.get("vote_share"),
+        "closest": closest.get("id"),
+        "outcome_of_closest": closest.get("outcome"),
+        "votes_of_closest": closest.get("vote_share"),
         "attention": "; ".join(line["reasons"]),
         "warnings": " ".join(line["warnings"]),
     }

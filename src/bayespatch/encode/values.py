@@ -32,23 +32,3 @@ def codes_of(schema: Schema, values: NDArray[np.float64]) -> NDArray[np.float64]
         if not column.is_compared:
             x[:, j] = np.nan
     return x
-
-
-def without_each_value(
-    schema: Schema, x: NDArray[np.float64], values: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """One case, (P,), with each of its values missing in turn: codes and values, (P, P), row j without value j.
-
-    Examples
-    --------
-    >>> schema = Schema.learn([[1.0, "a"], [2.0, "b"]] * 3, missing="ignore")
-    >>> without_each_value(schema, np.array([0.0, 1.0]), np.array([1.0, 1.0]))[0]
-    array([[nan,  1.],
-           [ 0., nan]])
-    """
-    codes, numbers = np.tile(x, (len(x), 1)), np.tile(values, (len(x), 1))
-    for j, column in enumerate(schema.columns):
-        missing = np.nan if schema.missing == "ignore" else column.missing_code
-        codes[j, j] = missing if column.is_compared else np.nan
-        numbers[j, j] = np.nan if column.keeps_numbers else missing
-    return codes, numbers

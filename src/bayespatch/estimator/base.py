@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from bayespatch.calibrate import Calibration
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.learning import Learner, is_table
-from bayespatch.explain.ballot import closed_ballot
+from bayespatch.explain.ballot import closed_details
 from bayespatch.explain.guards import warn_out_of_range
 from bayespatch.fitted import Fitted
 from bayespatch.leave_one_out import LeaveOneOutVotes
@@ -212,9 +212,9 @@ class Patchwork(Storable, Learner):
             votes = predict_cases(posterior, case, detail="shares", n_threads=self._n_threads())
             assert votes.neighbors is not None
             best = np.argsort(-votes.neighbors.share[0], kind="stable")[:top]
-            ballot = closed_ballot(votes, case, best, posterior.model, q)
-            share = ballot.share.astype(np.float32)
-            parts.append(Neighborhood(fitted.parents[best][None], share, share, ballot.features))
+            share = votes.neighbors.share[:, best]
+            features = share[:, :, None] * closed_details(case, best, posterior.model, q)[0].astype(np.float32)
+            parts.append(Neighborhood(fitted.parents[best][None], share, share, features))
         return Neighborhood.joined(parts)
 
     def _predictions(

@@ -16,7 +16,6 @@ from bayespatch.explain import (
     CaseTexts,
     Counterfactual,
     Explanation,
-    TrainingCases,
     WhatIf,
     explain_cases,
 )
@@ -40,12 +39,11 @@ class Explaining(Patchwork):
         self,
         row: Any,
         y: Any = None,
-        top: int = 4,
+        top: int = 5,
         *,
         level: float = 0.9,
         quantile: float = QUANTILE,
         exclude_self: bool = True,
-        reliance: bool = True,
         error: float = ERROR,
     ) -> Explanation:
         """The patchwork of one case: which past cases vote on it, through what, and how far to trust the prediction.
@@ -57,7 +55,7 @@ class Explaining(Patchwork):
         y : optional
             Its outcome, where it is known: then it counts in finding the neighbors (type III of the paper).
         top : int
-            How many single neighbors to name; beside them the strongest contradicting ones, half as many.
+            How many of the closest past cases to name.
         level : float
             Of the credible intervals.
         quantile : float
@@ -65,8 +63,6 @@ class Explaining(Patchwork):
         exclude_self : bool
             Whether a case that is a past case (all values equal, and its name where it has one) is left out of its own
             neighbors; the explanation says so.
-        reliance : bool
-            Whether to find out what would be predicted without each neighbor and crowd; False takes half the time.
         error : float
             Monte Carlo standard error of the probability that is good enough.
 
@@ -82,7 +78,6 @@ class Explaining(Patchwork):
         fitted = self._fitted()
         table = read_row(row, fitted.schema)
         options = self._options(top, level, quantile, error)
-        options["reliance"] = check_flag("reliance", reliance)
         known = None if y is None else [y]
         return next(self._explanations(fitted, table, known, options, check_flag("exclude_self", exclude_self)))
 
@@ -90,12 +85,11 @@ class Explaining(Patchwork):
         self,
         X: Any,
         y: ArrayLike | None = None,
-        top: int = 4,
+        top: int = 5,
         *,
         level: float = 0.9,
         quantile: float = QUANTILE,
         exclude_self: bool = True,
-        reliance: bool = True,
         error: float | None = None,
     ) -> list[Explanation]:
         """`explain` for many cases at once.
@@ -108,9 +102,6 @@ class Explaining(Patchwork):
             Their outcomes, where they are known.
         top, level, quantile, exclude_self
             As in `explain`.
-        reliance : bool
-            Whether to find out what would be predicted without each neighbor and crowd; False takes a tenth of the
-            time.
         error : float, optional
             As in `explain`; None: as exactly as `predict_proba` is asked to be.
 
@@ -124,14 +115,13 @@ class Explaining(Patchwork):
         ['sick', 'well']
         """
         options = self._options(top, level, quantile, error)
-        options["reliance"] = check_flag("reliance", reliance)
         return list(self._explanations(self._fitted(), X, y, options, check_flag("exclude_self", exclude_self)))
 
     def explain_past(
         self,
         row: int,
         known: bool = True,
-        top: int = 4,
+        top: int = 5,
         *,
         level: float = 0.9,
         quantile: float = QUANTILE,
@@ -179,10 +169,10 @@ class Explaining(Patchwork):
         same = np.array([row])
         return next(
             explain_cases(
+                fitted,
                 fitted.posterior,
                 fitted.new_cases(fitted.x[same], codes),
                 texts,
-                TrainingCases(fitted, fitted.parents),
                 same=same,
                 second=fitted.second_opinion_of_past(same),
                 **options,
@@ -208,7 +198,7 @@ class Explaining(Patchwork):
         self,
         row: Any,
         changes: Mapping[str, Any],
-        top: int = 4,
+        top: int = 5,
         *,
         level: float = 0.9,
         quantile: float = QUANTILE,
@@ -251,7 +241,7 @@ class Explaining(Patchwork):
         *,
         to: Any = None,
         most: int = 3,
-        top: int = 4,
+        top: int = 5,
         level: float = 0.9,
         quantile: float = QUANTILE,
         error: float = ERROR,
@@ -396,8 +386,7 @@ class Explaining(Patchwork):
         if same is None and exclude_self:
             same = texts.rows_in(fitted)
         second = fitted.second_opinion(X, encoded.values, options["level"])
-        past = TrainingCases(fitted, fitted.parents)
-        return explain_cases(posterior, new, texts, past, same=same, second=second, **options)
+        return explain_cases(fitted, posterior, new, texts, same=same, second=second, **options)
 
     def _options(self, top: int, level: float, quantile: float, error: float | None) -> dict[str, Any]:
         """Arguments that `explain_cases` takes by name, checked."""

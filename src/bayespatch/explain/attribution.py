@@ -19,7 +19,7 @@ approximation comes from a jackknife.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -27,8 +27,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.explain.ballot import Ballot
+from bayespatch.explain.parts import Attribution, FeaturePoints
+from bayespatch.explain.reading import Reading
 from bayespatch.fitted import Fitted, FittedNumbers, OpinionOnCases
-from bayespatch.predict import SubsetVoter, all_subsets
+from bayespatch.model import Data
+from bayespatch.predict import Importances, SubsetVoter, all_subsets
 
 Array = NDArray[np.float64]
 
@@ -115,6 +119,59 @@ def _solver(inner: NDArray[np.bool_], weight: Array) -> Array:
     found[:, -1] = share
     found[:, 0] = -found[:, 1:].sum(axis=1)
     return found
+
+
+def attribution_of(
+    reading: Reading, ballot: Ballot, posterior: Importances, case: Data, own: Mapping[str, str]
+) -> Attribution | None:
+    """What each value of a case adds to the prediction; None where that cannot be computed.
+
+    Parameters
+    ----------
+    reading : Reading
+    ballot : Ballot
+        The votes on the case.
+    posterior : Importances
+        By which it was predicted.
+    case : Data
+        The case alone, its outcome hidden, and the past cases.
+    own : dict
+        Its values as texts, {feature: text}.
+    """
+    fitted, second, row = reading.fitted, reading.second, reading.row
+    if posterior.log_weights is None or (second is not None and second.of_known is None):
+        return None
+    known = ~np.isnan(case.x[0])
+    if second is not None and second.uses is not None:
+        known |= second.uses[row]
+    players = np.flatnonzero(known)
+    if isinstance(fitted, FittedNumbers):
+        label, scale, value = None, 1.0, Value.of_mean(fitted, second, row, players)
+        voter = SubsetVoter.of(posterior, case, players, fitted.outcomes[fitted.parents])
+        precedents = fitted.read_number(ballot.share[None].astype(np.float32), reading.level)[:, 0]
+        number = reading.number(ballot)
+        assert number is not None
+        total = number[0]
+    else:
+        p = reading.probabilities(ballot.votes[None])[0]
+        m = focus(p)
+        label, scale, value = fitted.class_names[m], 100.0, Value.of_class(m, fitted, second, row, players)
+        voter = SubsetVoter.of(posterior, case, players)
+        precedents, total = fitted.calibration.apply(ballot.votes[None]), float(p[m])
+    found = attribute(voter, value, precedents, total)
+    parts = np.zeros((len(own), 2))
+    parts[players] = scale * found.parts
+    each = [
+        FeaturePoints(name, text, float(part.sum()), float(part[0]), float(part[1]))
+        for (name, text), part in zip(own.items(), parts, strict=True)
+    ]
+    each.sort(key=lambda one: -abs(one.points))
+    return Attribution(label, found.base, total, scale * float(found.error.max(initial=0.0)), tuple(each))
+
+
+def focus(p: Array) -> int:
+    """The class that is explained, by the probabilities of all, (M,): the last of two, else the most probable."""
+    return len(p) - 1 if len(p) <= 2 else int(p.argmax())
 
 
 class Value(NamedTuple):

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bayespatch.explain.html import for_notebook
-from bayespatch.explain.parts import Attribution, Exemplar, Findings, Group, Neighbor, Opinions
+from bayespatch.explain.parts import (
+    Attribution,
+    Feature,
+    Group,
+    Guard,
+    LikeThis,
+    Neighbor,
+    Opinions,
+    Patch,
+    Precedent,
+    Stability,
+    Ungrouped,
+)
 from bayespatch.explain.text import as_text
+
+DIGITS = 4  # of probabilities that features matter
 
 
 @dataclass(frozen=True)
-class Explanation(Findings):
+class Explanation:
     """The patchwork of one case. Made by `PatchworkClassifier.explain`.
 
     Everything that shows it (text, notebook, page, picture) renders `to_dict`.
@@ -26,7 +40,7 @@ class Explanation(Findings):
         How many of the values are known.
     outcome : str or None
         The case's outcome, where it was known and counted in finding the neighbors (type III of the paper). The
-        prediction and the exemplars are those without knowing it.
+        prediction and the groups are those without knowing it.
     target : str
         What the outcome is called; may be empty.
     predicted : str
@@ -54,20 +68,13 @@ class Explanation(Findings):
         Past cases that resemble the case in the same way, those with most votes first.
     ungrouped : Ungrouped
         All other past cases.
-    exemplars : tuple of Exemplar
-        Past cases that stand for the voters, those with most votes first.
-    tally : dict
-        {class: Tally}: who casts the votes for it.
-    distances : Distances
-        How well the exemplars stand for the voters.
-    neighbors, contradicting : tuples of Neighbor
-        The most influential single past cases, and those among all of another class than the predicted one; these may
-        be among `neighbors`.
+    base_rates : float
+        Share of the votes that the base rates have.
+    neighbors : tuple of Neighbor
+        The closest past cases: those with the most influence.
     features : tuple of Feature
         In the order of the table.
     stability : Stability
-    reliance_class : str
-        The class to which all reliances refer: the last one, whatever is predicted.
     mean, interval : float and pair of floats, or None
         Where the outcome is a number: its mean, and the interval in which it lies with the probability `level`. Classes
         are then ranges of outcomes.
@@ -80,17 +87,39 @@ class Explanation(Findings):
     Examples
     --------
     >>> why = clf.explain(["yes", 60])  # by the classifier that the docstring of `PatchworkClassifier` fits
-    >>> why.predicted, why.exemplars[0].outcome
+    >>> why.predicted, why.neighbors[0].outcome
     ('sick', 'sick')
     >>> list(why.to_dict())[:5]
     ['case', 'prediction', 'attribution', 'opinions', 'precedent']
     """
 
-    @property
-    def shown(self) -> tuple[Neighbor, ...]:
-        """The neighbors, and after them the contradicting ones that are not among them."""
-        there = {neighbor.index for neighbor in self.neighbors}
-        return (*self.neighbors, *(other for other in self.contradicting if other.index not in there))
+    id: str | None
+    values: dict[str, str]
+    n_known: int
+    outcome: str | None
+    target: str
+    predicted: str
+    probabilities: dict[str, float]
+    population: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    votes: dict[str, float]
+    error: float | None
+    level: float
+    like_this: LikeThis | None
+    attribution: Attribution | None
+    opinions: Opinions | None
+    precedent: Precedent
+    guards: tuple[Guard, ...]
+    groups: tuple[Group, ...]
+    ungrouped: Ungrouped
+    base_rates: float
+    neighbors: tuple[Neighbor, ...]
+    features: tuple[Feature, ...]
+    stability: Stability
+    about: dict[str, Any] = field(default_factory=dict)
+    mean: float | None = None
+    interval: tuple[float, float] | None = None
+    follow_up: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON.
@@ -100,8 +129,6 @@ class Explanation(Findings):
         >>> clf.explain(["yes", 60]).to_dict()["prediction"]["class"]
         'sick'
         """
-        by_whom = [_plain(part) for part in self.tally.values()]
-        shares = {name: sum(part[name] for part in by_whom) for name in ("exemplars", "others", "base_rates")}
         like = self.like_this
         return {
             "case": {
@@ -132,73 +159,56 @@ class Explanation(Findings):
             "precedent": _plain(self.precedent),
             "groups": [_group(group) for group in self.groups],
             "ungrouped": _plain(self.ungrouped),
-            "exemplars": [{**_plain(part), "members": [_plain(m) for m in part.members]} for part in self.exemplars],
-            "base_rates": shares["base_rates"],
-            "vote_shares": shares,
-            "distances": _plain(self.distances),
-            "tally": {name: _plain(part) for name, part in self.tally.items()},
-            "neighbors": [_plain(neighbor) for neighbor in self.neighbors],
-            "contradicting": [_plain(neighbor) for neighbor in self.contradicting],
-            "reliance_class": self.reliance_class,
+            "base_rates": self.base_rates,
+            "neighbors": [_neighbor(neighbor) for neighbor in self.neighbors],
             "features": [
                 {
                     **_plain(feature),
                     "importance_interval": list(feature.importance_interval),
                     "neighbors": list(feature.neighbors),
-                    "exemplars": list(feature.exemplars),
                 }
                 for feature in self.features
             ],
-            "stability": {
-                "overlap": self.stability.overlap,
-                "probabilities": {name: list(ends) for name, ends in self.stability.probabilities.items()},
-            },
             "follow_up": _plain(self.follow_up),
+            "stability": _plain(self.stability),
             "about": dict(self.about),
         }
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame with a row for each past case shown and feature; `shown` is "exemplar" or "neighbor".
+        """A pandas DataFrame with a row for each of the closest past cases and each feature.
 
         Examples
         --------
         >>> table = clf.explain(["yes", 60], top=2).to_frame()
-        >>> table[["shown", "outcome", "feature", "case_value"]].iloc[0].tolist()
-        ['exemplar', 'sick', 'x0', 'yes']
+        >>> table[["outcome", "feature", "case_value"]].iloc[0].tolist()
+        ['sick', 'x0', 'yes']
         """
         try:
             import pandas
         except ImportError as error:
             raise ImportError("to_frame() needs pandas: pip install pandas") from error
-        numbers = (
-            *("index", "id", "outcome", "stands_for", "probability", "influence", "vote_share", "reliance", "supports"),
-        )
-        kinds: list[tuple[str, Exemplar | Neighbor]] = [
-            *(("exemplar", part) for part in self.exemplars),
-            *(("neighbor", part) for part in self.shown),
-        ]
+        numbers = ("index", "id", "outcome", "probability", "influence", "vote_share", "reliance")
         rows = [
             {
-                "shown": kind,
-                **{name: getattr(part, name, None) for name in numbers},
+                **{name: getattr(part, name) for name in numbers},
                 "feature": feature.name,
                 "case_value": feature.value,
                 **asdict(part.features[feature.name]),
                 "importance": feature.importance,
                 "explained": feature.explained,
             }
-            for kind, part in kinds
+            for part in self.neighbors
             for feature in self.features
         ]
         return pandas.DataFrame(rows)
 
     def to_text(self, width: int = 120) -> str:
-        """The patchwork for a terminal, without colors: marks say what agrees and matters.
+        """The answer for a terminal.
 
         Parameters
         ----------
         width : int
-            Columns of the terminal; exemplars that do not fit beside each other go below.
+            Columns of the terminal.
 
         Examples
         --------
@@ -214,14 +224,21 @@ class Explanation(Findings):
         return for_notebook(self.to_dict())
 
 
+def _neighbor(neighbor: Neighbor) -> dict[str, Any]:
+    return {**_plain(neighbor), "features": {name: _patch(patch) for name, patch in neighbor.features.items()}}
+
+
+def _patch(patch: Patch) -> dict[str, Any]:
+    return {**_plain(patch), "matters": round(patch.matters, DIGITS)}
+
+
 def _group(group: Group) -> dict[str, Any]:
     closest = group.closest
     shown = None
     if closest is not None:
-        patches = {
-            name: {"value": patch.value, "agrees": patch.agrees, "matters": patch.matters}
-            for name, patch in closest.features.items()
-        }
+        patches = {name: _patch(patch) for name, patch in closest.features.items()}
+        for patch in patches.values():
+            del patch["marked"]
         shown = {"index": closest.index, "id": closest.id, "outcome": closest.outcome, "features": patches}
     return {
         "vote_share": group.vote_share,

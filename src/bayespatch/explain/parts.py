@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Comparison = Literal["same", "close", "different", "missing"]
 GuardKind = Literal["range", "unseen", "itself", "combination", "subgroup", "rare", "usual", "absent"]
 
 
@@ -21,28 +20,20 @@ class Patch:
         Whether the model takes it for the case's: equal, in the same bin, or within the window.
     matters : float
         Probability that this feature of this past case matters to the case, given that they are neighbors (the paper's
-        w). Of an exemplar: the mean over its crowd, by votes.
-    comparison : {"same", "close", "different", "missing"}
-        "same": equal values. "close": other numbers that agree within the window or bin. "missing": in both.
-    weight : float
-        How much this value counts, beyond what is usual: by how much the logarithm of the probability of being a
-        neighbor is higher for it than for an average past case through this feature alone.
+        w).
     marked : bool
-        Whether it stands out: it agrees, and is one of the few values through which this past case counts most for this
-        prediction (`evidence.mark`).
+        Whether it is one of the few agreeing values that move the prediction most (`evidence.mark`).
     """
 
     value: str
     agrees: bool
     matters: float
-    comparison: Comparison
-    weight: float
     marked: bool
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A single past case that votes on this one.
+    """A past case that votes on this one.
 
     Attributes
     ----------
@@ -50,19 +41,17 @@ class Neighbor:
         Its row of the training table.
     id : str
         What that row is called: its index in a data frame, else its number.
-    outcome, label : str
-        Its outcome, and the class of it: the same but where the outcome is a number.
+    outcome : str
+        Its outcome.
     probability : float
         Probability of being a neighbor.
     influence : float
         Mean weight of its vote, kappa: the paper's degree of influence, by which neighbors are ranked.
     vote_share : float
-        Its mean share in all that is voted for the classes.
+        Its mean share in all votes.
     reliance : float or None
-        Probability of `Explanation.reliance_class` with this past case minus that without it, all else as it is: 0.04
-        means that it raises this probability by 4 points. None where it was not asked for.
-    supports : bool
-        Whether its class is the predicted one.
+        Probability of the class that the attribution explains with this past case minus that without it, all else
+        equal: 0.04 means that it raises this probability by 4 points. None where neighbors are sampled.
     features : dict
         Its values, {feature: Patch}.
     """
@@ -70,12 +59,10 @@ class Neighbor:
     index: int
     id: str
     outcome: str
-    label: str
     probability: float
     influence: float
     vote_share: float
     reliance: float | None
-    supports: bool
     features: dict[str, Patch]
 
 
@@ -146,61 +133,6 @@ class Ungrouped:
 
 
 @dataclass(frozen=True)
-class Member:
-    """A past case in the crowd of an exemplar.
-
-    Attributes
-    ----------
-    index, id, outcome
-        Which, and its outcome.
-    vote_share : float
-        Its share of all votes.
-    alike : float
-        How much of the features' importance lies in those in which it agrees with its exemplar.
-    """
-
-    index: int
-    id: str
-    outcome: str
-    vote_share: float
-    alike: float
-
-
-@dataclass(frozen=True)
-class Exemplar:
-    """A past case that stands for a crowd of voters with the same class.
-
-    Attributes
-    ----------
-    index, id, outcome, label, supports, features
-        As of a `Neighbor`.
-    stands_for : int
-        How many past cases are in its crowd, itself among them.
-    vote_share : float
-        Share of all votes that the crowd casts.
-    reliance : float or None
-        Probability of `Explanation.reliance_class` with the crowd minus that without all of it; None where it was not
-        asked for.
-    alike : float
-        How much its crowd is like it: mean of `Member.alike` by votes.
-    members : tuple of Member
-        Its crowd, those with most votes first.
-    """
-
-    index: int
-    id: str
-    outcome: str
-    label: str
-    stands_for: int
-    vote_share: float
-    reliance: float | None
-    supports: bool
-    alike: float
-    members: tuple[Member, ...]
-    features: dict[str, Patch]
-
-
-@dataclass(frozen=True)
 class Feature:
     """One feature of the case: a patch of the patchwork.
 
@@ -215,14 +147,8 @@ class Feature:
         Its 95 % interval.
     explained : float
         Mean probability of this value given the neighbors: how well the past cases explain it.
-    weight : float
-        How much this feature selects the voters: mean of `Patch.weight` over all voters, by votes.
-    worth : float
-        By how much the probability of `Explanation.reliance_class` is higher because this value is known: the change
-        when it is set to missing. Of sampled votes an approximation (`evidence.votes_without_values`).
-    neighbors, exemplars : tuples of int
-        Which of the neighbors and of the exemplars shown agree in it (their `index`), those through whom it counts most
-        first.
+    neighbors : tuple of int
+        Which of the closest past cases agree in it (their `index`), the closest first.
     close : str or None
         Which numbers count as close to the case's; None where only equal values agree.
     unseen : bool
@@ -239,10 +165,7 @@ class Feature:
     importance: float
     importance_interval: tuple[float, float]
     explained: float
-    weight: float
-    worth: float
     neighbors: tuple[int, ...]
-    exemplars: tuple[int, ...]
     close: str | None = None
     unseen: bool = False
     description: str = ""
@@ -283,12 +206,9 @@ class Stability:
     overlap : float or None
         Mean share of a chain's most influential past cases (as many as are shown) that another chain's list has too;
         None where there is one chain.
-    probabilities : dict
-        Lowest and highest probability of each class over the chains.
     """
 
     overlap: float | None
-    probabilities: dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -404,65 +324,3 @@ class Guard:
 
     kind: GuardKind
     text: str
-
-
-@dataclass(frozen=True)
-class Distances:
-    """How well the exemplars stand for the voters.
-
-    Attributes
-    ----------
-    to_exemplar : float
-        Mean share of what counts in which voters differ from their exemplar, by votes.
-    between_voters : float
-        The same of two voters drawn at random by their votes.
-    """
-
-    to_exemplar: float
-    between_voters: float
-
-
-@dataclass(frozen=True)
-class Tally:
-    """The votes for one class, by who casts them; the three sum to its votes."""
-
-    exemplars: float
-    others: float
-    base_rates: float
-
-
-@dataclass(frozen=True)
-class Findings:
-    """Everything that is found out about a case; `Explanation`, which can show it, says what the attributes are."""
-
-    id: str | None
-    values: dict[str, str]
-    n_known: int
-    outcome: str | None
-    target: str
-    predicted: str
-    probabilities: dict[str, float]
-    population: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
-    votes: dict[str, float]
-    error: float | None
-    level: float
-    like_this: LikeThis | None
-    attribution: Attribution | None
-    opinions: Opinions | None
-    precedent: Precedent
-    guards: tuple[Guard, ...]
-    groups: tuple[Group, ...]
-    ungrouped: Ungrouped
-    exemplars: tuple[Exemplar, ...]
-    tally: dict[str, Tally]
-    distances: Distances
-    neighbors: tuple[Neighbor, ...]
-    contradicting: tuple[Neighbor, ...]
-    features: tuple[Feature, ...]
-    stability: Stability
-    reliance_class: str
-    about: dict[str, Any] = field(default_factory=dict)
-    mean: float | None = None
-    interval: tuple[float, float] | None = None
-    follow_up: dict[str, Any] | None = None

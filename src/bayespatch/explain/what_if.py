@@ -34,17 +34,6 @@ class WhatIf:
         after = self.after.probabilities
         return {name: after[name] - p for name, p in self.before.probabilities.items()}
 
-    @property
-    def exemplars(self) -> dict[str, list[int]]:
-        """Which exemplars stay, leave and come (rows of the training table)."""
-        before = [part.index for part in self.before.exemplars]
-        after = [part.index for part in self.after.exemplars]
-        return {
-            "stay": [index for index in before if index in after],
-            "leave": [index for index in before if index not in after],
-            "come": [index for index in after if index not in before],
-        }
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         return {
@@ -52,7 +41,6 @@ class WhatIf:
             "after": self.after.to_dict(),
             "changes": {name: list(values) for name, values in self.changes.items()},
             "shift": self.shift,
-            "exemplars": self.exemplars,
             "sentences": self.sentences(),
         }
 
@@ -71,7 +59,7 @@ class WhatIf:
             for name, p in before.probabilities.items()
         ]
         if before.opinions is not None and after.opinions is not None:
-            name = before.reliance_class
+            name = list(before.probabilities)[-1]
             pairs = (("past cases", "precedents"), ("risk factors", "additive"))
             each = (
                 f"by {who} {words.percent(getattr(before.opinions, how)[name])} before, "
@@ -79,9 +67,14 @@ class WhatIf:
                 for who, how in pairs
             )
             said.append(f"Opinions on {name}: {'; '.join(each)}.")
-        ids = {part.index: part.id for part in (*before.exemplars, *after.exemplars)}
-        listed = {how: ", ".join(f"#{ids[i]}" for i in indices) or "none" for how, indices in self.exemplars.items()}
-        said.append(f"Exemplars that stay: {listed['stay']}; leave: {listed['leave']}; come: {listed['come']}.")
+        was, now = ([part.id for part in why.neighbors] for why in (before, after))
+        kinds = {
+            "unchanged": [id for id in was if id in now],
+            "removed": [id for id in was if id not in now],
+            "added": [id for id in now if id not in was],
+        }
+        texts = [f"{kind}: {', '.join(f'#{id}' for id in ids) or 'none'}" for kind, ids in kinds.items()]
+        said.append(f"Closest patients, {'; '.join(texts)}.")
         said += [f"{when}: {words.precedent(why.to_dict())}" for when, why in (("Before", before), ("After", after))]
         new = [guard.text for guard in after.guards if guard not in before.guards]
         return [*said, *(f"Warning after the change: {text}" for text in new)]

@@ -30,7 +30,7 @@ MOST_EXPONENTIALS = 6e7  # or exponentiated, where only some of the subsets are 
 FEWEST_DRAWS = 48  # of the importances
 N_BATCHES = 8  # of draws and, in large tables, of past cases; their spread tells the error
 MOST_PATTERNS = 20_000  # in each batch; more are sampled
-AT_ONCE = 2_000_000  # numbers in one block of memory
+AT_ONCE = 100_000  # numbers in one block of memory
 _SINGLE, _DOUBLE = 60.0, 600.0  # range of a log weight within which products keep their precision
 
 
@@ -162,34 +162,35 @@ class SubsetVoter:
         half = self.n_players // 2
         dtype = np.float32 if self.log_range <= _SINGLE else np.float64
 
-        def sums(factors: Array, classes: list[slice], weights: Array) -> Array:
-            products = np.exp(factors - factors.max(axis=1, keepdims=True, initial=-np.inf)).astype(dtype)
-            first, second = _products(products[:half]), _products(products[half:])
-            found = np.empty((len(weights), len(classes), len(first), len(second)), dtype)
-            for r, weight in enumerate(weights.astype(dtype)):
-                weighted = second * weight
-                for m, own in enumerate(classes):
-                    np.matmul(first[:, own], weighted[:, own].T, out=found[r, m])
-            return found.reshape(len(weights), len(classes), -1)
+        def sums(factors: Array, voters: _Voters) -> Array:
+            products = np.exp(factors - factors.max(axis=2, keepdims=True, initial=-np.inf)).astype(dtype)
+            first, second = _products(products[:, :half]), _products(products[:, half:]).swapaxes(1, 2)
+            return np.stack(
+                [
+                    [first[:, :, own] @ (second[:, own] * weight[own, None]) for own in voters.classes]
+                    for weight in voters.weights.astype(dtype)
+                ]
+            ).reshape(len(voters.weights), len(voters.classes), len(factors), -1)
 
         size = 2.0**self.n_players * max(1, len(self.counts))
-        return self._mean(sums, 1 << self.n_players, MOST_PRODUCTS / size, [self._everyone()])
+        per_draw = (1 << half) * len(self.counts) + (1 << self.n_players)
+        return self._mean(sums, 1 << self.n_players, MOST_PRODUCTS / size, per_draw, [self._everyone()])
 
     def vote_on(self, known: NDArray[np.bool_]) -> SubsetVotes:
         """The votes given some subsets of the values, (K, p)."""
         sets = known.astype(np.float32)
 
-        def sums(factors: Array, classes: list[slice], weights: Array) -> Array:
-            each = factors.astype(np.float32)
-            found = np.empty((len(weights), len(classes), len(sets)))
-            step = max(1, AT_ONCE // max(1, each.shape[1]))
+        def sums(factors: Array, voters: _Voters) -> Array:
+            each, weights = factors.astype(np.float32), voters.weights.astype(np.float32)
+            found = np.empty((len(weights), len(voters.classes), len(factors), len(sets)))
+            step = max(1, AT_ONCE // max(1, each.shape[0] * each.shape[2]))
             for first in range(0, len(sets), step):
                 part = slice(first, first + step)
                 logs = sets[part] @ each
-                logs -= logs.max(axis=1, keepdims=True, initial=-np.inf)
+                logs -= logs.max(axis=2, keepdims=True, initial=-np.inf)
                 np.exp(logs, out=logs)
-                for m, own in enumerate(classes):
-                    found[:, m, part] = weights[:, own].astype(np.float32) @ logs[:, own].T
+                for m, own in enumerate(voters.classes):
+                    found[:, m, :, part] = np.moveaxis(logs[:, :, own] @ weights[:, own].T, 2, 0)
             return found
 
         voters = [self._everyone()]
@@ -197,30 +198,31 @@ class SubsetVoter:
             rng = np.random.default_rng(self.seed)
             chances = self._chances()
             voters = [self._some(chances, rng) for _ in range(N_BATCHES)]
-        size = len(sets) * max(1, len(voters[0].rows))
-        return self._mean(sums, len(sets), MOST_EXPONENTIALS / size, voters)
+        n_voters = max(1, len(voters[0].weights[0]))
+        return self._mean(sums, len(sets), MOST_EXPONENTIALS / (len(sets) * n_voters), len(sets) * n_voters, voters)
 
-    def _mean(self, sums: _Sums, n_sets: int, affordable: float, voters: list[_Voters]) -> SubsetVotes:
+    def _mean(self, sums: _Sums, n_sets: int, affordable: float, per_draw: int, voters: list[_Voters]) -> SubsetVotes:
         """Mean shares over the draws that are affordable; batch k asks ``voters[k]``, or all ask the same."""
         n_draws = int(min(self.n_draws, max(affordable, FEWEST_DRAWS)))
         is_exact = n_draws == self.n_draws and len(voters) == 1
         n_batches, n_classes = 1 if is_exact else min(N_BATCHES, n_draws), len(self.heard)
         n_draws -= n_draws % n_batches
         draws = np.linspace(0, self.n_draws - 1, n_draws).round().astype(np.int64)
-        totals = np.zeros((n_batches, len(voters[0].weights), n_classes, n_sets))
+        means = np.zeros((len(voters[0].weights), n_batches, n_sets, n_classes))
         by_feature = np.zeros((self.n_players, len(self.feature)))
         by_feature[self.feature, np.arange(len(self.feature))] = 1.0
-        for k, draw in enumerate(draws.tolist()):
-            who = voters[k % n_batches % len(voters)]
-            factors = (by_feature * self.log_weights[draw]) @ who.holds
-            found = sums(factors, who.classes, who.weights) * self.heard[:, None]
-            total = found[0].sum(axis=0)
-            found /= np.where(total > 0.0, total, 1.0)
-            found[0, :, total <= 0.0] = 1.0 / n_classes
-            totals[k % n_batches] += found
-        means = totals.transpose(1, 0, 3, 2) / (n_draws // n_batches)
+        step = max(1, AT_ONCE // per_draw)
+        for k in range(n_batches):
+            who, own = voters[k % len(voters)], draws[k::n_batches]
+            for first in range(0, len(own), step):
+                weights = self.log_weights[own[first : first + step]]
+                found = sums((by_feature * weights[:, None]) @ who.holds, who) * self.heard[:, None, None]
+                total = found[0].sum(axis=0)
+                found /= np.where(total > 0.0, total, 1.0)
+                found[0, :, total <= 0.0] = 1.0 / n_classes
+                means[:, k] += found.sum(axis=2).swapaxes(1, 2)
+        cast = (1.0 - LEAST) / (n_draws // n_batches) * means
         omitted = 1.0 if len(voters) > 1 else 1.0 - n_draws / self.n_draws
-        cast = (1.0 - LEAST) * means
         return SubsetVotes(cast[0], None if self.outcomes is None else cast[1], omitted)
 
     def _everyone(self) -> _Voters:
@@ -230,7 +232,7 @@ class SubsetVoter:
         edges = np.searchsorted(rows, self.start).tolist()
         weights = counts[None] if self.outcomes is None else np.stack([counts, counts * self.outcomes[rows]])
         classes = [slice(first, last) for first, last in pairwise(edges)]
-        return _Voters(rows, self.holds[:, rows], classes, weights)
+        return _Voters(self.holds[:, rows], classes, weights)
 
     def _chances(self) -> Array:
         """How probably each past case is sampled: by its votes, averaged over sets of all sizes; at most 1, (U,)."""
@@ -252,21 +254,20 @@ class SubsetVoter:
 
 
 class _Voters(NamedTuple):
-    """Past cases that are asked: which, what holds for them, where each class is, and their weights, (1 or 2, U)."""
+    """Past cases that are asked: what holds for them, where each class is, and their weights, (1 or 2, U)."""
 
-    rows: NDArray[np.int64]
     holds: NDArray[np.float32]
     classes: list[slice]
     weights: Array
 
 
-# From log factors (p, U), the slice of each class, and weights (R, U) to sums of weights by set, (R, M, K).
-_Sums = Callable[[Array, list[slice], Array], NDArray[Any]]
+# From log factors, (D, p, U), of past cases to the sums of their weights by class, draw and set, (R, M, D, K)
+_Sums = Callable[[Array, _Voters], NDArray[Any]]
 
 
 def _products(factors: NDArray[Any]) -> NDArray[Any]:
-    """Products of the factors of every subset, (2^n, U), of factors (n, U); the first factor is the highest bit."""
-    found = np.ones((1, factors.shape[1]), factors.dtype)
-    for factor in factors[::-1]:
-        found = np.concatenate([found, found * factor])
+    """Products of the factors of every subset, (D, 2^n, U), of factors (D, n, U); the first factor is the top bit."""
+    found = np.ones((len(factors), 1, factors.shape[2]), factors.dtype)
+    for k in range(factors.shape[1])[::-1]:
+        found = np.concatenate([found, found * factors[:, k : k + 1]], axis=1)
     return found

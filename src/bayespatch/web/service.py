@@ -135,22 +135,20 @@ class Service:
         """The active version."""
         return next((model for model in self.base.models() if model.state == "active"), None)
 
-    async def ask(
-        self, values: Mapping[str, Value], by: str, *, quick: bool = False, first: bool = False
-    ) -> tuple[int, dict[str, Any]]:
+    async def ask(self, values: Mapping[str, Value], by: str, *, first: bool = False) -> tuple[int, dict[str, Any]]:
         """What the model says, without keeping it; the same question of the same person is answered from memory.
 
         `first` says that it is only compared with, and that the person has seen it.
         """
         state = await self.do(self.base.state)
-        key = (state, by, json.dumps([values, quick], sort_keys=True))
+        key = (state, by, json.dumps(values, sort_keys=True))
         with self._lock:
             known = self._answers.get(key)
         if known is not None:
             if not first:
                 await self.do(self.base.record_ask, known, by=by)
             return known
-        answer = await self.queue.run(self.base.ask, values, by=by, error=self.settings.error, reliance=not quick)
+        answer = await self.queue.run(self.base.ask, values, by=by, error=self.settings.error)
         with self._lock:
             for old in [old for old in self._answers if old[0] != state]:
                 del self._answers[old]  # past cases were forgotten or retained

@@ -104,9 +104,8 @@ def _seen_text(seen: Any) -> str:
         "consultation": f"{seen.id}, case {seen.case_id}, model version {seen.version}",
         "prediction": ", ".join(f"{name} {p:.0%}" for name, p in shown["prediction"]["probabilities"].items()),
         "precedent": "adequate" if shown["precedent"]["adequate"] else "no adequate precedent",
-        "past cases": "; ".join(
-            f"{one['id']} and {one['stands_for'] - 1} like it ({one['outcome']}), {one['vote_share']:.0%} of the votes"
-            for one in shown["exemplars"][:4]
+        "closest past cases": "; ".join(
+            f"{one['id']} ({one['outcome']}), {one['vote_share']:.0%} of the votes" for one in shown["neighbors"]
         ),
     }
     if shown["case"]["warnings"]:

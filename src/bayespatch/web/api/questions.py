@@ -34,7 +34,7 @@ async def dictionary(ask: Viewer) -> About:
 
 @router.post("/answers", responses=responses(), summary="Predict a case without storing it")
 async def answers(question: Question, ask: Clinician) -> Answer:
-    return Answer(*await ask.service.ask(question.values, ask.by, quick=not question.reliance))
+    return Answer(*await ask.service.ask(question.values, ask.by))
 
 
 @router.post("/counterfactuals", responses=responses(), summary="Find the smallest change that changes the prediction")
@@ -54,7 +54,6 @@ async def consult(new: NewConsultation, response: Response, ask: Clinician, key:
         case=new.case,
         external_id=new.external_id,
         error=ask.service.settings.error,
-        reliance=new.reliance,
         key=key,
     )
     response.headers["Location"] = f"{PREFIX}/consultations/{consultation.id}"

@@ -46,7 +46,6 @@ class Question(Strict):
     """A case to be predicted."""
 
     values: Values
-    reliance: bool = Field(True, description="Compute the prediction without each group; false is faster.")
 
 
 class CounterfactualQuestion(Strict):
@@ -68,7 +67,6 @@ class NewConsultation(Strict):
     values: Values
     case: CaseNumber | None = Field(None, description="The open case of a patient who returns.")
     external_id: str | None = Field(None, min_length=1, max_length=200, description="The case's name elsewhere.")
-    reliance: bool = Field(True, description="As in a question.")
 
 
 class NewDecision(Strict):

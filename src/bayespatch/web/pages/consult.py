@@ -84,9 +84,7 @@ async def answer(ask: Ask) -> Response:
     if problems:
         return JSONResponse({"problems": {forms.key_of(name): text for name, text in problems.items()}})
     try:
-        content = await _answered(
-            ask, dictionary, said, first if ask.text("has_first") else said, quick=ask.text("full") != "1"
-        )
+        content = await _answered(ask, dictionary, said, first if ask.text("has_first") else said)
     except Exception as error:
         found = refusal_of(error)
         if found is None:
@@ -150,16 +148,14 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values) -> dict[s
     }
 
 
-async def _answered(
-    ask: Ask, dictionary: Dictionary, said: dict[str, str], first: dict[str, str], *, quick: bool = False
-) -> dict[str, Any]:
+async def _answered(ask: Ask, dictionary: Dictionary, said: dict[str, str], first: dict[str, str]) -> dict[str, Any]:
     """What the model says now, and how that differs from what it said of the first version."""
     values, _ = forms.read(dictionary, said)
     before, problems = forms.read(dictionary, first)
-    version, why = await ask.service.ask(values, ask.by, quick=quick)
+    version, why = await ask.service.ask(values, ask.by)
     change = None
     if not problems and before != values:
-        _, earlier = await ask.service.ask(before, ask.by, quick=quick, first=True)
+        _, earlier = await ask.service.ask(before, ask.by, first=True)
         change = compare(dictionary, before, values, earlier, why)
     return {
         "why": why,

@@ -61,13 +61,12 @@
     });
   }
 
-  async function ask(full) {
+  async function ask() {
     clearTimeout(later);
     running?.abort();
     const mine = running = new AbortController();
     answer.setAttribute("aria-busy", "true");
     const body = new URLSearchParams(new FormData(form));
-    body.set("full", full ? "1" : "0");
     try {
       const response = await fetch("/consult/answer", { method: "POST", body, signal: mine.signal });
       if (response.status === 401) return window.location.assign("/sign-in?next=/consult");
@@ -78,10 +77,9 @@
         outdate("");
         status.textContent = said.status;
         glance.textContent = said.status;
-        if (!full) later = setTimeout(() => ask(true), 1200);
       } else if (said.detail) {
         outdate(said.detail);
-        later = setTimeout(() => ask(full), 2500);
+        later = setTimeout(ask, 2500);
       }
     } catch (error) {
       if (error.name !== "AbortError") outdate("The server does not respond.");
