@@ -61,28 +61,12 @@ def look(address: str, example: int) -> None:
             return browser.new_context(viewport=size, color_scheme=scheme, base_url=address).new_page()
 
         consult(page(), example)
-        phone = page(390, 844, "dark")
-        phone.goto(f"/consult?from={example}")
-        phone.get_by_role("group", name="thallium scan").get_by_label("reversible defect").check()
-        phone.wait_for_selector(".change")
-        phone.wait_for_timeout(2500)
-        phone.click("#glance")
-        picture(phone, "serve_phone")
-        seen = page()
-        for name, path in (
-            ("serve_consultation", f"/consultations/{example}"),
-            ("serve_cases", "/cases?c0=age&o0=>=&w0=60&order=age&down=1"),
-            ("serve_case", "/cases/17"),
-            ("serve_model", "/model"),
-        ):
-            seen.goto(path)
-            picture(seen, name)
         answers(page)
         browser.close()
 
 
 def consult(seen: Page, example: int) -> None:
-    """The consulting page: an answer, a changed value, a rejected value, the smallest change."""
+    """The consulting page: an answer, a changed value, a rejected value."""
     seen.goto(f"/consult?from={example}")
     picture(seen, "serve_consult")
     seen.fill('[name="v:ca"]', "2")
@@ -92,12 +76,6 @@ def consult(seen: Page, example: int) -> None:
     seen.fill('[name="v:age"]', "640")
     seen.wait_for_selector(".outdated")
     picture(seen, "serve_outdated")
-    seen.goto(f"/consult?from={example}")
-    seen.click("summary:has-text('What would change the answer?')")
-    seen.click("text=Find the smallest change")
-    seen.wait_for_selector("#counterfactual")
-    seen.wait_for_timeout(500)
-    picture(seen, "serve_counterfactual")
 
 
 def answers(page: Callable[..., Page]) -> None:

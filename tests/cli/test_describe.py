@@ -18,8 +18,8 @@ def test_a_table_is_shown_before_anything_is_fitted(tmp_path):
         "3 rows have no 'sick'",
         "'no' looks like an identifier",
         "'site' is A in every row",
-        "'copy' says the same as 'cp'",
-        "'late' alone tells 'sick'",
+        "'copy' duplicates 'cp'",
+        "'late' alone predicts 'sick'",
         "'empty' has no value",
     ):
         assert remark in result.stdout

@@ -85,7 +85,7 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, 
     assert (result.exit_code, out.exists()) == (130, False)
     assert result.stderr.splitlines()[-2:] == [
         f"note: the same command goes on with what is in {run}",
-        "bayespatch: interrupted; nothing is half-written",
+        "bayespatch: interrupted; no incomplete file was left behind",
     ]
     assert (run / "state.bpatch").exists()
     assert call(*words).exit_code == 0
@@ -155,10 +155,10 @@ def test_a_dirty_table_with_its_dictionary(tmp_path):
     assert result.exit_code == 0, result.stderr
     for note in (
         "note: 3 rows without 'sick' are left out",
-        "note: column 'empty' has no value in any row and is left out",
+        "note: column 'empty' is empty and was dropped",
         "note: column 'site' is A in every row",
-        "note: column 'copy' says the same as 'cp'",
-        "note: column 'late' alone tells 'sick' (100 % of the cases)",
+        "note: column 'copy' duplicates 'cp'",
+        "note: column 'late' alone predicts 'sick' (100% of the cases)",
     ):
         assert note in result.stderr
     model = bayespatch.load(out)
@@ -205,7 +205,7 @@ def test_a_comparison_of_repeated_patients(tmp_path):
     assert forest["scores"]["AUC"]["mean"] < 0.7
     assert forest["scores"]["net benefit"]["mean"] <= 0.6
     text = call(*words, "--group", "patient").stdout
-    assert "of the rarer class, called from a probability of its share of the cases" in " ".join(text.split())
+    assert "of the rarer class, flagged at a probability of its share of the cases" in " ".join(text.split())
 
 
 def test_a_comparison(clinic):

@@ -51,7 +51,7 @@ def test_predictions_are_those_of_the_same_table_in_one_file(clinic, registry, m
     wanted = ("--intervals", "--votes", "--abstain")
     result = call("predict", model, registry / "new" / where, *wanted, "--out", tmp_path / "found", *workers)
     assert result.exit_code == 0, result.stderr
-    assert f"5 predictions are in {tmp_path / 'found'}" in result.stderr
+    assert f"5 predictions written to {tmp_path / 'found'}" in result.stderr
     assert "of 5 cases have no adequate precedent" in result.stderr
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["found", "part-00000.parquet", "part-00001.parquet"]
     found = pd.concat([pd.read_parquet(path) for path in sorted((tmp_path / "found").glob("*"))])
@@ -131,7 +131,7 @@ def test_what_is_refused(registry, model, tmp_path):
     patients = registry / "patients"
     assert "no file has such a name" in complaint("fit", tmp_path / "*.parquet", *FIT)
     assert "there is no file *.parquet in the folder" in complaint("fit", tmp_path, *FIT)
-    assert "--query is for one table" in complaint("fit", patients, *FIT, "--query", "SELECT 1")
+    assert "--query works with one table" in complaint("fit", patients, *FIT, "--query", "SELECT 1")
     assert "name it with --out" in complaint("predict", model, registry / "new")
     assert call("predict", model, registry / "new", "--json", "--out", tmp_path / "found").exit_code == 2
     said = complaint("fit", patients, "--target", "outcom", "--out", tmp_path / "m.bpatch")

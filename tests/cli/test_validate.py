@@ -19,7 +19,7 @@ def test_new_cases_and_a_page(clinic, tmp_path):
     assert "Validation: outcome" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "already exists; pass --force" in complaint(*words, "--out", tmp_path / "page.html")
     text = call(*words, "--date", "admitted on", "--every", "month").stdout
-    assert "120 new cases; the model has learned from 40 past cases" in text
+    assert "120 new cases; the model was trained on 40 past cases" in text
     assert "2024-05" in text
     assert "slope" in text
 

@@ -67,7 +67,7 @@ def test_the_figures_are_those_of_the_explanation(kind):
         assert sentence in text
     for part in why["groups"]:
         who, had = words.group(why, part)
-        assert f"{words.percent(part['vote_share'])} {who}: {had}" in text
+        assert f"{words.percent(part['vote_share'])} of votes {who}: {had}" in text
         for label, share in part["outcomes"].items():
             assert f"{100 * part['vote_share'] * share:.1f}%" in text, label
     assert (words.votes(why) in text) is bool(why["groups"])

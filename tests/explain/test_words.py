@@ -96,10 +96,11 @@ def test_opinions_that_differ_fail_a_check():
 def test_nothing_is_said_about_precedent_where_little_is_known():
     why = answer("few")
     assert why["case"]["known"] == {"n": 1, "of": 4}
-    why["precedent"]["adequate"] = True
-    checks = words.checks(why)
-    assert words.Check(False, "Only 1 of 4 findings known") in checks
-    assert not any("precedent" in check.text.lower() for check in checks)
+    for percentile in (None, 0.5):
+        why["precedent"] |= {"adequate": percentile is not None, "percentile": percentile}
+        checks = words.checks(why)
+        assert words.Check(False, "Only 1 of 4 findings known") in checks
+        assert not any("precedent" in check.text.lower() for check in checks)
     why["case"]["known"] = {"n": 2, "of": 4}
     checks = words.checks(why)
     assert words.Check(True, "Adequate precedent") in checks

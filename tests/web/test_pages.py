@@ -164,7 +164,7 @@ def test_a_patient_s_life(served, monkeypatch):
     assert doctor.submit(f"/cases/{case.id}/outcome", outcome="sick").status_code == 303
     assert doctor.submit(f"/cases/{case.id}/outcome", outcome="sick").status_code == 409
     assert steward.submit(f"/cases/{case.id}/retain").status_code == 303
-    assert "Its own patchwork" in doctor.get(f"/cases/{case.id}").text  # it votes before the refit
+    assert "What the model says about this case" in doctor.get(f"/cases/{case.id}").text  # it votes before the refit
     now = doctor.get(ask(doctor, action="save").headers["location"]).text
     assert "31 past cases voted, 1 of them retained since the model was fitted" in " ".join(now.split())
     learn(served.base._database, "steward", QUICK)

@@ -61,7 +61,7 @@ def new_app(
 
     @app.callback()
     def program(
-        traceback: bool = typer.Option(False, "--traceback", help="Show where an error comes from, for a bug report."),
+        traceback: bool = typer.Option(False, "--traceback", help="Show the traceback of an error, for a bug report."),
         _: bool = typer.Option(False, "--version", callback=tell_version, is_eager=True, help="Show the version."),
     ) -> None:
         wishes.traceback = traceback
@@ -98,14 +98,14 @@ def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         if sys.stdout is None:
-            say("bayespatch: stdout is closed, and there is no place for the result; open it, if only to /dev/null")
+            say("bayespatch: standard output is closed; redirect it to a file or to /dev/null")
             raise typer.Exit(1)
         with _notes(), _terminable() as code:
             try:
                 command(*args, **kwargs)
                 sys.stdout.flush()
             except KeyboardInterrupt:
-                say("bayespatch: interrupted; nothing is half-written")
+                say("bayespatch: interrupted; no incomplete file was left behind")
                 raise typer.Exit(code[-1]) from None
             except BrokenPipeError:  # whoever read has read enough
                 _close_stdout()

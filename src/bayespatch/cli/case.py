@@ -57,7 +57,7 @@ def find_case(
 ) -> Case:
     """The model, and the case that was named by one of --row, --id and --json-row."""
     if sum(one is not None for one in (row, identifier, json_row)) != 1:
-        raise usage_error("name the case by one of --row, --id and --json-row")
+        raise usage_error("select the case with one of --row, --id and --json-row")
     loaded = load_model(model, cases)
     ids = loaded.ids_
     if hide_ids:
@@ -82,7 +82,7 @@ def load_model(path: Path, cases: Path | None) -> Any:
         model = load(path, cases=cases)
     if not model.fitted_.has_cases:
         raise ValueError(
-            f"{str(path)!r} was written without its past cases; pass the file that holds them: --cases FILE"
+            f"{str(path)!r} was saved without its past cases; pass the file that contains them: --cases FILE"
         )
     return model
 
@@ -91,7 +91,7 @@ def answer(found: Any, json: bool, out: Path | None) -> None:
     """Write what was asked about a case, to a file or to stdout: as JSON, or as text for the terminal's width."""
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
     if out is not None:
-        say(f"the answer is in {out}")
+        say(f"wrote the answer to {out}")
 
 
 def read_cases(model: Any, data: str, query: str | None, delimiter: str | None, id_column: str | None) -> Any:
@@ -112,7 +112,7 @@ def _place(X: Any, row: int | None, identifier: str | None, id_column: str | Non
     """The row of a table that was asked for."""
     if identifier is not None:
         if id_column is None:
-            raise usage_error("--id with DATA needs --id-column: the column that has the identifiers")
+            raise usage_error("--id with DATA needs --id-column, the column of identifiers")
         return _found([str(name) for name in X.index], identifier)
     return _in_range(row, len(X), "the table")
 
@@ -122,7 +122,7 @@ def _past_row(model: Any, ids: tuple[str, ...] | None, row: int | None, identifi
     if identifier is None:
         return _in_range(row, len(model.x_), "the training table")
     if ids is None:
-        raise ValueError("the past cases have no identifiers; pass --row, or name the column with --id when you fit")
+        raise ValueError("the past cases have no identifiers; pass --row, or fit with --id COLUMN")
     return _found(list(ids), identifier)
 
 

@@ -18,10 +18,7 @@ from bayespatch.cli.validate import validate
 from bayespatch.cli.what_if import what_if
 from bayespatch.version import __version__
 
-ABOUT = (
-    "Bayesian Patchworks: predictions pieced together from past cases, and from those of their features that matter. "
-    "Try 'bayespatch demo' first."
-)
+ABOUT = "Bayesian Patchworks: predictions from similar past cases, with the reasons. Try 'bayespatch demo' first."
 
 COMMANDS = (
     demo,

@@ -24,7 +24,7 @@ def compare(
     threshold: Threshold = None,
     json: Json = False,
 ) -> None:
-    """Cross-validate a patchwork beside the usual methods, on the same folds of a table.
+    """Cross-validate the classifier and tuned standard methods on the same folds.
 
     The usual methods are tuned in each fold, by cross-validation within its training cases. With --group, all rows of a
     patient are in one fold.
@@ -48,7 +48,7 @@ def compare(
         if few:
             say(
                 f"note: fewer cases than the {folds} folds: {', '.join(few[:6])}{' and more' if len(few) > 6 else ''}; "
-                f"in some folds no method has seen such a class"
+                f"in some folds no method has such a class in its training data"
             )
     with counting("patchwork") as tell:
         estimator = new_estimator(wishes.regression, coded, **given)
@@ -76,7 +76,7 @@ def _standings(found: list[Standing], folds: int, threshold: float | None, n_cla
     if "net benefit" in measures:
         called = "the rarer class" if n_classes == 2 else "each class (means over the classes)"
         at = "its share of the cases" if threshold is None else f"{threshold:g}"
-        shown += f" Average precision and net benefit are of {called}, called from a probability of {at}."
+        shown += f" Average precision and net benefit are of {called}, flagged at a probability of {at}."
     if any(one.seconds is None for one in found):
-        shown += " Precedents and second opinion come out of one fit: they have no seconds of their own."
+        shown += " Precedents and second opinion come from one fit, so they have no time of their own."
     return shown

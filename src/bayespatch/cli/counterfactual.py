@@ -23,7 +23,7 @@ def counterfactual(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Find the smallest change of some features that would change the prediction, to values that past cases have.
+    """Find the smallest change that changes the prediction, using only values that past cases have.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def describe(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show the columns of a table: kinds, missing values, levels, a small picture of each, and what looks odd.
+    """Show the columns of a table: kinds, missing values, levels, distributions, and problems.
 
     With --dictionary a draft of the data dictionary is written, to be filled in and given to fit.
 
@@ -57,7 +57,7 @@ def describe(
     found = {"rows": len(frame), "columns": columns, "target": target, "remarks": remarks}
     if dictionary is not None:
         write(_draft(frame, columns).to_csv(), dictionary)
-        say(f"a draft of the data dictionary is in {dictionary}; fill in labels and units, and pass it to fit")
+        say(f"wrote a draft of the data dictionary to {dictionary}; add labels and units, then pass it to fit")
     show(found, json, _text(found))
 
 
@@ -129,7 +129,7 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
     ]
     if y is not None:
         n_unknown = int(y.isna().sum())
-        said += [f"{n_unknown} rows have no {target!r} and would be left out"] if n_unknown else []
+        said += [f"{n_unknown} rows have no {target!r} and would be dropped"] if n_unknown else []
         known = y.notna()
         found: Found | None = notice(frame.loc[known, plain], y[known])
         rare = y.value_counts()
@@ -144,7 +144,7 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
             for name, why in found.identifiers.items()
         ]
         said += [
-            f"{name!r} names patients, and {n} rows share their value with another row: pass --group {name!r}"
+            f"{name!r} identifies patients, and {n} rows share a value with another row: pass --group {name!r}"
             for name, n in found.repeated.items()
         ]
         rows = repeated_rows(frame[[name for name in plain if name not in found.identifiers]])
@@ -152,14 +152,15 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
             said.append(
                 f"{duplicates_text(rows, len(frame))}: remove repeats, or name the column of patients with --group"
             )
-        said += [f"hardly any two cases share a value of {name!r}" for name in found.unique]
+        said += [f"values are nearly all different in {name!r}" for name in found.unique]
         said += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
-        said += [f"{name!r} says the same as {other!r}" for name, other in found.copies.items()]
+        said += [f"{name!r} duplicates {other!r}" for name, other in found.copies.items()]
         said += [
-            f"{name!r} alone tells {target!r} for {100 * share:.4g} % of the cases: is it known only afterwards?"
+            f"{name!r} alone predicts {target!r} for {100 * share:.4g}% of the cases: is it known only after the "
+            f"outcome?"
             for name, share in found.leaks.items()
         ]
-    said += [f"{column['name']!r} has no value in any row" for column in columns if column["kind"] == "empty"]
+    said += [f"{column['name']!r} is empty" for column in columns if column["kind"] == "empty"]
     return said
 
 

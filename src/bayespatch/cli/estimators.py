@@ -110,9 +110,7 @@ def fitted(estimator: Any, X: Any, y: Any, groups: Any = None, follow_up: Any = 
     if not estimator.diagnostics_.converged:
         few = estimator.diagnostics_.verdict == "too few draws"
         trouble = (
-            "there are too few draws; pass more --draws"
-            if few
-            else ("the chains have not mixed; pass more --draws and --warmup")
+            "too few draws; increase --draws" if few else ("the chains have not mixed; increase --draws and --warmup")
         )
         say(f"note: {trouble} before you rely on the importances")
     return estimator.set_params(progress=False)

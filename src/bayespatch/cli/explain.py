@@ -26,7 +26,7 @@ def explain(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show the patchwork of one case: which past cases vote on it, through which features, and how far to trust it.
+    """Explain one case: similar past cases, the findings that matter, and how far to trust the answer.
 
     What comes out, the ending of --out says: .txt, .json, .html, .png or .pdf. With --change a page (.html) also says
     which smallest change of these features would change the prediction.
@@ -40,7 +40,7 @@ def explain(
     """
     chosen = _format(form, out, json)
     if change and chosen is not Format.html:
-        raise usage_error("--change is for a page: --out case.html; or use 'bayespatch counterfactual'")
+        raise usage_error("--change needs a page: --out case.html. For text, use 'bayespatch counterfactual'")
     check_new(force, out)
     case = find()
     loaded, wishes = case.model, {"top": top, "level": level}
@@ -56,7 +56,7 @@ def explain(
     other = loaded.counterfactual(case.row, change, **wishes).to_dict() if change else None
     write(_rendered(why, chosen, other), out)
     if out is not None:
-        show({"explanation": str(out)}, json, f"the explanation is in {out}")
+        show({"explanation": str(out)}, json, f"wrote the explanation to {out}")
 
 
 def _survival(case: Case, form: Format, change: Sequence[str] | None, options: dict[str, Any]) -> str:
@@ -86,14 +86,12 @@ def _format(form: Format | None, out: Path | None, json: bool) -> Format:
     by_name = None if out is None else endings.get(out.suffix.lower())
     if out is not None and form is None and by_name is None:
         known = ", ".join(ending for ending in endings if ending)
-        raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is not a kind of explanation; end the name in {known}")
+        raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is not a supported format; use one of {known}")
     if form is not None and by_name is not None and out is not None and out.suffix and form is not by_name:
-        raise usage_error(
-            f"--format {form.value} does not go into {str(out)!r}; give the file the ending .{form.value}"
-        )
+        raise usage_error(f"--format {form.value} cannot be written to {str(out)!r}; use the extension .{form.value}")
     chosen = form or by_name or (Format.json if json else Format.text)
     if chosen in (Format.png, Format.pdf) and out is None:
-        raise usage_error(f"a picture needs a file: --out case.{chosen.value}")
+        raise usage_error(f"a picture needs a file name: --out case.{chosen.value}")
     return chosen
 
 

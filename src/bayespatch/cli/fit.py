@@ -31,7 +31,7 @@ def fit(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn from a table of past cases, and write a model.
+    """Train a model on a table of past cases.
 
     Blank, NA, N/A, NaN, null and ? are missing values. The model holds the past cases, with their identifiers unless
     you pass --hide-ids: keep it as you keep them, or put them into a file of their own with --cases.
@@ -77,7 +77,7 @@ def fit(
             fitted(estimator, replace(sample, X=table.X), None)
     except KeyboardInterrupt:
         if checkpoint is not None:
-            say(f"note: the same command goes on with what is in {checkpoint}")
+            say(f"note: run the same command again to continue from {checkpoint}")
         raise
     estimator.save(out, cases_path=cases, overwrite=force)
     found = _findings(estimator, table, out)
@@ -120,7 +120,7 @@ def _rare(estimator: Any) -> list[str]:
 def _said(value: Any) -> str:
     """A finding in words."""
     if value is None:
-        return "none, the outcome is a number"
+        return "none: the outcome is a number"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)

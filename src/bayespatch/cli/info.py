@@ -11,7 +11,7 @@ from bayespatch.sampling.diagnostics import MAX_RHAT
 
 
 def info(model: ModelFile, json: Json = False) -> None:
-    """Say what is in a model file, without looking at any past case.
+    """Describe a model file without reading its past cases.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def _mixed(found: dict[str, Any]) -> str:
     if found["converged"]:
         return "yes"
     if rhat is not None and rhat <= MAX_RHAT:
-        return f"the chains agree, but draws are too few (effective sample size from {_short(ess)})"
+        return f"the chains agree, but there are too few draws (effective sample size from {_short(ess)})"
     return f"no (R-hat up to {_short(rhat)})"
 
 

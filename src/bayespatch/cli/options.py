@@ -21,7 +21,7 @@ class Model(StrEnum):
 
 
 class ParentsWay(StrEnum):
-    """Which past cases may be neighbors."""
+    """Which past cases may vote."""
 
     auto = "auto"
     all = "all"
@@ -82,42 +82,44 @@ DATA_HELP = (
 )
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
 MaybeData = Annotated[str | None, typer.Argument(metavar="[DATA]", help=DATA_HELP, show_default=False)]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fit has written.", show_default=False)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by fit.", show_default=False)]
 
 Target = Annotated[str, typer.Option(help="The column to predict.", rich_help_panel=_TABLE, show_default=False)]
 Query = Annotated[
     str | None,
-    typer.Option(help="What to ask the database: a SELECT.", rich_help_panel=_TABLE),
+    typer.Option(help="The database query: a SELECT statement.", rich_help_panel=_TABLE),
 ]
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        help="The character between the values of a CSV file, or tab or space; found if left out.",
+        help="Delimiter of a CSV file: a character, tab or space. Detected by default.",
         rich_help_panel=_TABLE,
     ),
 ]
 IdColumn = Annotated[
     str | None,
-    typer.Option("--id", metavar="COLUMN", help="A column of identifiers: no feature.", rich_help_panel=_TABLE),
+    typer.Option(
+        "--id", metavar="COLUMN", help="A column of identifiers. Not used as a feature.", rich_help_panel=_TABLE
+    ),
 ]
 GroupColumn = Annotated[
     str | None,
     typer.Option(
         "--group",
         metavar="COLUMN",
-        help="A column that says whose rows they are, such as the patient's of several visits: no feature.",
+        help="The column that identifies patients with several rows. Not used as a feature.",
         rich_help_panel=_TABLE,
     ),
 ]
 Drop = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.", rich_help_panel=_TABLE),
+    typer.Option(metavar="COLUMN", help="A column to drop; may be repeated.", rich_help_panel=_TABLE),
 ]
 Keep = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="A column that looks like an identifier and is a feature; may be repeated.",
+        help="A feature that looks like an identifier; may be repeated.",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -157,7 +159,7 @@ AgeOf = Annotated[
     typer.Option(
         "--age",
         metavar="COLUMN",
-        help="A column of dates that becomes years up to --as-of; may be repeated.",
+        help="A date column to convert to years before --as-of; may be repeated.",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -166,14 +168,16 @@ DaysOf = Annotated[
     typer.Option(
         "--days",
         metavar="COLUMN",
-        help="A column of dates that becomes days up to --as-of; may be repeated.",
+        help="A date column to convert to days before --as-of; may be repeated.",
         rich_help_panel=_TABLE,
     ),
 ]
 AsOf = Annotated[
     str,
     typer.Option(
-        metavar="DATE", help="A column of dates, a date such as 2024-12-31, or today.", rich_help_panel=_TABLE
+        metavar="DATE",
+        help="The reference date: a date column, a date such as 2024-12-31, or today.",
+        rich_help_panel=_TABLE,
     ),
 ]
 DateColumn = Annotated[
@@ -181,7 +185,7 @@ DateColumn = Annotated[
     typer.Option(
         "--date",
         metavar="COLUMN",
-        help="When a case was seen: a column of dates, for --since and --until. It is no feature.",
+        help="The date column for --since and --until. Not used as a feature.",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -200,7 +204,7 @@ DictionaryFile = Annotated[
     typer.Option(
         "--dictionary",
         metavar="FILE",
-        help="What columns and values are called: CSV, YAML or JSON; 'bayespatch describe' writes a draft.",
+        help="The data dictionary (CSV, YAML or JSON); 'bayespatch describe' writes a draft.",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -208,7 +212,7 @@ Labels = Annotated[
     str | None,
     typer.Option(
         metavar="VALUE=LABEL,...",
-        help="What the classes are called, such as 0=absent,1=present.",
+        help="Labels of the classes, such as 0=absent,1=present.",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -216,7 +220,7 @@ Categorical = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="A column whose numbers are names of categories; may be repeated.",
+        help="A column of numeric codes for categories; may be repeated.",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -240,7 +244,7 @@ ModelOption = Annotated[
     ),
 ]
 ParentsRule = Annotated[
-    ParentsWay, typer.Option("--parents", help="Which past cases may be neighbors.", rich_help_panel=_MODEL)
+    ParentsWay, typer.Option("--parents", help="Which past cases may vote.", rich_help_panel=_MODEL)
 ]
 NParents = Annotated[
     float | None,
@@ -276,7 +280,7 @@ Scheduler = Annotated[
     ),
 ]
 Chains = Annotated[int, typer.Option(help="Independent chains.", rich_help_panel=_RUN, min=1)]
-Draws = Annotated[int, typer.Option(help="Draws kept of each chain.", rich_help_panel=_RUN, min=1)]
+Draws = Annotated[int, typer.Option(help="Draws to keep from each chain.", rich_help_panel=_RUN, min=1)]
 Warmup = Annotated[int, typer.Option(help="Sweeps of each chain before the first draw.", rich_help_panel=_RUN, min=0)]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same results.", rich_help_panel=_RUN, min=0)]
 Jobs = Annotated[
@@ -287,8 +291,8 @@ Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Where the run is written down as it goes: killed or stopped, the same command goes on with it. "
-        "Delete the folder when you have the model.",
+        help="Folder for the state of the run. After a kill, the same command continues from it. "
+        "Delete it once the model is written.",
         rich_help_panel=_RUN,
     ),
 ]
@@ -296,26 +300,30 @@ Folds = Annotated[int, typer.Option(help="Folds of the cross-validation.", rich_
 
 Cases = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The file of the past cases, where it is not the model's.", show_default=False),
+    typer.Option(
+        metavar="FILE", help="The file of the past cases, if it is separate from the model.", show_default=False
+    ),
 ]
 Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
 Top = Annotated[int, typer.Option(help="How many neighbors to show.", min=1)]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.", rich_help_panel=_OUTPUT)]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.", rich_help_panel=_OUTPUT)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.", rich_help_panel=_OUTPUT)]
 
-ModelOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the model goes.")]
-PageOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the page goes.")]
-FolderOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the results go.")]
+ModelOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the model.")]
+PageOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the page.")]
+FolderOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write the results.")]
 MaybeOut = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Where it goes; to stdout if left out.", show_default=False),
+    typer.Option(
+        "--out", metavar="FILE", help="Where to write the output; standard output by default.", show_default=False
+    ),
 ]
 FileOrFolderOut = Annotated[
     Path | None,
     typer.Option(
         "--out",
         metavar="FILE",
-        help="Where it goes; to stdout if left out. Of many Parquet files, the folder for the parts.",
+        help="Where to write the output; standard output by default. Of many Parquet files, the folder for the parts.",
         show_default=False,
     ),
 ]
@@ -325,37 +333,38 @@ Abstain = Annotated[
     bool,
     typer.Option(
         "--abstain",
-        help="Leave the prediction of a case empty where the past holds no adequate precedent for it.",
+        help="Leave the prediction empty if a case has no adequate precedent.",
     ),
 ]
 HideIds = Annotated[
-    bool, typer.Option("--hide-ids", help="Call cases by their row, not by their identifier.", rich_help_panel=_OUTPUT)
+    bool, typer.Option("--hide-ids", help="Identify cases by row number, not by identifier.", rich_help_panel=_OUTPUT)
 ]
 Raw = Annotated[
     bool,
     typer.Option(
         "--raw",
-        help="Texts in CSV as they are, also those that a spreadsheet would run.",
+        help="Do not escape texts in CSV that a spreadsheet would run as formulas.",
         rich_help_panel=_OUTPUT,
     ),
 ]
 Votes = Annotated[bool, typer.Option("--votes", help="Add the neighbors' votes, before calibration.")]
 Row = Annotated[
     int | None,
-    typer.Option(min=0, help="The case by its row, the first is 0: of DATA, or of the past cases without DATA."),
+    typer.Option(min=0, help="The row of the case, from 0: in DATA, or among the past cases without DATA."),
 ]
 Identifier = Annotated[
     str | None,
-    typer.Option("--id", help="The case by its identifier: in DATA (with --id-column), or among the past cases."),
+    typer.Option("--id", help="The identifier of the case: in DATA (with --id-column), or among the past cases."),
 ]
 IdentifierColumn = Annotated[
-    str | None, typer.Option("--id-column", metavar="COLUMN", help="The column of DATA that has the identifiers.")
+    str | None, typer.Option("--id-column", metavar="COLUMN", help="The column of identifiers in DATA.")
 ]
 JsonRow = Annotated[
     str | None, typer.Option(metavar="JSON", help="The case itself: a JSON object with a value for each feature.")
 ]
 Form = Annotated[
-    Format | None, typer.Option("--format", help="What comes out; by the ending of --out if left out, else text.")
+    Format | None,
+    typer.Option("--format", help="The output format; by default taken from the extension of --out, else text."),
 ]
 
 Worklist = Annotated[
@@ -368,7 +377,7 @@ Worklist = Annotated[
 ]
 Set = Annotated[
     list[str],
-    typer.Option("--set", metavar="FEATURE=VALUE", help="The other value of a feature; may be repeated."),
+    typer.Option("--set", metavar="FEATURE=VALUE", help="A new value for a feature; may be repeated."),
 ]
 Change = Annotated[
     list[str] | None,
@@ -377,27 +386,31 @@ Change = Annotated[
         help="A feature that may change; may be repeated. All of them if left out.",
     ),
 ]
-MostChanges = Annotated[int, typer.Option("--most", help="Features that may change at the same time, at most.", min=1)]
+MostChanges = Annotated[
+    int, typer.Option("--most", help="The largest number of features that may change together.", min=1)
+]
 Wanted = Annotated[
-    str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; any other one if left out.")
+    str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; by default any other one.")
 ]
 MaybeTarget = Annotated[
-    str | None, typer.Option("--target", help="The column to predict, if you know it already.", show_default=False)
+    str | None, typer.Option("--target", help="The column to predict, if already known.", show_default=False)
 ]
 DraftOut = Annotated[
     Path | None,
     typer.Option(
         "--dictionary",
         metavar="FILE",
-        help="Where a draft of the data dictionary goes, as CSV: fill in labels and units, and pass it to fit.",
+        help="Where to write a draft of the data dictionary (CSV). Add labels and units, then pass it to fit.",
         show_default=False,
     ),
 ]
 
-ByPeriod = Annotated[Period, typer.Option("--every", help="With --date: performance by these periods.")]
+ByPeriod = Annotated[
+    Period, typer.Option("--every", help="With --date: the periods for which performance is reported.")
+]
 ValidationOut = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Where a page goes, as HTML; none if left out.", show_default=False),
+    typer.Option("--out", metavar="FILE", help="Where to write an HTML page; none by default.", show_default=False),
 ]
 Threshold = Annotated[
     float | None,
@@ -409,4 +422,4 @@ Threshold = Annotated[
     ),
 ]
 Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]
-IntendedUse = Annotated[str, typer.Option(metavar="TEXT", help="For whom and for what the model is meant.")]
+IntendedUse = Annotated[str, typer.Option(metavar="TEXT", help="The intended use of the model.")]

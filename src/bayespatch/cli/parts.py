@@ -44,10 +44,10 @@ class _Done(NamedTuple):
 def check_new_folder(force: bool, path: Path | None) -> Path:
     """A folder that can be made, or replaced if that is asked for, before any work is done."""
     if path is None:
-        raise ValueError("predictions of many files go into a folder; name it with --out")
+        raise ValueError("predictions of several files need a folder; name it with --out")
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
-        raise refuse(path, f"there is no folder {real.parent}", "make it first, or correct the path")
+        raise refuse(path, f"there is no folder {real.parent}", "create it first, or correct the path")
     if not os.path.lexists(path):
         return path
     if not force:
@@ -56,8 +56,8 @@ def check_new_folder(force: bool, path: Path | None) -> Path:
     others = others or [name for name in os.listdir(real) if not _PART.fullmatch(name)]
     if others:
         raise ValueError(
-            f"{str(path)!r} is to be replaced and holds {others[0]!r}, which is no part of predictions; choose another "
-            f"name"
+            f"{str(path)!r} would be replaced but contains {others[0]!r}, which is not a predictions "
+            f"file; choose another name"
         )
     return path
 
@@ -96,7 +96,9 @@ def predict_files(
         for part in done:
             if part.n_cases and not (os.path.exists(part.path) and os.path.getsize(part.path) == part.n_bytes):
                 raise refuse(
-                    out, "a worker has written its part elsewhere", "choose a folder that all workers share with you"
+                    out,
+                    "a worker wrote its part to another place",
+                    "choose a folder that this machine shares with all workers",
                 )
     n_cases = sum(part.n_cases for part in done)
     _say_notes(done, n_cases, bool(wanted.get("abstain")))
@@ -109,13 +111,15 @@ def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
     beyond: Counter[str] = sum((Counter(part.n_outside) for part in done), Counter())
     if unseen:
         counts = ", ".join(f"{name!r} ({count})" for name, count in unseen.items())
-        say(f"note: values that no past case has, and which match nobody, in columns (number of cases): {counts}")
+        say(f"note: values never seen in past cases, which match nobody, in columns (number of cases): {counts}")
     if beyond:
         counts = ", ".join(f"{name!r} ({count})" for name, count in beyond.items())
-        say(f"note: numbers far outside those of the past cases, in columns (number of cases): {counts}; check them")
+        say(
+            f"note: numbers far outside the range of the past cases, in columns (number of cases): {counts}; check them"
+        )
     if abstain:
         n_refused = sum(part.n_refused for part in done)
-        say(f"note: {n_refused} of {n_cases} cases have no adequate precedent, and so no prediction")
+        say(f"note: {n_refused} of {n_cases} cases have no adequate precedent and were not predicted")
 
 
 def _predict_part(shared: tuple[Any, _Asked], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:

@@ -50,7 +50,7 @@ def predict(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Predict the cases of a table, which may have other columns beside those that the model knows.
+    """Predict the cases of a table. Columns that the model does not know are ignored.
 
     With --abstain, a case gets no prediction where 5 % of the past cases or fewer are as atypical as it: empty cells,
     or null in JSON. Their number is printed on stderr.
@@ -73,7 +73,7 @@ def predict(
     """
     if worklist and (intervals or votes or abstain):
         raise usage_error(
-            "--worklist has intervals and precedents already; leave --intervals, --votes and --abstain out"
+            "--worklist already includes intervals and precedents; remove --intervals, --votes and --abstain"
         )
     files = parquet_files(data)
     if files is not None:
@@ -83,7 +83,7 @@ def predict(
             "--delimiter": delimiter,
         }.items():
             if given:
-                raise usage_error(f"{option} is for one table, and {data!r} names many files; leave it out")
+                raise usage_error(f"{option} works with one table, but {data!r} names several files; remove it")
         folder = check_new_folder(force, out)
         with working(f"Predicting the cases of {len(files)} files"):
             n_cases = predict_files(
@@ -99,7 +99,7 @@ def predict(
                 level=level,
                 abstain=abstain,
             )
-        say(f"{n_cases} predictions are in {folder}")
+        say(f"{n_cases} predictions written to {folder}")
         return
     check_new(force, out)
     loaded = load_model(model, cases)
@@ -116,16 +116,16 @@ def predict(
         if out is not None or not json:
             write(as_csv([flat_line(one) for one in listed], named=id_column, raw=raw), out)
         if out is not None:
-            say(f"{len(listed)} cases are in {out}, those that deserve attention first")
+            say(f"{len(listed)} cases are in {out}, those that need attention first")
         return
     with working(f"Predicting {len(X)} cases"):
         found = predictions(loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain)
     if abstain:
         n_refused = sum(one["class"] is None for one in found)
-        say(f"note: {n_refused} of {len(found)} cases have no adequate precedent, and so no prediction")
+        say(f"note: {n_refused} of {len(found)} cases have no adequate precedent and were not predicted")
     if json:
         write(as_json({"model": str(model), "level": level, "predictions": found}), None)
     if out is not None or not json:
         write(as_csv(found, named=id_column, raw=raw), out)
     if out is not None:
-        say(f"{len(found)} predictions are in {out}")
+        say(f"{len(found)} predictions written to {out}")

@@ -33,7 +33,7 @@ def predictions(
     if not hasattr(model, "classes_"):
         for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
             if wanted:
-                raise ValueError(f"{name} is for classes, and this model predicts a number; leave it out")
+                raise ValueError(f"{name} is for classes, but this model predicts a number; remove it")
         numbers = model.predict_all(X, level if intervals else None)
         found = [{"predicted": float(value)} for value in numbers.means]
         if intervals:

@@ -20,7 +20,7 @@ def report(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a page about a model: data, settings, how good it is and for whom, intended use and limits.
+    """Write a page about a model: data, settings, performance by subgroup, intended use and limits.
 
     Examples
     --------
@@ -34,4 +34,4 @@ def report(
         loaded.fitted_ = replace(loaded.fitted_, ids=None)
     with working("Summarizing the model"):
         model_report(loaded, out, intended_use=intended_use, overwrite=force)
-    show({"report": str(out)}, json, f"the report is in {out}")
+    show({"report": str(out)}, json, f"wrote the report to {out}")

@@ -24,7 +24,7 @@ Host = Annotated[str, typer.Option("--host", help="The address.", rich_help_pane
 Port = Annotated[int, typer.Option("--port", help="The port.", min=1, max=65535, rich_help_panel=_WHERE)]
 Names = Annotated[
     list[str] | None,
-    typer.Option("--name", metavar="HOST", help="A name by which it is called; repeatable.", rich_help_panel=_WHERE),
+    typer.Option("--name", metavar="HOST", help="A host name of the service; may be repeated.", rich_help_panel=_WHERE),
 ]
 Certificate = Annotated[
     Path | None, typer.Option("--certificate", metavar="FILE", help="TLS certificate (PEM).", rich_help_panel=_WHERE)
@@ -37,14 +37,14 @@ Proxy = Annotated[
     typer.Option(
         "--proxy",
         metavar="ADDRESSES",
-        help="Reverse proxies whose X-Forwarded headers are trusted, with commas.",
+        help="Reverse proxies whose X-Forwarded headers are trusted, separated by commas.",
         rich_help_panel=_WHO,
     ),
 ]
-Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
+Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Directory for temporary files.")]
 RequireSecondFactor = Annotated[
     bool,
-    typer.Option("--require-second-factor", help="Everybody has to set up a second factor.", rich_help_panel=_WHO),
+    typer.Option("--require-second-factor", help="Require a second factor from everybody.", rich_help_panel=_WHO),
 ]
 SingleSignOn = Annotated[
     Path | None,
@@ -54,10 +54,10 @@ SingleSignOn = Annotated[
 ]
 SecurityContact = Annotated[
     str,
-    typer.Option("--security-contact", metavar="URI", help="Whom to tell about a vulnerability: mailto: or https:."),
+    typer.Option("--security-contact", metavar="URI", help="Contact for vulnerability reports: mailto: or https:."),
 ]
 JsonLog = Annotated[bool, typer.Option("--json-log", help="Write the log as one JSON object per line.")]
-IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Stands on the model's page.")]
+IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Shown on the model's page.")]
 Workers = Annotated[int, typer.Option("--workers", help="Processes.", min=1, rich_help_panel=_LIMITS)]
 Threads = Annotated[
     int, typer.Option("--threads", help="Questions answered at once by a process.", min=1, rich_help_panel=_LIMITS)
@@ -135,10 +135,10 @@ def serve(
         )
         if casebase is not None and _passwords_count(settings.single_sign_on):
             _first_steward(settings.casebase, settings.folder, settings.address)
-        say(f"Open {settings.address} in a browser; Ctrl-C ends it.")
+        say(f"Open {settings.address} in a browser; press Ctrl-C to stop.")
         with suppress(KeyboardInterrupt):
             run(settings)
-        say("stopped; every request that was begun is answered")
+        say("stopped after answering all open requests")
 
 
 def _passwords_count(path: str) -> bool:
@@ -174,4 +174,4 @@ def _first_steward(url: str, folder: str, address: str) -> None:
     with CaseBase.open(url, create=False, folder=folder or None) as base:
         if not base.people.listed():
             secret = base.people.invite("steward", STEWARD, by="bayespatch serve")
-            say(f"Nobody can sign in yet. This link makes the first steward, once: {address}/join/{secret}")
+            say(f"No account exists yet. Create the first steward with this one-time link: {address}/join/{secret}")

@@ -64,5 +64,5 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{option} is not JSON ({error}); pass an object such as '{{\"age\": 61}}'") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{option} is {text[:40]}, which is not an object; pass one such as '{{\"age\": 61}}'")
+        raise ValueError(f"{option} is {text[:40]}, which is not an object; pass, for example, '{{\"age\": 61}}'")
     return found

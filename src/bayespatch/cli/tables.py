@@ -161,11 +161,11 @@ def chosen_rows(frame: Any, date: str | None, since: str | None, until: str | No
     """The rows of a period, with a note."""
     if date is None:
         if since is not None or until is not None:
-            raise ValueError("--since and --until need --date, the column that says when a case was seen")
+            raise ValueError("--since and --until need --date, the date column of the cases")
         return frame
     check_column(frame, date, "--date")
     chosen = in_period(frame, date, since, until)
-    say(f"note: {len(chosen)} of {len(frame)} rows are in the period")
+    say(f"note: {len(chosen)} of {len(frame)} rows are within the period")
     return chosen.reset_index(drop=True)
 
 
@@ -176,11 +176,11 @@ def read_training_files(
     if wishes.event:
         raise ValueError(f"--time is for one table, and {wishes.data!r} names many files; leave it out")
     if wishes.follow_up:
-        raise ValueError(f"--follow-up is for one table, and {wishes.data!r} names many files; leave it out")
+        raise ValueError(f"--follow-up works with one table, but {wishes.data!r} names several files; remove it")
     single = {"--query": wishes.query, "--delimiter": wishes.delimiter, "--group": wishes.group, "--date": wishes.date}
     for option, given in single.items():
         if given is not None:
-            raise ValueError(f"{option} is for one table, and {wishes.data!r} names many files; leave it out")
+            raise ValueError(f"{option} works with one table, but {wishes.data!r} names several files; remove it")
     from bayespatch.workers import computed
 
     said = _dictionary(wishes)
@@ -257,11 +257,11 @@ def _described(table: Training, wishes: Wishes, said: Dictionary | None, follow_
 def _looked_at(table: Training, wishes: Wishes, follow_up: dict[str, Any]) -> Training:
     """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
     if table.n_unknown:
-        say(f"note: {table.n_unknown} rows without {wishes.target!r} are left out; nothing can be learned from them")
+        say(f"note: {table.n_unknown} rows without {wishes.target!r} dropped: nothing can be learned from them")
     features = _features(table.X, follow_up)
     empty = [name for name in features.columns if features[name].isna().all()]
     if empty and len(empty) < features.shape[1]:
-        say(f"note: column {listed(empty)} has no value in any row and is left out")
+        say(f"note: column {listed(empty)} is empty and was dropped")
         table = table._replace(X=table.X.drop(columns=empty))
         features = features.drop(columns=empty)
     found = notice(features, table.y)
@@ -269,30 +269,30 @@ def _looked_at(table: Training, wishes: Wishes, follow_up: dict[str, Any]) -> Tr
     if asked:
         name, why = next(iter(asked.items()))
         more = f" (so do {listed(list(asked)[1:])})" if len(asked) > 1 else ""
-        as_id = f"--id {name!r} to call cases by it, " if wishes.id_column is None else ""
+        as_id = f"--id {name!r} to identify cases by it, " if wishes.id_column is None else ""
         raise ValueError(
             f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to leave it out, or "
             f"--keep {name!r} if it is a feature"
         )
     for name, n in found.repeated.items():
         say(
-            f"note: column {name!r} names patients, and {n} rows share their value with another row; pass --group "
+            f"note: column {name!r} identifies patients, and {n} rows share a value with another row; pass --group "
             f"{name!r}, so that nobody is predicted from their own other rows"
         )
     if found.unique:
         say(
-            f"note: hardly any two cases share a value of {listed(found.unique)}; leave it out with --drop, or name it "
+            f"note: values are nearly all different in {listed(found.unique)}; leave it out with --drop, or name it "
             f"--id"
         )
     for name, value in found.constant.items():
-        say(f"note: column {name!r} is {value} in every row, and tells nothing; leave it out with --drop")
+        say(f"note: column {name!r} is {value} in every row and carries no information; remove it with --drop")
     for name, other in found.copies.items():
-        say(f"note: column {name!r} says the same as {other!r}; leave one of them out with --drop")
+        say(f"note: column {name!r} duplicates {other!r}; remove one with --drop")
     for name, share in found.leaks.items():
-        how = f"{100 * share:.4g} % of the cases" if not wishes.regression else f"a correlation of {share:.4f}"
+        how = f"{100 * share:.4g}% of the cases" if not wishes.regression else f"a correlation of {share:.4f}"
         say(
-            f"note: column {name!r} alone tells {wishes.target!r} ({how}): is it known only afterwards? If so, leave "
-            f"it out with --drop"
+            f"note: column {name!r} alone predicts {wishes.target!r} ({how}): is it known only after the "
+            f"outcome? If so, remove it with --drop"
         )
     return table
 
@@ -300,19 +300,19 @@ def _looked_at(table: Training, wishes: Wishes, follow_up: dict[str, Any]) -> Tr
 def _labelled(y: Any, text: str, regression: bool) -> Any:
     """Classes with the labels of --labels."""
     if regression:
-        raise ValueError("--labels are for classes, and --regression predicts a number; leave one of them out")
+        raise ValueError("--labels is for classes, but --regression predicts a number; remove one of them")
     given: dict[str, str] = {}
     for part in text.split(","):
         value, equals, label = part.partition("=")
         if not equals or not value.strip() or not label.strip():
-            raise ValueError(f"--labels {text!r}: {part!r} is not VALUE=LABEL; pass such as 0=absent,1=present")
+            raise ValueError(f"--labels {text!r}: {part!r} is not VALUE=LABEL; pass, for example, 0=absent,1=present")
         given[value.strip()] = label.strip()
     classes = {str(value): value for value in y.unique().tolist()}
     unknown = [value for value in given if value not in classes]
     if unknown:
         raise ValueError(f"--labels: {unknown[0]!r} is not a class; the classes are {listed(sorted(classes), 20)}")
     if len(set(given.values())) < len(given):
-        raise ValueError(f"--labels {text!r} gives two classes the same label; give each its own")
+        raise ValueError(f"--labels {text!r} gives two classes the same label; labels must differ")
     y = y.copy(deep=False)
     y.attrs["labels"] = {**y.attrs.get("labels", {}), **{classes[value]: label for value, label in given.items()}}
     return y

@@ -80,13 +80,13 @@ def validate(
         found = evaluate(loaded, X, frame[named].tolist(), periods=periods).to_dict()
     if out is not None:
         validation_report(found, out, overwrite=force)
-        say(f"the page is in {out}")
+        say(f"wrote the page to {out}")
     show(found, json, _summary(found))
 
 
 def _summary(found: dict[str, Any]) -> str:
     """What matters of a validation, in a few tables."""
-    lines = [f"{found['n']} new cases; the model has learned from {found['n_past']} past cases", ""]
+    lines = [f"{found['n']} new cases; the model was trained on {found['n_past']} past cases", ""]
     rows = [
         [name, _number(score), _interval(found["intervals"][name]), _number(found["past_scores"].get(name))]
         for name, score in found["scores"].items()

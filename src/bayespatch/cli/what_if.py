@@ -22,7 +22,7 @@ def what_if(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Say what the model would predict if one or several values of a case were others.
+    """Show what the model would predict if some values of a case were different.
 
     It says what past cases with such values had, not what a treatment would do.
 
@@ -32,7 +32,7 @@ def what_if(
     $ bayespatch what-if model.bpatch --id P-03 --set age=50 --set pain=none --json
     """
     if not set:
-        raise ValueError("nothing is changed; pass --set FEATURE=VALUE, such as --set age=50")
+        raise ValueError("nothing to change; pass --set FEATURE=VALUE, such as --set age=50")
     check_new(force, out)
     case = find()
     found = case.model.what_if(case.row, parsed_changes(case.model.schema_, set), top=top, level=level)
@@ -47,7 +47,7 @@ def parsed_changes(schema: Any, texts: list[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         name = called.get(name.strip(), name.strip())
         if not equals:
-            raise ValueError(f"--set {text!r} is not FEATURE=VALUE; pass such as --set age=50")
+            raise ValueError(f"--set {text!r} is not FEATURE=VALUE; pass, for example, --set age=50")
         if name not in schema.names:
             near = closest(name, [*schema.names, *called])
             meant = f"did you mean {near!r}?" if near else f"the features are {', '.join(schema.names)}"

@@ -1,4 +1,4 @@
-"""Predictions for a worklist: one line a case, those that deserve attention first."""
+"""Predictions for a worklist: one line a case, those that need attention first."""
 
 from __future__ import annotations
 

@@ -244,11 +244,11 @@ def opinions(why: Data) -> str | None:
 
 def checks(why: Data) -> list[Check]:
     """How far the answer can be trusted, one check for each question."""
-    known, both = why["case"]["known"], why["opinions"]
-    few = known["n"] < FEW_KNOWN * known["of"]
+    known, both, typical = why["case"]["known"], why["opinions"], why["precedent"]
+    few = known["n"] < FEW_KNOWN * known["of"] or typical["percentile"] is None
     count = f"{known['n']} of {known['of']} findings known"
     found = []
-    if not why["precedent"]["adequate"]:
+    if typical["percentile"] is not None and not typical["adequate"]:
         found.append(Check(False, NO_PRECEDENT))
     elif not few:
         found.append(Check(True, "Adequate precedent"))

@@ -49,7 +49,7 @@ def _opinions(before: Data | None, after: Data | None, name: str) -> list[dict[s
     """Each opinion before and after; as the pool is a weighted mean, its points add up to the shift of the answer."""
     if before is None or after is None:
         return []
-    parts = (("Similar past cases", "precedents", 1.0 - after["weight"]), ("Risk factors", "additive", after["weight"]))
+    parts = (("Similar patients", "precedents", 1.0 - after["weight"]), ("Risk factors", "additive", after["weight"]))
     return [
         {
             "name": title,

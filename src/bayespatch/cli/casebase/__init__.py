@@ -11,7 +11,7 @@ from bayespatch.cli.casebase.setup import import_, init
 
 ABOUT = (
     "Past cases, consultations, decisions and models in SQLite or PostgreSQL: retrieve, reuse, revise, retain, forget. "
-    "BASE is a file, sqlite:///FILE or postgresql://USER@HOST/NAME; a PostgreSQL password may stand in PGPASSWORD."
+    "BASE is a file, sqlite:///FILE or postgresql://USER@HOST/NAME; set a PostgreSQL password in PGPASSWORD."
 )
 
 COMMANDS = (

@@ -106,9 +106,9 @@ def forget(opened: Opened, case: CaseName, reason: Reason, by: Person, json: Jso
     with opened() as base:
         done = base.forget(case_of(case), reason, by=by())
     if done.note is not None:
-        say(f"note: {done.note}; it will be done when the case base is opened next")
+        say(f"note: {done.note}; it runs the next time the case base is opened")
     n = len(done.versions) + len(done.removed)
-    gone = f"gone from {counted(n, 'version')} of the model, a refit is due" if n else "it was in no model"
+    gone = f"gone from {counted(n, 'version')} of the model, a refit is recommended" if n else "it was in no model"
     show(done, json, f"case {done.case_id} is forgotten; {gone}")
 
 

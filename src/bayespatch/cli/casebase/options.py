@@ -32,7 +32,7 @@ class Role(StrEnum):
 
 Base = Annotated[str, typer.Argument(metavar="BASE", help="The case base: a file, or a URL.", show_default=False)]
 By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who does this; your login name if left out.")]
-Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="For files that exist for moments.")]
+Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Directory for temporary files.")]
 TableArgument = Annotated[
     str,
     typer.Argument(
@@ -51,7 +51,7 @@ AllowRepeats = Annotated[
 CaseName = Annotated[
     str,
     typer.Argument(
-        metavar="CASE", help="Its number, or its external id; =17 where an external id is a number.", show_default=False
+        metavar="CASE", help="Its number, or its external id (=17 if an external id is a number).", show_default=False
     ),
 ]
 MaybeCases = Annotated[
@@ -63,11 +63,11 @@ Number = Annotated[
 Class = Annotated[str, typer.Argument(metavar="CLASS", help="The class, by its value or its label.")]
 Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version of the model.", show_default=False)]
 Values = Annotated[str, typer.Option("--values", metavar="JSON", help="An object with a value for each feature.")]
-OldCase = Annotated[str | None, typer.Option("--case", metavar="CASE", help="An open case that comes again.")]
-ExternalId = Annotated[str | None, typer.Option("--id", metavar="TEXT", help="What others call the case.")]
+OldCase = Annotated[str | None, typer.Option("--case", metavar="CASE", help="An open case that returns.")]
+ExternalId = Annotated[str | None, typer.Option("--id", metavar="TEXT", help="The external identifier of the case.")]
 Neighbors = Annotated[int, typer.Option("--top", help="How many neighbors to show.", min=1)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")]
-Code = Annotated[str, typer.Option("--code", metavar="TEXT", help="Why, as a code.")]
+Code = Annotated[str, typer.Option("--code", metavar="TEXT", help="The reason, as a code.")]
 Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="CONDITION", help="Such as 'age>=60' or 'pain=none'; may be repeated."),
@@ -82,7 +82,7 @@ Parameter = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the classifier, as JSON; may be repeated."),
 ]
 Head = Annotated[
-    str | None, typer.Option("--head", metavar="NUMBER:HASH", help="An end of the log that was noted earlier.")
+    str | None, typer.Option("--head", metavar="NUMBER:HASH", help="An end of the log that you noted earlier.")
 ]
 Out = Annotated[Path, typer.Argument(metavar="FILE", help="Where it goes.", show_default=False)]
 Backup = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", show_default=False)]

@@ -28,7 +28,9 @@ def init(
     from bayespatch.casebase import CaseBase
 
     if (target is None) != (dictionary is None):
-        raise usage_error("--dictionary and --target belong together: what the columns are, and which is predicted")
+        raise usage_error(
+            "pass --dictionary and --target together: the description of the columns, and the one to predict"
+        )
     with CaseBase.open(base, folder=folder) as opened:
         if dictionary is not None and target is not None:
             opened.define(dictionary, target, by=person(by))
