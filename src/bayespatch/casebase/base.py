@@ -274,6 +274,7 @@ class CaseBase(Reuse):
         by: str,
         target: str | None = None,
         id_column: str | None = None,
+        group_column: str | None = None,
         dictionary: Dictionary | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         drop: Iterable[str] = (),
         query: str | None = None,
@@ -296,6 +297,9 @@ class CaseBase(Reuse):
             The column that is predicted; needed the first time.
         id_column : str, optional
             The column with the external ids.
+        group_column : str, optional
+            The column that names the patient, where patients come several times. Visits of one patient do not vote on
+            each other, and are forgotten together.
         dictionary : Dictionary, dict or path, optional
             The data dictionary; the first time only.
         drop : names
@@ -331,17 +335,19 @@ class CaseBase(Reuse):
             entries = {} if before is None else dict(before.features.entries)
             described = Dictionary(entries | ({} if given is None else dict(given.entries)))
             texts = [column for column, entry in described.entries.items() if entry.kind == "text"]
-            texts += [id_column] if id_column else []
+            texts += [column for column in (id_column, group_column) if column]
             numbers = {name: unit for name, unit in described.measured.items() if name not in texts}
             table = read(os.fspath(table), query, delimiter=delimiter, texts=texts, numbers=numbers)
-        known, rows, outcomes, external_ids = read_cases(table, before, given, target, id_column, set(drop))
+        read_table = read_cases(table, before, given, target, id_column, set(drop), group_column)
+        known, rows, outcomes, external_ids, patients = read_table
         with self._database.writing(by) as transaction:
             if case_rows.definition(transaction.connection) != before:
                 raise CaseBaseError("what the cases are was changed meanwhile; import again")
             case_rows.store_definition(transaction, known)
-            ids = case_rows.add_cases(transaction, rows, outcomes, external_ids)
+            ids = case_rows.add_cases(transaction, rows, outcomes, external_ids, patients)
             if not allow_repeats:
-                check_repeats(transaction.connection, known, ids, named=id_column is not None)
+                named = id_column is not None or group_column is not None
+                check_repeats(transaction.connection, known, ids, named=named)
             n_past = sum(outcome is not None for outcome in outcomes)
             seals = case_rows.entry_seals(transaction, ids)
             transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start, seals=seals)
@@ -660,7 +666,8 @@ class CaseBase(Reuse):
         """Forget a patient: the values go from every table and every model at once, and from the disk.
 
         Predictions are from now on exactly those without that past case, given the same importances; these have learned
-        from it, so that a refit is due. The number of the case stays, and in the log who forgot it, when and why.
+        from it, so that a refit is due. The number of the case stays, and in the log who forgot it, when and why. Other
+        visits of the same patient are forgotten as well.
 
         Examples
         --------

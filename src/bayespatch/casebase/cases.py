@@ -194,6 +194,7 @@ def add_cases(
     rows: Sequence[Mapping[str, Value]],
     outcomes: Sequence[Value],
     external_ids: Sequence[str | None],
+    patients: Sequence[str | None] = (),
 ) -> range:
     """Store cases whose values were checked: past ones where the outcome is known, else open. Returns their ids.
 
@@ -214,19 +215,21 @@ def add_cases(
             "entered_by": transaction.by,
             "salt": secrets.token_hex(16),
             "retained": None if outcome is None else transaction.next_number,
+            "patient": patients[i] if patients else None,
         }
         for i, (values, outcome, external_id) in enumerate(zip(rows, outcomes, external_ids, strict=True))
     ]
     for row in stored:
-        row["entry"] = seal(row["id"], row["salt"], row["values"], row["outcome"])
+        row["entry"] = seal(row["id"], row["salt"], row["values"], row["outcome"], row["patient"])
     for start in range(0, len(stored), 5000):
         transaction.execute(insert(cases), stored[start : start + 5000])
     return range(first, first + len(stored))
 
 
-def seal(case_id: int, salt: str, values: Mapping[str, Value] | None, outcome: str | None) -> str:
+def seal(case_id: int, salt: str, values: Mapping[str, Value] | None, outcome: str | None, patient: str | None) -> str:
     """A digest of what a case is; without its salt it tells nothing."""
-    content = json.dumps([case_id, salt, values, outcome], sort_keys=True)
+    parts = [case_id, salt, values, outcome] + ([] if patient is None else [patient])
+    content = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -236,7 +239,7 @@ def seal_now(transaction: Transaction, case_id: int) -> str:
     salt = row.salt or secrets.token_hex(16)
     if row.salt is None:
         transaction.execute(update(cases).where(cases.c.id == case_id).values(salt=salt))
-    return seal(case_id, salt, row.values, row.outcome)
+    return seal(case_id, salt, row.values, row.outcome, row.patient)
 
 
 def entry_seals(transaction: Transaction, ids: range) -> str:
@@ -257,6 +260,16 @@ def check_external_id(external_id: object) -> str | None:
     found = str(external_id)
     if not found.strip() or len(found) > 200 or not found.isprintable():
         raise CaseBaseError(f"external id {found[:40]!r} is empty, too long, or not printable; correct it")
+    return found
+
+
+def check_patient(patient: object, where: str = "") -> str | None:
+    """The name by which visits of one patient are known as such."""
+    if patient is None:
+        return None
+    found = str(patient)
+    if not found.strip() or len(found) > 200 or not found.isprintable():
+        raise CaseBaseError(f"{where}patient {found[:40]!r} is empty, too long, or not printable; correct it")
     return found
 
 
@@ -439,7 +452,7 @@ def _column(known: Definition | None, name: str) -> tuple[Any, Entry | None]:
         return literal_column(f"feature_{number}"), known.features[name]
     if known is not None and name in ("outcome", known.target.name):
         return literal_column("outcome"), known.target
-    own = ("id", "external_id", "entered_at", "entered_by", "outcome_at")
+    own = ("id", "external_id", "patient", "entered_at", "entered_by", "outcome_at")
     if name in own:
         return literal_column(name), None
     features = () if known is None else known.features.names

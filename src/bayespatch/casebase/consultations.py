@@ -126,10 +126,11 @@ def store(
     values: dict[str, Value],
     explanation: dict[str, Any],
     version: int,
+    patient: str | None = None,
 ) -> Consultation:
     """Keep a consultation, with its case: a new one, or the next visit of an open one."""
     if case is None:
-        case = case_rows.add_cases(transaction, [values], [None], [external_id])[0]
+        case = case_rows.add_cases(transaction, [values], [None], [external_id], [patient])[0]
         is_new = True
     else:
         transaction.execute(update(cases).where(cases.c.id == case).values(values=values))

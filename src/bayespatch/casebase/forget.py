@@ -20,6 +20,7 @@ from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.refit import drop_checkpoints, public_levels
 from bayespatch.casebase.tables import cases, consultations, decisions, model_parts, settings, training
 from bayespatch.casebase.tables import models as model_rows
+from bayespatch.casebase.visits import visits_of
 from bayespatch.casebase.without import without_case
 
 # How much a past case counted, and the others in its group. Not for whom it voted, whom it was like, or its row of the
@@ -40,18 +41,35 @@ class Forgotten:
     removed: tuple[int, ...]  # models that were removed, as too few past cases were left
     erased: bool  # whether the disk was overwritten
     note: str | None  # why not
+    visits: tuple[int, ...] = ()  # other visits of the same patient, forgotten as well
 
 
 def forget(database: Database, case: int | str, reason: str, by: str) -> Forgotten:
-    """Forget a case: one transaction, then the disk."""
+    """Forget a case, and every other visit of its patient: one transaction, then the disk."""
     if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000 or "\0" in reason:
         raise CaseBaseError("forgetting needs a reason, which is kept; pass one of at most 1,000 characters")
     with database.writing(by) as transaction:
+        patient = case_rows.find_live(transaction.connection, case).patient
         done = _forget(transaction, case, reason.strip(), database)
+        for visit in visits_of(transaction.connection, patient):
+            if visit != done.case_id:
+                done = _both(done, _forget(transaction, visit, reason.strip(), database))
         pending(transaction, True)
     drop_checkpoints(database.folder)
     note = finish(database, by)
     return replace(done, erased=note is None, note=note)
+
+
+def _both(first: Forgotten, second: Forgotten) -> Forgotten:
+    """What forgetting two visits has done."""
+    return replace(
+        first,
+        visits=(*first.visits, second.case_id),
+        consultations=first.consultations + second.consultations,
+        redacted=first.redacted + second.redacted,
+        versions=tuple(sorted({*first.versions, *second.versions} - {*second.removed})),
+        removed=tuple(sorted({*first.removed, *second.removed})),
+    )
 
 
 def pending(transaction: Transaction, yes: bool) -> None:
@@ -101,7 +119,7 @@ def _forget(transaction: Transaction, case: int | str, reason: str, database: Da
         transaction.execute(update(model_rows).where(model_rows.c.version == model.version).values(**new))
         models.mark_forgotten(transaction, model.version, 1)
     transaction.execute(delete(training).where(training.c.case_id == row.id))
-    nothing = dict.fromkeys(("external_id", "values", "outcome", "outcome_at", "outcome_by", "salt"))
+    nothing = dict.fromkeys(("external_id", "values", "outcome", "outcome_at", "outcome_by", "salt", "patient"))
     transaction.execute(update(cases).where(cases.c.id == row.id).values(state=case_rows.WITHDRAWN, **nothing))
     done = {"versions": list(hashes), "hashes": hashes, "removed": removed, "redacted": n_redacted}
     transaction.record("forget", row.id, reason=reason, **done)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, select
 
-from bayespatch.casebase.cases import Definition, check_external_id, read_definition
+from bayespatch.casebase.cases import Definition, check_external_id, check_patient, read_definition
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.tables import cases
 from bayespatch.dictionary import Dictionary, Value
@@ -30,10 +30,12 @@ def read_cases(
     target: str | None,
     id_column: str | None,
     drop: set[str],
-) -> tuple[Definition, list[dict[str, Value]], list[Value], list[str | None]]:
-    """What the cases of a table are, and the cases: their values, outcomes and external ids."""
+    group_column: str | None = None,
+) -> tuple[Definition, list[dict[str, Value]], list[Value], list[str | None], list[str | None]]:
+    """What the cases of a table are, and the cases: their values, outcomes, external ids and patients."""
+    drop = drop | ({group_column} if group_column else set())
     names = [str(name) for name in table.columns]
-    for option, wanted in {"id_column": id_column, "target": target}.items():
+    for option, wanted in {"id_column": id_column, "target": target, "group_column": group_column}.items():
         if wanted is not None and wanted not in names:
             raise CaseBaseError(f"{option}={wanted!r} is not a column of the table, which has {', '.join(names)}")
     rows = table.astype(object).where(table.notna(), None).to_numpy().tolist()
@@ -57,7 +59,7 @@ def read_cases(
     strange = [name for name in names if name not in own]
     if strange:
         raise CaseBaseError(f"the table has a column {strange[0]!r}, which the cases do not have; pass it as drop")
-    values, outcomes, external_ids = [], [], []
+    values, outcomes, external_ids, patients = [], [], [], []
     for number, row in enumerate(rows, start=1):
         where = f"row {number}, "
         values.append({name: entry.check(row[place[name]], where) for name, entry in known.features.entries.items()})
@@ -67,7 +69,8 @@ def read_cases(
         if id_column is not None and external_id is None:
             raise CaseBaseError(f"row {number}, column {id_column!r}: has no identifier; fill it in")
         external_ids.append(check_external_id(external_id))
-    return known, values, outcomes, external_ids
+        patients.append(None if group_column is None else check_patient(row[place[group_column]], where))
+    return known, values, outcomes, external_ids, patients
 
 
 def _new_definition(

@@ -30,6 +30,7 @@ from bayespatch.casebase.comparison import leave_one_out, metrics
 from bayespatch.casebase.database import Database, json_text
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.tables import cases, chain
+from bayespatch.casebase.visits import groups_of
 from bayespatch.casebase.without import without_case
 from bayespatch.dictionary import Dictionary
 from bayespatch.estimator import PatchworkClassifier
@@ -47,6 +48,7 @@ class Snapshot(NamedTuple):
     version: int | None
     clf: Any
     known_at: int  # the last audit row
+    groups: Any  # visits of one patient; None where everybody came once
 
 
 def snapshot(database: Database) -> Snapshot:
@@ -54,7 +56,8 @@ def snapshot(database: Database) -> Snapshot:
     with database.reading() as connection:
         known = case_rows.defined(connection)
         known_at = connection.execute(select(chain.c.number)).scalar_one()
-        past = select(cases.c.id, cases.c["values"], cases.c.outcome).where(cases.c.state == case_rows.PAST)
+        past = select(cases.c.id, cases.c["values"], cases.c.outcome, cases.c.patient)
+        past = past.where(cases.c.state == case_rows.PAST)
         found = {row.id: row for row in connection.execute(past.order_by(cases.c.id))}
         active = models.active(connection)
         clf = None
@@ -70,7 +73,8 @@ def snapshot(database: Database) -> Snapshot:
         )
     rows = [dict(found[case].values) for case in order]
     outcomes = [json.loads(found[case].outcome) for case in order]
-    return Snapshot(order, rows, outcomes, known, None if active is None else active.version, clf, known_at)
+    groups = groups_of([found[case].patient for case in order])
+    return Snapshot(order, rows, outcomes, known, None if active is None else active.version, clf, known_at, groups)
 
 
 def table_of(known: Definition, case_ids: list[int], rows: list[dict[str, Any]], outcomes: list[Any]) -> Any:
@@ -123,7 +127,11 @@ def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models
     X, y = table_of(found.known, found.case_ids, found.rows, found.outcomes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether the chains have mixed stands in the model's diagnostics
-        clf.set_params(checkpoint=folder).fit(X, y)
+        clf.set_params(checkpoint=folder)
+        try:
+            clf.fit(X, y) if found.groups is None else clf.fit(X, y, groups=found.groups)
+        except ValueError as error:
+            raise CaseBaseError(str(error)) from error
     clf.set_params(checkpoint=None, warm_start=False)
     said = metrics(leave_one_out(clf.fitted_), old)
     with database.writing(by) as transaction:
@@ -152,7 +160,8 @@ def _checkpoint_folder(database: Database, found: Snapshot, clf: Any) -> Path:
     """Where the run is written down: one folder for each set of cases, parameters and active model."""
     digest = hashlib.sha256()
     settings = {name: repr(value) for name, value in clf.get_params(deep=False).items() if name != "checkpoint"}
-    for part in (found.case_ids, found.rows, found.outcomes, found.version, sorted(settings.items())):
+    groups = None if found.groups is None else found.groups.tolist()
+    for part in (found.case_ids, found.rows, found.outcomes, groups, found.version, sorted(settings.items())):
         digest.update(json_text(part).encode())
     folder = database.folder / f"refit-{digest.hexdigest()[:16]}"
     for other in database.folder.glob("refit-*"):

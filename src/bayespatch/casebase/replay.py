@@ -180,7 +180,7 @@ def _cases(connection: Connection, log: _Log) -> Iterator[str]:
     entries: dict[int, str | None] = {}
     sealed = {case for batch, common in log.batches if common is not None for case in batch}
     wanted = select(cases.c.id, cases.c.state, cases.c["values"], cases.c.outcome, cases.c.salt, cases.c.entry)
-    wanted = wanted.add_columns(cases.c.retained)
+    wanted = wanted.add_columns(cases.c.retained, cases.c.patient)
     entered = {case: at for (batch, _), at in zip(log.batches, log.entered, strict=True) for case in batch}
     for row in connection.execute(wanted.order_by(cases.c.id).execution_options(yield_per=1000)):
         entries[row.id] = row.entry
@@ -190,7 +190,7 @@ def _cases(connection: Connection, log: _Log) -> Iterator[str]:
         if row.retained != since:
             yield f"case {row.id} is a past case since row {row.retained}, and the log says {since}"
         expected = log.seals.get(row.id) or (row.entry if row.id in sealed else None)
-        sealed_now = None if row.salt is None else seal(row.id, row.salt, row.values, row.outcome)
+        sealed_now = None if row.salt is None else seal(row.id, row.salt, row.values, row.outcome, row.patient)
         if expected is not None and row.state != WITHDRAWN and sealed_now != expected:
             yield f"case {row.id} is not as it was written"
     known = {case for batch, _ in log.batches for case in batch} | set(log.seals)

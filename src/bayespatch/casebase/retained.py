@@ -81,13 +81,13 @@ class Answering(NamedTuple):
         new = _read(connection, self.state.last)
         if self.state.n_retained + len(new) != state.n_retained:
             return None
-        clf, n_waiting = _with_retained(self.clf, new)
+        clf, n_waiting = _with_retained(connection, self.clf, new)
         return Answering(state, clf, self.n_waiting + n_waiting)
 
 
 def answering(connection: Connection, model: ModelVersion, state: State, clf: PatchworkClassifier) -> Answering:
     """A model as it was stored, and the cases retained since."""
-    clf, n_waiting = _with_retained(clf, _read(connection, model.known_at))
+    clf, n_waiting = _with_retained(connection, clf, _read(connection, model.known_at))
     return Answering(state, clf, n_waiting)
 
 
@@ -96,11 +96,13 @@ def _since(number: int) -> Any:
 
 
 def _read(connection: Connection, after: int) -> list[Any]:
-    wanted = select(cases.c.id, cases.c["values"], cases.c.outcome).where(_since(after))
+    wanted = select(cases.c.id, cases.c["values"], cases.c.outcome, cases.c.patient).where(_since(after))
     return list(connection.execute(wanted.order_by(cases.c.retained, cases.c.id)))
 
 
-def _with_retained(clf: PatchworkClassifier, new: Sequence[Any]) -> tuple[PatchworkClassifier, int]:
+def _with_retained(
+    connection: Connection, clf: PatchworkClassifier, new: Sequence[Any]
+) -> tuple[PatchworkClassifier, int]:
     """The model with those of the new past cases that can vote, and how many cannot."""
     fitted = clf.fitted_
     assert isinstance(fitted, FittedClasses)
@@ -110,12 +112,35 @@ def _with_retained(clf: PatchworkClassifier, new: Sequence[Any]) -> tuple[Patchw
     if able:
         rows = [new[i] for i in able]
         known = np.array([codes[i] for i in able], np.int64)
-        clf = with_cases(clf, [row.values for row in rows], known, [str(row.id) for row in rows])
+        ids = [str(row.id) for row in rows]
+        clf = with_cases(clf, [row.values for row in rows], known, ids, _same(connection, clf, rows))
     return clf, len(new) - len(able)
 
 
+def _same(connection: Connection, clf: PatchworkClassifier, new: Sequence[Any]) -> dict[str, str]:
+    """For each new case an earlier one of the same patient, where there is one in the table."""
+    named = {row.patient for row in new if row.patient is not None}
+    if not named:
+        return {}
+    wanted = select(cases.c.id, cases.c.patient).where(cases.c.patient.is_not(None))
+    patients = {str(row.id): row.patient for row in connection.execute(wanted) if row.patient in named}
+    first: dict[str, str] = {}
+    for name in clf.fitted_.ids or ():
+        if name in patients:
+            first.setdefault(patients[name], name)
+    same = {}
+    for row in new:
+        if row.patient is not None and first.setdefault(row.patient, str(row.id)) != str(row.id):
+            same[str(row.id)] = first[row.patient]
+    return same
+
+
 def with_cases(
-    clf: PatchworkClassifier, rows: Sequence[Mapping[str, Value]], y: NDArray[np.int64], ids: Sequence[str]
+    clf: PatchworkClassifier,
+    rows: Sequence[Mapping[str, Value]],
+    y: NDArray[np.int64],
+    ids: Sequence[str],
+    same: Mapping[str, str] | None = None,
 ) -> PatchworkClassifier:
     """A fitted classifier in which further past cases vote; closed-form votes only.
 
@@ -128,6 +153,8 @@ def with_cases(
     y : int array of shape (k,)
         Their classes, as places in `classes_`.
     ids : sequence of k texts
+    same : dict, optional
+        Id of a new case -> id of another case of the same patient, earlier in the table.
 
     Returns
     -------
@@ -144,16 +171,21 @@ def with_cases(
     table = read_rows(rows, old.schema, ids)
     encoded = old.schema.encode(table)
     n, k = len(old.x), len(rows)
+    names = tuple(map(str, range(n))) if old.ids is None else old.ids
     groups = old.groups
-    if groups is not None:
-        groups = np.concatenate([groups, groups.max(initial=-1) + 1 + np.arange(k)])
+    if groups is not None or same:
+        before = np.arange(n) if groups is None else groups
+        groups = np.concatenate([before, before.max(initial=-1) + 1 + np.arange(k)])
+        place = {name: i for i, name in enumerate((*names, *ids))}
+        for name in ids:
+            if name in (same or {}):
+                groups[place[name]] = groups[place[(same or {})[name]]]
     x, values = _as_past(table, encoded, old.schema)
     opinion = old.opinion
     if opinion is not None:  # it has not learned from the new cases: what it says of them is out of fold
         assert isinstance(old, FittedClasses)
         said = old.opinion_on(table, encoded.values)
         opinion = replace(opinion, loo=np.concatenate([opinion.loo, said]))
-    names = tuple(map(str, range(n))) if old.ids is None else old.ids
     fitted = replace(
         old,
         x=np.concatenate([old.x, x]),

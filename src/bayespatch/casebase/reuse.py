@@ -18,6 +18,7 @@ from bayespatch.casebase.consultations import Consultation
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import UnavailableError
 from bayespatch.casebase.retained import Answering, State, answering, state_of
+from bayespatch.casebase.visits import patient_of, visits_of, without_votes
 from bayespatch.dictionary import Value
 from bayespatch.estimator.explaining import ERROR
 
@@ -45,6 +46,7 @@ class Reuse:
         by: str,
         case: int | str | None = None,
         external_id: str | None = None,
+        patient: str | None = None,
         top: int = 5,
         level: float = 0.9,
         error: float = ERROR,
@@ -62,6 +64,8 @@ class Reuse:
             An open case that comes again; its values become these. Without it, a new case is made.
         external_id : str, optional
             What others call the case; an open case of this name comes again.
+        patient : str, optional
+            Names the patient, whose past visits then do not vote. A case that returns keeps its patient.
         top, level, error
             As in `PatchworkClassifier.explain`.
         key : str, optional
@@ -82,17 +86,21 @@ class Reuse:
         """
         check_by(by)
         external_id = case_rows.check_external_id(external_id)
+        patient = case_rows.check_patient(patient)
         for _ in range(_TRIES):
             with self._database.reading() as connection:
                 known = case_rows.defined(connection)
                 plain = known.features.check_row(values)
-                once = None if key is None else repeats.Once("consult", key, by, [plain, case, external_id])
+                said = [plain, case, external_id, *([patient] if patient else [])]
+                once = None if key is None else repeats.Once("consult", key, by, said)
                 if once is not None and (earlier := repeats.earlier(connection, once)) is not None:
                     return consultations.find(connection, earlier)
-                consultations.visited(connection, case, external_id)
+                number = consultations.visited(connection, case, external_id)
+                named = patient_of(connection, number, patient)
                 model = self._active(connection)
+                clf = without_votes(model.clf, visits_of(connection, named))
             options: dict[str, Any] = {"top": top, "level": level, "error": error}
-            shown = consultations.explain(model.clf, plain, **options)
+            shown = consultations.explain(clf, plain, **options)
             shown["about"] |= model.about()
             try:
                 with self._database.writing(by) as transaction:
@@ -102,7 +110,8 @@ class Reuse:
                     if self._state(transaction.connection) != model.state:
                         raise _ModelChanged
                     number = consultations.visited(transaction.connection, case, external_id)
-                    seen = consultations.store(transaction, number, external_id, plain, shown, model.state.version)
+                    version = model.state.version
+                    seen = consultations.store(transaction, number, external_id, plain, shown, version, named)
                     if once is not None:
                         repeats.keep(transaction, once, seen.id)
                     return seen
@@ -115,6 +124,7 @@ class Reuse:
         values: Mapping[str, Any],
         *,
         by: str,
+        patient: str | None = None,
         top: int = 5,
         level: float = 0.9,
         error: float = ERROR,
@@ -123,7 +133,7 @@ class Reuse:
 
         Parameters
         ----------
-        values, by, top, level, error
+        values, by, patient, top, level, error
             As in `consult`.
 
         Returns
@@ -146,6 +156,7 @@ class Reuse:
             by,
             lambda clf, plain, _: consultations.explain(clf, plain, top=top, level=level, error=error),
             _named,
+            patient=patient,
         )
 
     def counterfactual(
@@ -154,6 +165,7 @@ class Reuse:
         change: Sequence[str] | None = None,
         *,
         by: str,
+        patient: str | None = None,
         to: Any = None,
         most: int = 3,
         top: int = 5,
@@ -170,6 +182,8 @@ class Reuse:
             Features that may change; by default all but those that the data dictionary calls fixed.
         by : str
             Who asks.
+        patient : str, optional
+            As in `consult`.
         to : optional
             The class to reach; by default any other than the predicted one.
         most : int
@@ -199,6 +213,7 @@ class Reuse:
                 clf, plain, known, change, to, most=most, top=top, level=level, error=error
             ),
             lambda found: sorted({*_named(found["before"]), *_named(found["after"])}),
+            patient=patient,
             counterfactual=True,
         )
 
@@ -208,16 +223,20 @@ class Reuse:
         by: str,
         question: Callable[[Any, dict[str, Value], Definition], dict[str, Any]],
         named: Callable[[dict[str, Any]], list[int]],
+        *,
+        patient: str | None,
         **details: Any,
     ) -> tuple[int, dict[str, Any]]:
         """What the active model answers, and its version; which past cases it names is written to the audit log."""
         check_by(by)
+        patient = case_rows.check_patient(patient)
         for _ in range(_TRIES):
             with self._database.reading() as connection:
                 known = case_rows.defined(connection)
                 plain = known.features.check_row(values)
                 model = self._active(connection)
-            shown = question(model.clf, plain, known)
+                clf = without_votes(model.clf, visits_of(connection, patient))
+            shown = question(clf, plain, known)
             for part in (shown, shown.get("before", {}), shown.get("after", {})):
                 if "about" in part:
                     part["about"] |= model.about()

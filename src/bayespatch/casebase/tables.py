@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0004"  # of the newest migration, which follows 0006
+VERSION = "0007"  # of the newest migration
 
 metadata = MetaData()
 
@@ -78,6 +78,7 @@ cases = Table(
     Column("entered_by", Text, nullable=False),
     Column("salt", Text),  # of its seals in the log; deleted with the values
     Column("entry", Text),  # its seal when it came in
+    Column("patient", Text, index=True),  # cases with the same one are visits of one patient
     Column("retained", Id, index=True),  # number of the audit row with which it became a past case
 )
 

@@ -83,14 +83,14 @@ def without_case(
         parents=_renumbered(np.delete(old.parents, parents), row),
         cases=_renumbered(np.delete(old.cases, cases), row),
         loo=loo,
-        posterior=_posterior_without(old.posterior, parents, cases, n_left[1]),
+        posterior=posterior_without(old.posterior, parents, cases, n_left[1]),
         opinion=None if old.opinion is None else _opinion_without(old.opinion, row, old.values[row], values, schema),
         follow_up=None if old.follow_up is None else old.follow_up.without(row),
     )
     return new
 
 
-def _posterior_without(
+def posterior_without(
     posterior: Posterior, parents: NDArray[np.int64], cases: NDArray[np.int64], n_left: int
 ) -> Posterior:
     """The draws without some parents and cases; with closed-form votes they do not depend on these."""

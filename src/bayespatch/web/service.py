@@ -135,20 +135,22 @@ class Service:
         """The active version."""
         return next((model for model in self.base.models() if model.state == "active"), None)
 
-    async def ask(self, values: Mapping[str, Value], by: str, *, first: bool = False) -> tuple[int, dict[str, Any]]:
+    async def ask(
+        self, values: Mapping[str, Value], by: str, *, first: bool = False, patient: str | None = None
+    ) -> tuple[int, dict[str, Any]]:
         """What the model says, without keeping it; the same question of the same person is answered from memory.
 
         `first` says that it is only compared with, and that the person has seen it.
         """
         state = await self.do(self.base.state)
-        key = (state, by, json.dumps(values, sort_keys=True))
+        key = (state, by, json.dumps([values, patient], sort_keys=True))
         with self._lock:
             known = self._answers.get(key)
         if known is not None:
             if not first:
                 await self.do(self.base.record_ask, known, by=by)
             return known
-        answer = await self.queue.run(self.base.ask, values, by=by, error=self.settings.error)
+        answer = await self.queue.run(self.base.ask, values, by=by, patient=patient, error=self.settings.error)
         with self._lock:
             for old in [old for old in self._answers if old[0] != state]:
                 del self._answers[old]  # past cases were forgotten or retained
@@ -158,11 +160,18 @@ class Service:
         return answer
 
     async def counterfactual(
-        self, values: Mapping[str, Value], by: str, change: Sequence[str] | None, *, to: Any = None, most: int = 3
+        self,
+        values: Mapping[str, Value],
+        by: str,
+        change: Sequence[str] | None,
+        *,
+        to: Any = None,
+        most: int = 3,
+        patient: str | None = None,
     ) -> tuple[int, dict[str, Any]]:
         """The smallest change that changes what the model says."""
-        error = self.settings.error
-        return await self.queue.run(self.base.counterfactual, values, change, by=by, to=to, most=most, error=error)
+        options = {"by": by, "to": to, "most": most, "patient": patient, "error": self.settings.error}
+        return await self.queue.run(self.base.counterfactual, values, change, **options)
 
     def report(self, person: Person) -> str | None:
         """The report of the active model as a person may see it; None without a model. The first takes some seconds."""

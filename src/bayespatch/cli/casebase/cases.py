@@ -109,7 +109,8 @@ def forget(opened: Opened, case: CaseName, reason: Reason, by: Person, json: Jso
         say(f"note: {done.note}; it runs the next time the case base is opened")
     n = len(done.versions) + len(done.removed)
     gone = f"gone from {counted(n, 'version')} of the model, a refit is recommended" if n else "it was in no model"
-    show(done, json, f"case {done.case_id} is forgotten; {gone}")
+    also = f", with {counted(len(done.visits), 'other visit')} of this patient" if done.visits else ""
+    show(done, json, f"case {done.case_id} is forgotten{also}; {gone}")
 
 
 @taking(opened=open_base, by=person)

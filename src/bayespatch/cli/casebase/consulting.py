@@ -14,6 +14,7 @@ from bayespatch.cli.casebase.options import (
     Neighbors,
     Number,
     OldCase,
+    Patient,
     Reason,
     Values,
 )
@@ -29,6 +30,7 @@ def consult(
     by: Person,
     case: OldCase = None,
     external_id: ExternalId = None,
+    patient: Patient = None,
     top: Neighbors = 4,
     json: Json = False,
 ) -> None:
@@ -41,7 +43,8 @@ def consult(
     """
     with opened() as base:
         again = None if case is None else case_of(case)
-        seen = base.consult(json_object(values, "--values"), by=by(), case=again, external_id=external_id, top=top)
+        given = json_object(values, "--values")
+        seen = base.consult(given, by=by(), case=again, external_id=external_id, patient=patient, top=top)
     show(seen, json, _seen_text(seen))
 
 

@@ -65,6 +65,10 @@ Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version of 
 Values = Annotated[str, typer.Option("--values", metavar="JSON", help="An object with a value for each feature.")]
 OldCase = Annotated[str | None, typer.Option("--case", metavar="CASE", help="An open case that returns.")]
 ExternalId = Annotated[str | None, typer.Option("--id", metavar="TEXT", help="The external identifier of the case.")]
+Patient = Annotated[
+    str | None,
+    typer.Option("--patient", metavar="TEXT", help="Names the patient, whose past visits then do not vote."),
+]
 Neighbors = Annotated[int, typer.Option("--top", help="How many neighbors to show.", min=1)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")]
 Code = Annotated[str, typer.Option("--code", metavar="TEXT", help="The reason, as a code.")]

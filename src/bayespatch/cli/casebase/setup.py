@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.casebase.opening import Opened, Person, base_name, counted, open_base, person
 from bayespatch.cli.casebase.options import AllowRepeats, Base, By, DictionaryFile, Folder, MaybeTarget, TableArgument
-from bayespatch.cli.options import Delimiter, Drop, IdColumn, Json, Query
+from bayespatch.cli.options import Delimiter, Drop, GroupColumn, IdColumn, Json, Query
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, working
 
@@ -49,6 +49,7 @@ def import_(
     by: Person,
     target: MaybeTarget = None,
     id_column: IdColumn = None,
+    group_column: GroupColumn = None,
     dictionary: DictionaryFile = None,
     drop: Drop = None,
     query: Query = None,
@@ -71,6 +72,7 @@ def import_(
             by=by(),
             target=target,
             id_column=id_column,
+            group_column=group_column,
             dictionary=dictionary,
             drop=drop or (),
             query=query,

@@ -34,13 +34,13 @@ async def dictionary(ask: Viewer) -> About:
 
 @router.post("/answers", responses=responses(), summary="Predict a case without storing it")
 async def answers(question: Question, ask: Clinician) -> Answer:
-    return Answer(*await ask.service.ask(question.values, ask.by))
+    return Answer(*await ask.service.ask(question.values, ask.by, patient=question.patient))
 
 
 @router.post("/counterfactuals", responses=responses(), summary="Find the smallest change that changes the prediction")
 async def counterfactuals(question: CounterfactualQuestion, ask: Clinician) -> Different:
     result = await ask.service.counterfactual(
-        question.values, ask.by, question.change, to=question.to, most=question.most
+        question.values, ask.by, question.change, to=question.to, most=question.most, patient=question.patient
     )
     return Different(*result)
 
@@ -53,6 +53,7 @@ async def consult(new: NewConsultation, response: Response, ask: Clinician, key:
         by=ask.by,
         case=new.case,
         external_id=new.external_id,
+        patient=new.patient,
         error=ask.service.settings.error,
         key=key,
     )

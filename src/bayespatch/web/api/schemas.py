@@ -42,10 +42,17 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+Patient = Annotated[
+    str | None,
+    Field(min_length=1, max_length=200, description="Names the patient, whose past visits then do not vote."),
+]
+
+
 class Question(Strict):
     """A case to be predicted."""
 
     values: Values
+    patient: Patient = None
 
 
 class CounterfactualQuestion(Strict):
@@ -58,6 +65,7 @@ class CounterfactualQuestion(Strict):
     to: str | bool | int | float | None = Field(
         None, description="The class to reach, by its value or its label; null: any but the predicted one."
     )
+    patient: Patient = None
     most: int = Field(3, ge=1, le=3, description="Largest number of features that may change together.")
 
 
@@ -67,6 +75,7 @@ class NewConsultation(Strict):
     values: Values
     case: CaseNumber | None = Field(None, description="The open case of a patient who returns.")
     external_id: str | None = Field(None, min_length=1, max_length=200, description="The case's name elsewhere.")
+    patient: Patient = None
 
 
 class NewDecision(Strict):
