@@ -12,7 +12,17 @@ ROOT = Path(__file__).parents[1]
 # The path through the code, from a table to a page. A layer (a package, or a module) knows those before it, never those
 # after. Three modules of `persistence` come early: they know files, not models, and sampling writes with them.
 LAYERS = (
-    *("version", "model", "simulate", "validation", "metrics", "survival", "duplicates", "available_memory"),
+    *(
+        "version",
+        "model",
+        "simulate",
+        "validation",
+        "metrics",
+        "decisions",
+        "survival",
+        "duplicates",
+        "available_memory",
+    ),
     *("encode", "follow_up", "dictionary", "parents"),
     *("engine", "workers", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),

@@ -33,6 +33,7 @@ from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any, Literal
 
+from bayespatch.decisions import check_texts
 from bayespatch.validation import closest
 
 ValueKind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
@@ -44,7 +45,7 @@ _DEEPEST = 10  # levels of a dictionary's file
 _LARGEST = 1e25  # the largest number that can be coded
 _PARTS = (
     *("label", "kind", "unit", "levels", "usual", "possible", "coarse"),
-    *("identifier", "sensitive", "fixed", "role", "event"),
+    *("identifier", "sensitive", "fixed", "role", "event", "threshold", "cost"),
 )
 _ROLES = ("", "follow-up", "treatment")
 _YES, _NO = ("yes", "true", "1", "x"), ("", "no", "false", "0")
@@ -83,6 +84,9 @@ class Entry:
         "" for a feature; otherwise the column is recorded for past cases and not compared.
     event : str
         The column is a time, and this column is 1 where its event happened and 0 where follow-up ended without it.
+    threshold, cost : str
+        Of an outcome: from which probability on a class is called, such as 0.2 or sick=0.2, or what a missed case and a
+        false alarm cost, such as 10:1 (`decisions.read_decision`).
     """
 
     name: str
@@ -98,6 +102,8 @@ class Entry:
     fixed: bool = False
     role: str = ""
     event: str = ""
+    threshold: str = ""
+    cost: str = ""
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
@@ -195,6 +201,8 @@ class Entry:
             "fixed": self.fixed,
             "role": self.role,
             "event": self.event,
+            "threshold": self.threshold,
+            "cost": self.cost,
         }
 
     def _levels_text(self) -> str:
@@ -380,6 +388,7 @@ class Dictionary:
         _check_column(entry, y)
         y = y.copy(deep=False)
         y.attrs |= {"labels": entry.labels, "description": entry.label or entry.name}
+        y.attrs |= {part: text for part in ("threshold", "cost") if (text := getattr(entry, part))}
         return X, y
 
     def to_csv(self) -> str:
@@ -413,7 +422,7 @@ class Dictionary:
             kind = "" if entry.kind == "any" else entry.kind
             coarse = "" if entry.coarse is None else _number_text(entry.coarse)
             described = [entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, coarse]
-            writer.writerow([*described, *flags, entry.role, entry.event])
+            writer.writerow([*described, *flags, entry.role, entry.event, entry.threshold, entry.cost])
         return text.getvalue()
 
     @property
@@ -541,6 +550,8 @@ def _complaints(entry: Entry) -> list[str]:
         said.append(f"role {entry.role!r} is not known; choose follow-up or treatment, or leave it out for a feature")
     if entry.event and entry.role != "follow-up":
         said.append("an event belongs to a time with the role follow-up; add the role, or leave event out")
+    if (wrong := check_texts(entry.threshold, entry.cost)) is not None:
+        said.append(wrong)
     if entry.role and entry.identifier:
         said.append("an identifier has no role; leave one of them out")
     if entry.coarse is not None and (entry.kind not in ("number", "any") or entry.levels or not entry.coarse > 0):
@@ -576,6 +587,8 @@ def _entry(name: str, said: Any) -> Entry:
         fixed=_flag(name, "fixed", said.get("fixed")),
         role=_text(name, "role", said.get("role")),
         event=_text(name, "event", said.get("event")),
+        threshold=_text(name, "threshold", said.get("threshold")),
+        cost=_text(name, "cost", said.get("cost")),
         **spans,
     )
 

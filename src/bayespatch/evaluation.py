@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2_contingency, ks_2samp, norm
 
 from bayespatch import metrics
+from bayespatch.decisions import Decision
 from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.metrics import Balance, CalibrationBin, CalibrationLine, Threshold
 from bayespatch.version import __version__
@@ -94,6 +95,14 @@ class SubgroupValidation:
 
 
 @dataclass(frozen=True)
+class CalledAt:
+    """A class, and what happens if it is called from a threshold on."""
+
+    label: str
+    at: Threshold
+
+
+@dataclass(frozen=True)
 class Validation:
     """What `validate` finds; `to_dict` has it ready for JSON."""
 
@@ -107,6 +116,7 @@ class Validation:
     past_scores: dict[str, float | None]  # of the past cases, each predicted from all others
     without_precedent: float
     classes: dict[str, ClassValidation]
+    decision: CalledAt | None  # what calling a class from the threshold on does
     drift: tuple[FeatureDrift, ...]
     subgroups: tuple[SubgroupValidation, ...]
     periods: tuple[SubgroupValidation, ...]
@@ -118,7 +128,13 @@ class Validation:
 
 
 def validate(
-    model: Any, X: Any, y: Sequence[Any], *, periods: Sequence[str] | None = None, seed: int = 0
+    model: Any,
+    X: Any,
+    y: Sequence[Any],
+    *,
+    periods: Sequence[str] | None = None,
+    decision: Decision | None = None,
+    seed: int = 0,
 ) -> Validation:
     """Predict new cases with known outcomes, and compare.
 
@@ -131,6 +147,8 @@ def validate(
         Their classes, by value or by label.
     periods : sequence of length n, optional
         When each case was seen, such as "2024-05": performance is then also given by period.
+    decision : Decision, optional
+        From which probability on a class is called.
     seed : int
         Of the bootstrap.
 
@@ -162,6 +180,7 @@ def validate(
         past_scores=dict(model.overview().performance.scores),
         without_precedent=float((~(predicted.percentiles > NO_PRECEDENT)).mean()),
         classes={name: _class(p[:, m], codes == m) for m, name in enumerate(classes)},
+        decision=None if decision is None else _called_at(decision, p, codes, classes),
         drift=_drift(model.schema_.columns, model.values_, encoded.values, encoded.unseen),
         subgroups=_subgroups(model.schema_.columns, model.values_, encoded.values, p, codes, classes),
         periods=() if periods is None else _periods(periods, p, codes, classes),
@@ -198,6 +217,13 @@ def _class(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> ClassValidation:
         thresholds=metrics.threshold_table(p, hit),
         roc=metrics.roc_points(p, hit),
     )
+
+
+def _called_at(
+    decision: Decision, p: NDArray[np.float64], codes: NDArray[np.int64], classes: tuple[str, ...]
+) -> CalledAt:
+    m = classes.index(decision.label)
+    return CalledAt(decision.label, metrics.threshold_table(p[:, m], codes == m, (decision.threshold,))[0])
 
 
 # Drift

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from bayespatch.calibrate import Calibration
+from bayespatch.decisions import Decision
 from bayespatch.encode import MISSING_NUMBER, Schema, describe_values
 from bayespatch.encode.column import number_text
 from bayespatch.feature_importance import FeatureImportance, PooledModel, measure_importance
@@ -398,10 +399,13 @@ class FittedClasses(Fitted):
     ----------
     classes : array of shape (M,)
         The classes themselves, sorted.
+    decision : Decision or None
+        From which probability on a class is called, if that was said.
     """
 
     opinion: AdditiveScore | UserOpinion | LinearOpinion | None
     classes: NDArray[Any] = field(metadata=STORED_WITHOUT_CASES)
+    decision: Decision | None = None
 
     def describe_outcomes(self, codes: Rows, y: Any) -> list[str]:
         """Names of the classes."""

@@ -4,12 +4,12 @@ import io
 from tests.cli.program import call, document
 
 
-def test_a_worklist_has_what_deserves_attention_first(clinic):
+def test_a_worklist_has_the_highest_risk_first(clinic):
     words = ["predict", clinic / "model.bpatch", clinic / "new.csv", "--id", "patient no.", "--worklist"]
     found = document(*words, "--json")["worklist"]
     assert len(found) == 5
-    reasons = [len(line["reasons"]) for line in found]
-    assert reasons == sorted(reasons, reverse=True)
+    ratios = [line["risk"]["ratio"] for line in found]
+    assert ratios == sorted(ratios, reverse=True)
     one = found[0]
     assert one["interval"][0] <= one["probability"] <= one["interval"][1]
     assert set(one["opinions"]) == {"precedents", "additive"}

@@ -22,6 +22,7 @@ from bayespatch.cli.options import (
 )
 from bayespatch.cli.shared import json_object
 from bayespatch.cli.terminal import as_json, say, visible, width, working
+from bayespatch.decisions import Decision, read_decision
 from bayespatch.source import features_of, read
 
 
@@ -72,6 +73,17 @@ def find_case(
     columns = loaded.schema_.columns
     values = {column.name: column.raw_value(float(v)) for column, v in zip(columns, loaded.values_[place], strict=True)}
     return Case(loaded, values, place)
+
+
+def decision_of(model: Any, threshold: str | None, cost: str | None) -> Decision | None:
+    """The decision that options ask for, or that the model was fitted with."""
+    if not hasattr(model, "classes_"):
+        if threshold or cost:
+            raise ValueError("--threshold and --cost are for classes, and this model predicts a number; leave them out")
+        return None
+    asked = read_decision(threshold, cost, model.class_names_, model.classes_.tolist())
+    stored: Decision | None = model.fitted_.decision
+    return stored if asked is None else asked
 
 
 def load_model(path: Path, cases: Path | None) -> Any:

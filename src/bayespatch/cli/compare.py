@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.estimators import estimator_settings, new_estimator
-from bayespatch.cli.options import Folds, Json, Threshold
+from bayespatch.cli.options import Cost, Folds, Json, Threshold
 from bayespatch.cli.shared import taking
 from bayespatch.cli.tables import Wishes, read_training, table_wishes
 from bayespatch.cli.terminal import counting, say, show, table_text
+from bayespatch.decisions import read_decision
 
 if TYPE_CHECKING:
     from bayespatch.compare import Standing
@@ -22,6 +23,7 @@ def compare(
     settings: Callable[[], dict[str, Any]],
     folds: Folds = 5,
     threshold: Threshold = None,
+    cost: Cost = None,
     json: Json = False,
 ) -> None:
     """Cross-validate the classifier and tuned standard methods on the same folds.
@@ -42,7 +44,9 @@ def compare(
         raise usage_error("--time is for fit; compare classes or numbers with --target")
     learned = read_training(wishes)
     table, coded = learned.table, learned.categorical
+    at = None
     if not wishes.regression:
+        at = _threshold(table.y, threshold, cost)
         counts = table.y.value_counts()
         few = [f"{label} ({n})" for label, n in counts.items() if n < folds]
         if few:
@@ -53,11 +57,22 @@ def compare(
     with counting("patchwork") as tell:
         estimator = new_estimator(wishes.regression, coded, **given)
         how: dict[str, Any] = {"regression": wishes.regression, "folds": folds, "seed": given["random_state"]}
-        how |= {"groups": table.groups, "threshold": threshold, "tell": tell}
+        how |= {"groups": table.groups, "threshold": at, "tell": tell}
         found = cross_validate(learned.features, table.y, estimator, **how)
     methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
     shown = {"target": wishes.target, "folds": folds, "group": wishes.group, "methods": methods}
-    show(shown, json, _standings(found, folds, threshold, table.y.nunique()))
+    show(shown, json, _standings(found, folds, at, table.y.nunique()))
+
+
+def _threshold(y: Any, threshold: str | None, cost: str | None) -> float | None:
+    """The probability from which the rarer of two classes, or each of more, is called; None: its share of the cases."""
+    if not threshold and not cost:
+        threshold, cost = y.attrs.get("threshold"), y.attrs.get("cost")
+    for text in (threshold, cost):
+        if text and "=" in text:
+            raise ValueError(f"compare calls the rarer class; leave {text.rpartition('=')[0]!r} out of {text!r}")
+    decision = read_decision(threshold, cost, ("", "the class"))
+    return None if decision is None else decision.threshold
 
 
 def _standings(found: list[Standing], folds: int, threshold: float | None, n_classes: int) -> str:

@@ -413,12 +413,21 @@ ValidationOut = Annotated[
     typer.Option("--out", metavar="FILE", help="Where to write an HTML page; none by default.", show_default=False),
 ]
 Threshold = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         "--threshold",
-        help="The probability from which a class is called, for the net benefit; its share of the cases if left out.",
-        min=0.0,
-        max=1.0,
+        metavar="[CLASS=]P",
+        help="The probability from which a class is called, such as 0.2 or sick=0.2.",
+        show_default=False,
+    ),
+]
+Cost = Annotated[
+    str | None,
+    typer.Option(
+        "--cost",
+        metavar="[CLASS=]MISS:ALARM",
+        help="In place of --threshold: what a missed case and a false alarm cost, such as 10:1.",
+        show_default=False,
     ),
 ]
 Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]

@@ -76,7 +76,7 @@ def predict_files(
     """Predict the cases of all files, here or on the workers at `scheduler`; returns how many there are.
 
     The folder gets its name when all its files are complete. A case is named by its identifier, or by its file and its
-    row in it. In each part of a worklist, those that deserve attention come first.
+    row in it. In each part of a worklist, the highest risk comes first.
     """
     from bayespatch.explain.guards import OutOfRangeWarning
     from bayespatch.predict import UnseenValueWarning
@@ -141,7 +141,7 @@ def _predict_part(shared: tuple[Any, _Asked], task: tuple[FilePart, str], n_thre
         X = X.set_axis(range(part.first, part.first + len(X)), axis=0)
     far = (outside(encoded.values, model.fitted_.ranges) != 0).sum(axis=0).tolist()
     if asked.worklist:
-        rows = [flat_line(one) for one in worklist_of(model, X, asked.wanted["level"])]
+        rows = [flat_line(one) for one in worklist_of(model, X, asked.wanted["level"], asked.wanted["decision"])]
     else:
         rows = [dict(flat(one)) for one in predictions(model, X, **asked.wanted)]
     if "row" in rows[0]:

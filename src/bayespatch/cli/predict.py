@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bayespatch.cli.app import usage_error
-from bayespatch.cli.case import load_model, read_cases
+from bayespatch.cli.case import decision_of, load_model, read_cases
 from bayespatch.cli.files import check_new, write
 from bayespatch.cli.options import (
     Abstain,
     Cases,
+    Cost,
     Data,
     Delimiter,
     FileOrFolderOut,
@@ -21,12 +22,13 @@ from bayespatch.cli.options import (
     Query,
     Raw,
     Scheduler,
+    Threshold,
     Votes,
     Worklist,
 )
 from bayespatch.cli.parts import check_new_folder, predict_files
 from bayespatch.cli.predictions import as_csv, predictions
-from bayespatch.cli.terminal import as_json, say, working
+from bayespatch.cli.terminal import as_json, counting, say, working
 from bayespatch.cli.worklist import flat_line, worklist_of
 from bayespatch.source.parts import parquet_files
 
@@ -40,6 +42,8 @@ def predict(
     worklist: Worklist = False,
     level: Level = 0.9,
     abstain: Abstain = False,
+    threshold: Threshold = None,
+    cost: Cost = None,
     query: Query = None,
     delimiter: Delimiter = None,
     id_column: IdColumn = None,
@@ -55,8 +59,12 @@ def predict(
     With --abstain, a case gets no prediction where 5 % of the past cases or fewer are as atypical as it: empty cells,
     or null in JSON. Their number is printed on stderr.
 
-    With --worklist every case has its interval, both opinions, its closest past case and its warnings, and those that
-    deserve attention come first: no precedent, opinions that differ, values to check, undecided cases.
+    With --worklist every case has its interval, both opinions, its closest past case, its warnings and the reasons why
+    it deserves attention. The highest risk relative to the base rate comes first.
+
+    With --threshold or --cost, or where the data dictionary gave one of them to fit, each case says whether the class
+    is called. A case is undecided where the interval of its probability includes the threshold; without a threshold,
+    where the interval of the predicted class includes the probability of another class.
 
     A folder, or a pattern in quotes, names a table that lies in many Parquet files. They are predicted one after the
     other, or by the workers at --scheduler, and --out is a folder of as many Parquet files, which has its name once all
@@ -68,6 +76,7 @@ def predict(
     $ bayespatch predict model.bpatch new.csv --id patient --json
     $ bayespatch predict model.bpatch new.csv --abstain
     $ bayespatch predict model.bpatch new.csv --id patient --worklist --out worklist.csv
+    $ bayespatch predict model.bpatch new.csv --cost 10:1
     $ zcat new.csv.gz | bayespatch predict model.bpatch -
     $ bayespatch predict model.bpatch 'new/*.parquet' --scheduler tcp://10.0.0.1:8786 --out predictions
     """
@@ -86,8 +95,9 @@ def predict(
                 raise usage_error(f"{option} works with one table, but {data!r} names several files; remove it")
         folder = check_new_folder(force, out)
         with working(f"Predicting the cases of {len(files)} files"):
+            loaded = load_model(model, cases)
             n_cases = predict_files(
-                load_model(model, cases),
+                loaded,
                 files,
                 folder,
                 id_column=id_column,
@@ -98,28 +108,32 @@ def predict(
                 votes=votes,
                 level=level,
                 abstain=abstain,
+                decision=decision_of(loaded, threshold, cost),
             )
         say(f"{n_cases} predictions written to {folder}")
         return
     check_new(force, out)
     loaded = load_model(model, cases)
+    decision = decision_of(loaded, threshold, cost)
     if scheduler is not None:
         loaded.set_params(scheduler=scheduler)
     X = read_cases(loaded, data, query, delimiter, id_column)
     if hide_ids:
         X = X.reset_index(drop=True)
     if worklist:
-        with working(f"Explaining {len(X)} cases"):
-            listed = worklist_of(loaded, X, level)
+        with counting("worklist") as tell:
+            listed = worklist_of(loaded, X, level, decision, tell)
         if json:
             write(as_json({"model": str(model), "level": level, "worklist": listed}), None)
         if out is not None or not json:
             write(as_csv([flat_line(one) for one in listed], named=id_column, raw=raw), out)
         if out is not None:
-            say(f"{len(listed)} cases are in {out}, those that need attention first")
+            say(f"{len(listed)} cases are in {out}, the highest risk first")
         return
     with working(f"Predicting {len(X)} cases"):
-        found = predictions(loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain)
+        found = predictions(
+            loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain, decision=decision
+        )
     if abstain:
         n_refused = sum(one["class"] is None for one in found)
         say(f"note: {n_refused} of {len(found)} cases have no adequate precedent and were not predicted")

@@ -9,16 +9,26 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bayespatch.cli.terminal import visible
+from bayespatch.decisions import Decision, undecided
 from bayespatch.follow_up import round_times
 from bayespatch.source.cells import is_formula
 
 
 def predictions(
-    model: Any, X: Any, *, intervals: bool = False, votes: bool = False, level: float = 0.9, abstain: bool = False
+    model: Any,
+    X: Any,
+    *,
+    intervals: bool = False,
+    votes: bool = False,
+    level: float = 0.9,
+    abstain: bool = False,
+    decision: Decision | None = None,
 ) -> list[dict[str, Any]]:
     """A record for each row, ready for JSON; its keys are those of an explanation's "prediction".
 
-    Where the model abstains, the record has all its keys and nothing but None behind them.
+    Where the model abstains, the record has all its keys and nothing but None behind them. With a decision, "called"
+    has the name of its class where that is called, and otherwise is empty; "undecided" says whether the interval of its
+    probability includes the threshold.
     """
     from bayespatch.estimator.explaining import QUANTILE
 
@@ -40,7 +50,7 @@ def predictions(
             found = [{**one, "interval": pair} for one, pair in zip(found, numbers.intervals.tolist(), strict=True)]
         return [{**who, **one} for who, one in zip(ids, found, strict=True)]
     names = [str(label) for label in model.classes_]
-    seen = model.predict_all(X, level if intervals else None)
+    seen = model.predict_all(X, level if intervals or decision is not None else None)
     labels = dict(zip(names, model.class_names_, strict=True)) if tuple(names) != model.class_names_ else {}
     found = [
         {
@@ -55,6 +65,11 @@ def predictions(
         more["intervals"] = seen.intervals.tolist()
     if votes:
         more["votes"] = seen.votes.tolist()
+    if decision is not None:
+        is_called = decision.called(seen.probabilities[:, model.class_names_.index(decision.label)])
+        open_ = undecided(seen.probabilities, seen.intervals, model.class_names_, decision)
+        for one, called, is_open in zip(found, is_called.tolist(), open_.tolist(), strict=True):
+            one |= {"called": decision.label if called else "", "undecided": is_open}
     for i, one in enumerate(found):
         one |= {name: dict(zip(names, rows[i], strict=True)) for name, rows in more.items()}
     if abstain:

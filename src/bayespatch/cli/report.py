@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from bayespatch.cli.case import load_model
+from bayespatch.cli.case import decision_of, load_model
 from bayespatch.cli.files import check_new
-from bayespatch.cli.options import Cases, Force, HideIds, IntendedUse, Json, ModelFile, PageOut
+from bayespatch.cli.options import Cases, Cost, Force, HideIds, IntendedUse, Json, ModelFile, PageOut, Threshold
 from bayespatch.cli.terminal import show, working
 
 
@@ -15,6 +15,8 @@ def report(
     model: ModelFile,
     out: PageOut = Path("model.html"),
     intended_use: IntendedUse = "",
+    threshold: Threshold = None,
+    cost: Cost = None,
     cases: Cases = None,
     hide_ids: HideIds = False,
     force: Force = False,
@@ -32,6 +34,8 @@ def report(
     loaded = load_model(model, cases)
     if hide_ids:
         loaded.fitted_ = replace(loaded.fitted_, ids=None)
+    if threshold or cost:
+        loaded.fitted_ = replace(loaded.fitted_, decision=decision_of(loaded, threshold, cost))
     with working("Summarizing the model"):
         model_report(loaded, out, intended_use=intended_use, overwrite=force)
     show({"report": str(out)}, json, f"wrote the report to {out}")

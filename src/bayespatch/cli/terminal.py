@@ -69,7 +69,7 @@ def working(text: str) -> Iterator[None]:
 
 @contextmanager
 def counting(text: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar, as a function of (done, in all, what is being done)."""
+    """A bar with the remaining time, as a function of (done, in all, what is being done)."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayespatch.cli.case import load_model, read_frame
+from bayespatch.cli.case import decision_of, load_model, read_frame
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import (
     ByPeriod,
     Cases,
+    Cost,
     Data,
     DateColumn,
     Delimiter,
@@ -19,6 +20,7 @@ from bayespatch.cli.options import (
     Period,
     Query,
     Since,
+    Threshold,
     Until,
     ValidationOut,
 )
@@ -41,6 +43,8 @@ def validate(
     since: Since = None,
     until: Until = None,
     every: ByPeriod = Period.year,
+    threshold: Threshold = None,
+    cost: Cost = None,
     out: ValidationOut = None,
     cases: Cases = None,
     force: Force = False,
@@ -49,8 +53,8 @@ def validate(
     """Validate a model on new cases with known outcomes: from another place, or from a later time.
 
     Reports discrimination and calibration with 95% intervals, drift between the past cases and the new ones, and
-    performance by subgroup and, with --date, by period. For a temporal validation, fit with --until and validate with
-    --since.
+    performance by subgroup and, with --date, by period; with --threshold or --cost also what calling a class does. For
+    a temporal validation, fit with --until and validate with --since.
 
     Examples
     --------
@@ -77,7 +81,8 @@ def validate(
     periods = None if date is None else dates_of(frame[date]).dt.strftime(_FORMATS[every]).tolist()
     X = features_of(frame, loaded.schema_.names)
     with working(f"Validating on {len(X)} cases"):
-        found = evaluate(loaded, X, frame[named].tolist(), periods=periods).to_dict()
+        decision = decision_of(loaded, threshold, cost)
+        found = evaluate(loaded, X, frame[named].tolist(), periods=periods, decision=decision).to_dict()
     if out is not None:
         validation_report(found, out, overwrite=force)
         say(f"wrote the page to {out}")
@@ -100,6 +105,8 @@ def _summary(found: dict[str, Any]) -> str:
         rows.append([name, counts, _estimate(line["intercept"]), _estimate(line["slope"]), precision])
     headings = ["class", "expected / observed", "calibration intercept", "calibration slope", "average precision"]
     lines += [table_text(headings, rows), ""]
+    if found["decision"] is not None:
+        lines += [_decision_text(found["decision"]), ""]
     lines += [f"{100 * found['without_precedent']:.0f}% of the new cases have no adequate precedent (past cases: 5%)."]
     drifted = [one for one in found["drift"] if one["drifted"]]
     lines += [
@@ -127,6 +134,17 @@ def _summary(found: dict[str, Any]) -> str:
         headings += [f"{name}: stated / observed" for name in found["classes"]]
         lines += ["", table_text(headings, rows)]
     return "\n".join(lines)
+
+
+def _decision_text(one: dict[str, Any]) -> str:
+    """What calling a class from a threshold on does."""
+    at = one["at"]
+    names = {"sensitivity": "sensitivity", "specificity": "specificity", "PPV": "ppv", "NPV": "npv"}
+    shares = ", ".join(f"{name} {'–' if at[key] is None else f'{100 * at[key]:.0f}%'}" for name, key in names.items())
+    return (
+        f"{one['label']} called from {100 * at['at']:.3g}% on: {100 * at['called']:.0f}% of the cases; {shares}; net "
+        f"benefit {at['net_benefit']:.3f} (calling everybody {at['net_benefit_all']:.3f}, nobody 0)"
+    )
 
 
 def _number(value: float | None) -> str:

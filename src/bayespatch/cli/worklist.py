@@ -1,68 +1,108 @@
-"""Predictions for a worklist: one line a case, those that need attention first."""
+"""Predictions for a worklist: one line a case, the highest risk relative to the base rate first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
-UNDECIDED = 0.65  # a largest probability below this is undecided
-_VALUES = ("range", "unseen", "usual")  # warnings about single values
+import numpy as np
+
+from bayespatch.decisions import Decision, undecided
+
+CHUNK = 64  # cases that are predicted at a time
 
 
-def worklist_of(model: Any, X: Any, level: float) -> list[dict[str, Any]]:
-    """A record for each row, ready for JSON, in the order in which they deserve attention."""
+def worklist_of(
+    model: Any,
+    X: Any,
+    level: float,
+    decision: Decision | None = None,
+    tell: Callable[[int, int, str], object] = lambda done, total, what: None,
+) -> list[dict[str, Any]]:
+    """A record for each row, ready for JSON, the highest risk relative to the base rate first.
+
+    The risk is that of the class of the decision, or the last one of two; of more classes without a decision it is that
+    of the class whose probability is the largest multiple of its base rate.
+    """
     if not hasattr(model, "classes_"):
         raise ValueError("--worklist is for classes, and this model predicts a number; use --intervals")
-    raw = dict(zip(model.class_names_, (str(value) for value in model.classes_.tolist()), strict=True))
-    named = X.index.name is not None
-    found = []
-    for name, why in zip(X.index, model.explain_all(X, top=1, level=level), strict=True):
-        line = _line(why.to_dict(), raw)
-        found.append({**({"id": str(name)} if named else {"row": int(name)}), **line})
-    return sorted(found, key=lambda line: (-len(line["reasons"]), line["probability"]))
+    found: list[dict[str, Any]] = []
+    for first in range(0, len(X), CHUNK):
+        tell(first, len(X), "cases")
+        found += _lines(model, X.iloc[first : first + CHUNK], level, decision)
+    tell(len(X), len(X), "cases")
+    return sorted(found, key=lambda line: -line["risk"]["ratio"])
 
 
-def _line(why: dict[str, Any], raw: dict[str, str]) -> dict[str, Any]:
-    """What a worklist says about one case."""
-    said, both = why["prediction"], why["opinions"]
-    name = said["class"]
-    low, high = said["intervals"][name]
-    closest = why["neighbors"][0] if why["neighbors"] else None
-    return {
-        "class": raw[name],
-        "label": name,
-        "probability": said["probabilities"][name],
-        "interval": [low, high],
-        "opinions": None if both is None else {how: both[how][name] for how in ("precedents", "additive")},
-        "closest": None
-        if closest is None
-        else {"id": closest["id"], "outcome": closest["outcome"], "vote_share": closest["vote_share"]},
-        "precedent": why["precedent"]["percentile"],
-        "reasons": _reasons(why),
-        "warnings": list(why["case"]["warnings"]),
-    }
+def _lines(model: Any, X: Any, level: float, decision: Decision | None) -> Iterator[dict[str, Any]]:
+    """What a worklist says about some cases."""
+    from bayespatch.explain.guards import guard_values
+
+    fitted, named = model.fitted_, X.index.name is not None
+    names = list(fitted.class_names)
+    base = np.bincount(fitted.y, minlength=len(names)) / len(fitted.y)
+    seen, encoded, texts = model.predict_all(X, level), fitted.schema.encode(X), fitted.schema.describe_rows(X)
+    p, ends = seen.probabilities, seen.intervals
+    open_ = undecided(p, ends, names, decision)
+    place = names.index(decision.label) if decision is not None else 1 if len(names) == 2 else None
+    for i, name in enumerate(X.index):
+        best = int(p[i].argmax())
+        at_risk = int((p[i] / base).argmax()) if place is None else place
+        warned = guard_values(fitted.schema, encoded.values[i], texts[i], encoded.unseen[i], fitted.ranges)
+        opinions = None if seen.opinions is None else {how: float(each[i, best]) for how, each in seen.opinions.items()}
+        percentile = None if np.isnan(seen.percentiles[i]) else float(seen.percentiles[i])
+        row, apart = int(seen.closest[i]), 0.0
+        if opinions is not None:
+            apart = float(np.abs(seen.opinions["precedents"][i] - seen.opinions["additive"][i]).max())
+        yield {
+            **({"id": str(name)} if named else {"row": int(name)}),
+            "class": str(fitted.classes.tolist()[best]),
+            "label": names[best],
+            "probability": float(p[i, best]),
+            "interval": ends[i, best].tolist(),
+            "risk": {
+                "label": names[at_risk],
+                "probability": float(p[i, at_risk]),
+                "interval": ends[i, at_risk].tolist(),
+                "base": float(base[at_risk]),
+                "ratio": float(p[i, at_risk] / base[at_risk]),
+                "called": None if decision is None else bool(decision.called(p[i, at_risk])),
+            },
+            "undecided": bool(open_[i]),
+            "opinions": opinions,
+            "closest": {
+                "id": fitted.named(row),
+                "outcome": fitted.outcome_texts[row],
+                "vote_share": float(seen.closest_share[i]),
+            },
+            "precedent": percentile,
+            "reasons": _reasons(percentile, apart, bool(warned), bool(open_[i])),
+            "warnings": [guard.text for guard in warned],
+        }
 
 
-def _reasons(why: dict[str, Any]) -> list[str]:
+def _reasons(percentile: float | None, apart: float, is_warned: bool, is_undecided: bool) -> list[str]:
     """Why a case deserves attention, the weightiest first."""
-    from bayespatch.explain.words import DIFFER, percent
+    from bayespatch.estimator.explaining import QUANTILE
+    from bayespatch.explain.words import DIFFER
 
-    said, both = why["prediction"], why["opinions"]
     found = []
-    if not why["precedent"]["adequate"]:
+    if percentile is None or percentile <= QUANTILE:
         found.append("no adequate precedent")
-    if both is not None and both["disagreement"] >= DIFFER:
-        found.append(f"opinions differ by {100 * both['disagreement']:.0f} points")
-    if any(kind in _VALUES for kind in why["case"]["warning_kinds"]):
+    if apart >= DIFFER:
+        found.append(f"opinions differ by {100 * apart:.0f} points")
+    if is_warned:
         found.append("values to check")
-    if said["probabilities"][said["class"]] < UNDECIDED:
-        found.append(f"undecided, {percent(said['probabilities'][said['class']])}")
+    if is_undecided:
+        found.append("undecided")
     return found
 
 
 def flat_line(line: dict[str, Any]) -> dict[str, Any]:
     """A record as the cells of a line of CSV."""
-    both, closest = line["opinions"] or {}, line["closest"] or {}
+    both, risk, closest = line["opinions"] or {}, line["risk"], line["closest"]
     who: dict[str, Any] = {name: line[name] for name in ("id", "row") if name in line}
+    called = {} if risk["called"] is None else {"called": "yes" if risk["called"] else "no"}
     return {
         **who,
         "predicted": line["class"],
@@ -70,11 +110,15 @@ def flat_line(line: dict[str, Any]) -> dict[str, Any]:
         "probability": line["probability"],
         "low": line["interval"][0],
         "high": line["interval"][1],
+        "risk_of": risk["label"],
+        "risk": risk["probability"],
+        "times_base_rate": risk["ratio"],
+        **called,
         "by_past_cases": both.get("precedents"),
         "by_risk_factors": both.get("additive"),
-        "closest": closest.get("id"),
-        "outcome_of_closest": closest.get("outcome"),
-        "votes_of_closest": closest.get("vote_share"),
+        "closest": closest["id"],
+        "outcome_of_closest": closest["outcome"],
+        "votes_of_closest": closest["vote_share"],
         "attention": "; ".join(line["reasons"]),
         "warnings": " ".join(line["warnings"]),
     }

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayespatch.calibrate import Calibration
+from bayespatch.decisions import Decision, read_decision
 from bayespatch.encode import EncodedTable, class_order
 from bayespatch.estimator.explaining import Explaining, check_abstain
 from bayespatch.estimator.learning import Learned, split_follow_up
@@ -51,12 +52,20 @@ class PredictedClasses(NamedTuple):
         no adequate precedent. NaN where too little of the case is known (`Fitted.percentiles`).
     intervals : array of shape (n, M, 2), or None
         Of the probabilities, where a level was given.
+    opinions : dict of arrays of shape (n, M), or None
+        "precedents", the calibrated votes, and "additive", where there is a second opinion.
+    closest, closest_share : arrays of shape (n,), or None
+        The past case with the largest vote (a row of the training table), and its share of the votes, where a level was
+        given.
     """
 
     probabilities: NDArray[np.float64]
     votes: NDArray[np.float64]
     percentiles: NDArray[np.float64]
     intervals: NDArray[np.float64] | None
+    opinions: dict[str, NDArray[np.float64]] | None = None
+    closest: NDArray[np.int64] | None = None
+    closest_share: NDArray[np.float64] | None = None
 
 
 @loadable
@@ -345,6 +354,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
             feature_names=names,
             follow_up=recorded,
             classes=classes,
+            decision=_read_decision(y, classes, class_names),
         )
         return self
 
@@ -484,8 +494,15 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         parts = list(batches)
         votes, values = _mean_votes(parts), encoded.values
         probabilities = check_finite("the probability", fitted.pooled(X, values, votes))
-        intervals = None if level is None else fitted.intervals(X, values, votes, _shares(parts), level)
-        return PredictedClasses(probabilities, votes, _percentiles(fitted, encoded, parts), intervals)
+        percentiles, opinions = _percentiles(fitted, encoded, parts), None
+        if fitted.pool is not None:
+            opinions = {"precedents": fitted.calibration.apply(votes), "additive": fitted.opinion_on(X, values)}
+        if level is None:
+            return PredictedClasses(probabilities, votes, percentiles, None, opinions)
+        shares = _shares(parts)
+        intervals = fitted.intervals(X, values, votes, shares, level)
+        closest = fitted.parents[shares.argmax(axis=1)], shares.max(axis=1).astype(np.float64)
+        return PredictedClasses(probabilities, votes, percentiles, intervals, opinions, *closest)
 
     @by_partition
     def predict_votes(self, X: Any) -> NDArray[np.float64]:
@@ -577,6 +594,13 @@ def _class_weights(wish: Any, classes: NDArray[Any], counts: NDArray[np.int64]) 
     else:
         weights = compute_class_weight(wish, classes=classes, y=classes)
     return check_class_weights(weights, classes)
+
+
+def _read_decision(y: Any, classes: NDArray[Any], names: tuple[str, ...]) -> Decision | None:
+    """The decision threshold in ``y.attrs``, where a data dictionary has put it."""
+    attrs = getattr(y, "attrs", None)
+    attrs = attrs if isinstance(attrs, dict) else {}
+    return read_decision(attrs.get("threshold"), attrs.get("cost"), names, classes.tolist())
 
 
 def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:

@@ -348,10 +348,8 @@ class _Case:
 
     def guards(self, features: Sequence[Feature], precedent: Precedent, same: int) -> Iterator[Guard]:
         fitted, numbers = self.fitted, self.numbers
-        far = [name for name, by in zip(fitted.schema.names, self.beyond.tolist(), strict=True) if by]
-        yield from guards.guard_numbers(fitted.schema, numbers, fitted.ranges)
-        yield from guards.guard_usual(fitted.schema, numbers, far)
-        yield from guards.guard_unseen(features, far)
+        unseen = self.words.unseen[self.reading.row]
+        yield from guards.guard_values(fitted.schema, numbers, self.own, unseen, fitted.ranges)
         if same >= 0 and fitted.may_be_shown(same):
             yield guards.guard_itself(fitted.named(same), self.words.named(self.reading.row))
         yield from guards.guard_combination(precedent, features)

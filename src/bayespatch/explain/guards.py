@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,17 +93,36 @@ def guard_usual(schema: Schema, numbers: NDArray[np.float64], beyond: Sequence[s
     return found
 
 
-def guard_unseen(features: Sequence[Feature], beyond: Sequence[str]) -> list[Guard]:
+def guard_unseen(
+    schema: Schema, texts: Mapping[str, str], unseen: NDArray[np.bool_], beyond: Sequence[str]
+) -> list[Guard]:
     """Values that no past case has; `beyond` are features whose numbers are out of range, which says enough."""
     return [
         Guard(
             "unseen",
-            f"{feature.called} is missing, which it is for no past case: none can agree with it."
-            if feature.value == "missing"
-            else f"No past case has {feature.called} = {feature.value}: none can agree with it.",
+            f"{column.called} is missing, which it is for no past case: none can agree with it."
+            if texts[column.name] == "missing"
+            else f"No past case has {column.called} = {texts[column.name]}: none can agree with it.",
         )
-        for feature in features
-        if feature.unseen and feature.name not in beyond
+        for column, is_unseen in zip(schema.columns, unseen.tolist(), strict=True)
+        if is_unseen and column.name not in beyond
+    ]
+
+
+def guard_values(
+    schema: Schema,
+    numbers: NDArray[np.float64],
+    texts: Mapping[str, str],
+    unseen: NDArray[np.bool_],
+    limits: NDArray[np.float64],
+) -> list[Guard]:
+    """Everything that is unusual about single values of one case, each (P,)."""
+    beyond = outside(numbers[None], limits)[0]
+    far = [column.name for column, by in zip(schema.columns, beyond.tolist(), strict=True) if by]
+    return [
+        *guard_numbers(schema, numbers, limits),
+        *guard_usual(schema, numbers, far),
+        *guard_unseen(schema, texts, unseen, far),
     ]
 
 

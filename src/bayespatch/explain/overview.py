@@ -60,6 +60,10 @@ class Performance:
         Accuracy, AUC, log loss and Brier score, and their 95 % bootstrap intervals; AUC is None with one class.
     reference : dict
         Log loss and Brier score of always stating how common the classes are; accuracy of the most common one.
+    average_precision : dict
+        Of each class: area under the precision-recall curve; a model that tells nothing has the share of the class.
+    decision : dict or None
+        The class that is called, under "label", and its threshold, under "at".
     curves, thresholds, roc : dict
         Of each class: calibration (tuple of CalibrationBin), what calling it above a probability does (tuple of
         Threshold), and its ROC curve (points of 1 - specificity and sensitivity).
@@ -69,6 +73,8 @@ class Performance:
     scores: dict[str, float | None]
     intervals: dict[str, tuple[float, float] | None]
     reference: dict[str, float]
+    average_precision: dict[str, float | None]
+    decision: dict[str, Any] | None
     curves: dict[str, tuple[CalibrationBin, ...]]
     thresholds: dict[str, tuple[Threshold, ...]]
     roc: dict[str, tuple[tuple[float, float], ...]]

@@ -13,6 +13,7 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.inspection import permutation_importance
 
 from bayespatch import metrics
+from bayespatch.decisions import Decision
 from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance
 from bayespatch.fitted import Fitted, FittedNumbers
@@ -54,7 +55,7 @@ def summarize(fitted: Fitted, info: EstimatorInfo, quantile: float, n_threads: i
         features=_features(fitted, seed),
         explained=1.0 - fitted.importance.loss / fitted.importance.loss_without,
         n_importance=fitted.importance.n_cases,
-        performance=_performance(p, y, fitted.class_names, seed),
+        performance=_performance(p, y, fitted.class_names, getattr(fitted, "decision", None), seed),
         subgroups=tuple(groups.found.values()),
         opinions=None if opinions is None or fitted.pool is None else _opinions(opinions, y, fitted.pool.weight),
         focus=fitted.class_names[-1],
@@ -167,7 +168,13 @@ def _values(column: Column) -> tuple[str, ...]:
 # How good
 
 
-def _performance(p: NDArray[np.float64], known: NDArray[np.int64], classes: tuple[str, ...], seed: int) -> Performance:
+def _performance(
+    p: NDArray[np.float64],
+    known: NDArray[np.int64],
+    classes: tuple[str, ...],
+    decision: Decision | None,
+    seed: int,
+) -> Performance:
     common = np.bincount(known, minlength=len(classes)) / len(known)
     always = np.broadcast_to(common, p.shape)
     return Performance(
@@ -179,10 +186,21 @@ def _performance(p: NDArray[np.float64], known: NDArray[np.int64], classes: tupl
             "log loss": metrics.log_loss(always, known),
             "Brier score": metrics.brier(always, known),
         },
+        average_precision={name: metrics.average_precision(p[:, m], known == m) for m, name in enumerate(classes)},
+        decision=None if decision is None else {"label": decision.label, "at": decision.threshold},
         curves={name: metrics.calibration_curve(p[:, m], known == m, _N_BINS) for m, name in enumerate(classes)},
-        thresholds={name: metrics.threshold_table(p[:, m], known == m) for m, name in enumerate(classes)},
+        thresholds={
+            name: metrics.threshold_table(p[:, m], known == m, _thresholds(name, decision))
+            for m, name in enumerate(classes)
+        },
         roc={name: metrics.roc_points(p[:, m], known == m) for m, name in enumerate(classes)},
     )
+
+
+def _thresholds(name: str, decision: Decision | None) -> tuple[float, ...]:
+    """The usual thresholds, and that of the decision."""
+    own = {decision.threshold} if decision is not None and decision.label == name else set()
+    return tuple(sorted({*metrics.THRESHOLDS, *own}))
 
 
 # Past cases

@@ -168,6 +168,7 @@ def _arrays(fitted: Fitted) -> tuple[Arrays, Arrays | None]:
     if fitted.ids is not None:
         past |= as_bytes(fitted.ids)
     numbers = fitted if isinstance(fitted, FittedNumbers) else None
+    decision = fitted.decision if isinstance(fitted, FittedClasses) else None
     of_opinion, opinion = opinion_to_arrays(fitted.opinion)
     past |= of_opinion
     if fitted.follow_up is not None:
@@ -180,6 +181,7 @@ def _arrays(fitted: Fitted) -> tuple[Arrays, Arrays | None]:
         "opinion": opinion,
         "follow_up": None if fitted.follow_up is None else fitted.follow_up.to_dict(),
         "times": _times(fitted) if isinstance(fitted, FittedTimes) else None,
+        "decision": None if decision is None else asdict(decision),
     }
     assert tuple(metadata) == CASES_METADATA
     past["metadata"] = np.frombuffer(dump_json(metadata), dtype=np.uint8)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
+from bayespatch.decisions import Decision
 from bayespatch.encode import Schema, codes_of
 from bayespatch.engine.installed import check_engine
 from bayespatch.follow_up import FollowUp
@@ -107,7 +108,7 @@ MANIFEST = (
     "parts",
 )
 # Keys of the JSON text "metadata" in the part "cases"
-CASES_METADATA = ("schema", "class_names", "edges", "kernel_density", "opinion", "follow_up", "times")
+CASES_METADATA = ("schema", "class_names", "edges", "kernel_density", "opinion", "follow_up", "times", "decision")
 ESTIMATORS = ("PatchworkClassifier", "PatchworkRegressor", "PatchworkSurvival")
 COLUMN = ("name", "kind", "family", "description")
 _CALIBRATION = ("slope", "base", "anchor", "slope_error", "inflation")
@@ -200,6 +201,8 @@ def _beside_cases(
     found: dict[str, Any] = {"groups": None, **past, "salt": past["salt"].tobytes(), "ids": ids, "schema": schema}
     found["follow_up"] = follow_up
     found["class_names"] = _class_names(metadata["class_names"], sizes["M"])
+    if not regressor:
+        found["decision"] = _decision(metadata["decision"], found["class_names"])
     _check_rows(past, fitted["posterior.settings"].exclude_self, sizes)
     _check_values(past, schema, sizes["M"])
     n_comparisons = sum(1 + len(nested) for nested in schema.nested)
@@ -322,6 +325,14 @@ def _pool(stored: Any, n_classes: int) -> Pool | None:
     if pool.base and len(pool.base) != n_classes:
         raise ValueError(f"the pool of the opinions has {len(pool.base)} base rates for {n_classes} classes")
     return pool
+
+
+def _decision(described: Any, names: tuple[str, ...]) -> Decision | None:
+    if described is None:
+        return None
+    if not isinstance(described, dict) or set(described) != {"label", "threshold"} or described["label"] not in names:
+        raise ValueError("the decision threshold is not described as save() describes it")
+    return Decision(**described)
 
 
 def _class_names(names: Any, n_classes: int) -> tuple[str, ...]:
