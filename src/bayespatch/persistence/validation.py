@@ -201,7 +201,7 @@ def _beside_cases(
     found: dict[str, Any] = {"groups": None, **past, "salt": past["salt"].tobytes(), "ids": ids, "schema": schema}
     found["follow_up"] = follow_up
     found["class_names"] = _class_names(metadata["class_names"], sizes["M"])
-    if not regressor:
+    if manifest["estimator"] == "PatchworkClassifier":
         found["decision"] = _decision(metadata["decision"], found["class_names"])
     _check_rows(past, fitted["posterior.settings"].exclude_self, sizes)
     _check_values(past, schema, sizes["M"])
