@@ -1,8 +1,7 @@
 """Draws the pictures in docs/figures: the paper's example patients and the views of a whole model, on the bundled data.
 
 ``make pages GENERATORS=figures`` takes a minute or two. The ``network`` pictures follow the paper's figures of the same
-names: two patients with the condition and two without, of each data set, with the past cases that stand for their
-voters.
+names: two patients with the condition and two without, of each data set.
 """
 
 from __future__ import annotations
@@ -34,11 +33,10 @@ def main() -> None:
             two = [row for row in new if y.iloc[row] == label][:2]
             for number, why in enumerate(clf.explain_all(X.iloc[two]), 1):
                 figure = plot.patchwork(why)
-                ax, truth = figure.axes[0], clf.class_names_[clf.classes_.tolist().index(label)]
-                title = f"{ax.get_title(loc='left')}   (known outcome: {truth})"
-                ax.set_title(title, loc="left", fontsize=10, weight="bold", parse_math=False)
+                truth = clf.class_names_[clf.classes_.tolist().index(label)]
+                figure.axes[0].set_title(f"What happened to this patient: {truth}", loc="left", fontsize=9)
                 save(figure, f"{name}_patient{number}")
-        views = (plot.importance, plot.probabilities, plot.parents, plot.calibration, plot.roc, plot.decision_curve)
+        views = (plot.importance, plot.probabilities, plot.calibration, plot.roc, plot.decision_curve)
         for picture in views:
             save(picture(clf), f"{data}_{picture.__name__}")
         save(plot.diagnostics(clf), f"{data}_diagnostics")

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 TARGET = "class"
 
 DESCRIPTIONS = {
-    "age": "age at diagnosis, in decades",
-    "menopause": "menopausal status at diagnosis",
-    "tumor-size": "greatest diameter of the excised tumor, mm",
-    "inv-nodes": "number of axillary lymph nodes with metastases",
-    "node-caps": "metastasis has penetrated a lymph node's capsule",
-    "deg-malig": "histological grade of the tumor (3: most malignant)",
-    "breast": "breast concerned",
-    "breast-quad": "quadrant of the breast",
+    "age": "age",
+    "menopause": "menopause",
+    "tumor-size": "tumor size, mm",
+    "inv-nodes": "positive axillary nodes",
+    "node-caps": "capsule penetration",
+    "deg-malig": "tumor grade",
+    "breast": "breast",
+    "breast-quad": "quadrant",
     "irradiat": "radiation therapy",
 }
 
 LABELS = {
-    "menopause": {"lt40": "before the age of 40", "ge40": "at the age of 40 or later", "premeno": "premenopausal"},
+    "menopause": {"lt40": "before 40", "ge40": "at 40 or later", "premeno": "premenopausal"},
     "breast-quad": {
         "left_up": "left upper",
         "left_low": "left lower",
@@ -33,6 +33,8 @@ LABELS = {
         "central": "central",
     },
 }
+
+OUTCOMES = {"no-recurrence-events": "no recurrence", "recurrence-events": "recurrence"}
 
 # The values that occur, ordered where they have an order.
 RANGES = ("age", "tumor-size", "inv-nodes")
@@ -78,7 +80,7 @@ def load_breast(discretize: Discretize = None) -> tuple[DataFrame, Series]:
     check_discretize(discretize)
     table = read_bundled("breast.csv")
     y = table.pop(TARGET)
-    y.attrs = {"description": "recurrence of breast cancer"}
+    y.attrs = {"description": "recurrence", "labels": dict(OUTCOMES)}
     if discretize == "paper":
         X = paper_bins(table)
     else:
