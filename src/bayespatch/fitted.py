@@ -113,6 +113,8 @@ class Fitted(ABC):
         Column names, if the training table had any (scikit-learn's `feature_names_in_`).
     salt : bytes
         32 random bytes, stored with the past cases so that their checksum reveals nothing.
+    shown : int array, or None
+        Parents that may be named and shown; None: all of them.
     follow_up : FollowUp or None
         What was recorded for the past cases and is not compared.
 
@@ -138,6 +140,7 @@ class Fitted(ABC):
     target: str = field(metadata=STORED_WITHOUT_CASES)
     feature_names: tuple[str, ...] | None = field(metadata=STORED_WITHOUT_CASES)
     salt: bytes
+    shown: Rows | None = None
     follow_up: FollowUp | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -200,8 +203,13 @@ class Fitted(ABC):
         return str(row) if self.ids is None else self.ids[row]
 
     def may_be_shown(self, row: int) -> bool:
-        """Whether a row of the training table may be named or shown: only parents may."""
-        return bool(np.isin(row, self.parents))
+        """Whether a row of the training table may be named or shown: only parents may, or those chosen among them."""
+        return bool(np.isin(row, self.may_show))
+
+    @property
+    def may_show(self) -> Rows:
+        """Rows of the training table that may be named or shown."""
+        return self.parents if self.shown is None else self.shown
 
     def place_of(self, row: int) -> int:
         """Place of a row of the training table among the parents, -1 if it is none."""
@@ -359,6 +367,7 @@ class Fitted(ABC):
         assert near is not None
         order = np.argsort(-near.share[0], kind="stable")[:MOST_COUNTED]
         rows = np.setdiff1d(self.parents[order], self.parents[[parent]])
+        rows = rows[np.isin(rows, self.may_show)]
         cases = np.flatnonzero(np.isin(self.cases, rows))
         some = past._replace(x=past.x[cases], y=np.full(len(cases), HIDDEN), own_parent=past.own_parent[cases])
         parts = predict_batches(self.posterior, some, detail="shares", n_threads=n_threads)

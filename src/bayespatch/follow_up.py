@@ -99,6 +99,11 @@ class FollowUpColumn:
     values: Array
     causes: NDArray[np.int64]
 
+    def extended(self, n: int) -> FollowUpColumn:
+        """The same column with n more rows, in which nothing was recorded."""
+        causes = np.append(self.causes, np.zeros(n, np.int64)) if self.kind == "time" else self.causes
+        return replace(self, values=np.append(self.values, np.full(n, np.nan)), causes=causes)
+
     def at(self, rows: Any) -> FollowUpColumn:
         """The same column for some of its rows."""
         return replace(self, values=self.values[rows], causes=self.causes[rows] if self.kind == "time" else self.causes)
@@ -140,6 +145,10 @@ class FollowUp:
         """The same columns without one row."""
         n = len(self.columns[0].values)
         return self.at(np.delete(np.arange(n), row))
+
+    def extended(self, n: int) -> FollowUp:
+        """The same columns with n more rows, in which nothing was recorded."""
+        return FollowUp(tuple(column.extended(n) for column in self.columns))
 
     def summaries(self, weights: Array, level: float, outcome: FollowUpColumn | None = None) -> dict[str, Any]:
         """Summaries of all columns among cases with these weights, {column: summary}, ready for JSON.

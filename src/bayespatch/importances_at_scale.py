@@ -164,9 +164,10 @@ class LeaveOneOutBatches:
         self.effects = NestedEffects(Effects(model, data.n_values), self.index)
         weight = np.ones(len(data.y)) if class_weight is None else class_weight[data.y]
         self.weight = weight / weight.mean()
-        counts = np.bincount(data.y_parents, minlength=data.n_classes) / len(data.y_parents)
+        n_parents = max(1, len(data.y_parents))
+        counts = np.bincount(data.y_parents, minlength=data.n_classes) / n_parents
         # A class that has more of the parents than of the cases would be heard too often.
-        self.heard = base / np.maximum(counts, 0.5 / len(data.y_parents))
+        self.heard = base / np.maximum(counts, 0.5 / n_parents)
 
     def scores(self, position: Array, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """Weighted log p(y_i | all others), (n,), of some cases, and its gradient, (n, P + E + 1)."""

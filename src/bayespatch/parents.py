@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayespatch.model import HIDDEN
-from bayespatch.validation import check_choice
+from bayespatch.validation import check_choice, check_count
 
 WAYS = ("all", "random", "balanced", "medoids")
 SAMPLED = 10_000  # medoids of more cases than this are sought among so many, drawn at random (two per medoid at least)
@@ -113,6 +113,40 @@ def choose_parents(
     return _split(chosen, n_rows)
 
 
+def choose_shown(
+    shown: str | int | ArrayLike, parents: NDArray[np.int64], n_rows: int, rng: np.random.Generator
+) -> NDArray[np.int64] | None:
+    """Rows that may be named and shown, among the parents; None: all parents.
+
+    Parameters
+    ----------
+    shown : "all", int, or array
+        An int: so many parents at random. An array: rows of the table, or a boolean mask over them.
+    parents : int array of shape (S,)
+    n_rows : int
+    rng : numpy Generator
+
+    Examples
+    --------
+    >>> everyone = np.arange(6)
+    >>> choose_shown([4, 1], everyone, 6, np.random.default_rng(0)).tolist()
+    [1, 4]
+    >>> len(choose_shown(2, everyone, 6, np.random.default_rng(0)))
+    2
+    """
+    if isinstance(shown, str):
+        check_choice("shown", shown, ("all",))
+        return None
+    if isinstance(shown, Integral) and not isinstance(shown, bool):
+        n = check_count("shown", shown, at_least=1)
+        return None if n >= len(parents) else np.sort(rng.choice(parents, n, replace=False))
+    rows = _given(shown, n_rows, np.arange(n_rows), "shown", ("all",))
+    silent = np.setdiff1d(rows, parents)
+    if silent.size:
+        raise ValueError(f"shown names row {silent[0]}, which does not vote; pass rows that are among the parents")
+    return rows
+
+
 def _split(chosen: NDArray[np.int64], n_rows: int) -> Parents:
     is_case = np.ones(n_rows, dtype=np.bool_)
     is_case[chosen] = False
@@ -145,29 +179,35 @@ def _how_many(parents: str, n_parents: float | None, n_rows: int, n_known: int) 
     return int(n_parents)
 
 
-def _given(rows: ArrayLike, n_rows: int, known: NDArray[np.int64]) -> NDArray[np.int64]:
+def _given(
+    rows: ArrayLike,
+    n_rows: int,
+    known: NDArray[np.int64],
+    name: str = "parents",
+    ways: tuple[str, ...] = WAYS,
+) -> NDArray[np.int64]:
     """Rows, or a mask over them, as the user gave them."""
     array = np.asarray(rows)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biu":
         raise ValueError(
-            f"parents={rows!r} is not known; choose one of {', '.join(map(repr, WAYS))}, or pass the numbers of the "
-            f"rows that are parents, or a mask of True and False"
+            f"{name}={rows!r} is not known; choose one of {', '.join(map(repr, ways))}, or pass the numbers of the "
+            f"rows, or a mask of True and False"
         )
     if array.dtype.kind == "b":
         if len(array) != n_rows:
-            raise ValueError(f"parents is a mask over {len(array)} rows, the table has {n_rows}; pass one per row")
+            raise ValueError(f"{name} is a mask over {len(array)} rows, the table has {n_rows}; pass one per row")
         array = np.flatnonzero(array)
         if array.size == 0:
-            raise ValueError("parents is a mask without a single True; mark at least one row")
+            raise ValueError(f"{name} is a mask without a single True; mark at least one row")
     outside = array[(array < 0) | (array >= n_rows)]
     if outside.size:
-        raise ValueError(f"parents names row {outside[0]}, but rows are numbered from 0 to {n_rows - 1}; correct it")
+        raise ValueError(f"{name} names row {outside[0]}, but rows are numbered from 0 to {n_rows - 1}; correct it")
     values, counts = np.unique(array, return_counts=True)
     if counts.max() > 1:
-        raise ValueError(f"parents names row {values[counts.argmax()]} more than once; name every row once")
+        raise ValueError(f"{name} names row {values[counts.argmax()]} more than once; name every row once")
     hidden = np.setdiff1d(values, known)
     if hidden.size:
-        raise ValueError(f"parents names row {hidden[0]}, whose class is not known; parents need a class")
+        raise ValueError(f"{name} names row {hidden[0]}, whose class is not known; parents need a class")
     return values.astype(np.int64)
 
 

@@ -148,3 +148,9 @@ def test_a_column_with_a_window_keeps_its_missing_values():
     assert 0 < new.low < 120.0
     assert new.low != 100.0
     assert _without_value(column, MISSING_NUMBER, rest, ()) == column
+
+
+def test_a_removed_case_is_no_longer_among_those_that_may_be_shown():
+    clf = fit(PatchworkClassifier(hyper=Hyperparameters(), shown=[2, 5, 9], **SHORT), *people())
+    assert without_case(clf, 5).fitted_.shown.tolist() == [2, 8]
+    assert without_case(clf, 0).fitted_.shown.tolist() == [1, 4, 8]

@@ -196,7 +196,10 @@ def with_cases(
         parents=np.concatenate([old.parents, n + np.arange(k)]),
         posterior=replace(old.posterior),
         opinion=opinion,
+        follow_up=None if old.follow_up is None else old.follow_up.extended(k),
     )
+    # What rests on leave-one-out predictions stays as it is until the next refit.
+    vars(fitted).update({name: getattr(old, name) for name in ("importance", "subgroups") if name in vars(old)})
     ClosedForm.of(old.posterior, old.past).add_cases(fitted.posterior, fitted.past)
     new = copy.copy(clf)
     new.fitted_ = fitted

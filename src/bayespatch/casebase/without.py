@@ -85,6 +85,7 @@ def without_case(
         loo=loo,
         posterior=posterior_without(old.posterior, parents, cases, n_left[1]),
         opinion=None if old.opinion is None else _opinion_without(old.opinion, row, old.values[row], values, schema),
+        shown=None if old.shown is None else _renumbered(old.shown[old.shown != row], row),
         follow_up=None if old.follow_up is None else old.follow_up.without(row),
     )
     return new

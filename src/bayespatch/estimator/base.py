@@ -206,12 +206,14 @@ class Patchwork(Storable, Learner):
         """`neighbors` with closed-form votes: the largest shares, and details of these alone."""
         posterior, new, _ = self._new_cases(fitted, X, y)
         q = posterior.q.mean(axis=(0, 1))
+        may_show = np.isin(fitted.parents, fitted.may_show)
         parts = []
         for i in range(len(new.x)):
             case = new._replace(x=new.x[[i]], y=new.y[[i]], own_parent=new.own_parent[[i]])
             votes = predict_cases(posterior, case, detail="shares", n_threads=self._n_threads())
             assert votes.neighbors is not None
-            best = np.argsort(-votes.neighbors.share[0], kind="stable")[:top]
+            order = np.argsort(-votes.neighbors.share[0], kind="stable")
+            best = order[may_show[order]][:top]
             share = votes.neighbors.share[:, best]
             features = share[:, :, None] * closed_details(case, best, posterior.model, q)[0].astype(np.float32)
             parts.append(Neighborhood(fitted.parents[best][None], share, share, features))

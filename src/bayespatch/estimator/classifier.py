@@ -81,10 +81,13 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
     supervised : bool
         False finds neighbors without the classes of the training cases; these still vote.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may vote, and be shown; see `bayespatch.parents.choose_parents`. "auto": all of them. Where
+        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all of them. Where
         votes are sampled, 2,000 at random of a longer table, and a `ManyCasesWarning` says so.
     n_parents : int or float, optional
         How many parents, or which share of the training cases.
+    shown : "all", int, or array
+        Which of those who vote may be named and shown: all, so many at random, or rows of the training table.
+        Groups and other totals count everybody. Needs closed-form votes.
     hyper : "auto" or Hyperparameters
         The constants of the model; "auto" takes those of `bayespatch.tune`, which suit the size of the table.
     importances : {"predictive", "joint"}
@@ -198,6 +201,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         supervised: bool = True,
         parents: str | int | ArrayLike = "auto",
         n_parents: int | float | None = None,
+        shown: str | int | ArrayLike = "all",
         hyper: str | Hyperparameters = "auto",
         importances: str = "predictive",
         second_opinion: Any = "auto",
@@ -229,6 +233,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         self.supervised = supervised
         self.parents = parents
         self.n_parents = n_parents
+        self.shown = shown
         self.hyper = hyper
         self.importances = importances
         self.second_opinion = second_opinion

@@ -154,8 +154,8 @@ class Explaining(Patchwork):
             raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {len(fitted.x) - 1}")
         if not fitted.may_be_shown(row):
             raise ValueError(
-                f"row={row} is not among the parents, and only these may be shown; pass one of parents_, or fit with "
-                f"this row among the parents"
+                f"row={row} may not be shown: it is not among the parents, or not among those chosen with shown=; "
+                f"pass another row, or fit again"
             )
         options = self._options(top, level, quantile, error)
         codes = fitted.y[[row]] if check_flag("known", known) else np.array([HIDDEN])
@@ -180,7 +180,7 @@ class Explaining(Patchwork):
         )
 
     def may_be_shown(self, row: int) -> bool:
-        """Whether a row of the training table may appear in anything that is shown: only the parents may.
+        """Whether a row of the training table may appear in anything that is shown: only parents, or `shown`.
 
         This is the one rule; explanations, reports and pictures of past cases all obey it.
 
@@ -305,8 +305,8 @@ class Explaining(Patchwork):
                 parts = list(self._batches(fitted, posterior, new, detail=False))
             return fitted.pooled(rows, coded.values, np.concatenate([part.mean_votes() for part in parts]))
 
-        # Only parents may be shown, and so only their values may be offered.
-        past, own = fitted.values[fitted.parents], encoded.values[0]
+        # Only values of past cases that may be shown may be offered.
+        past, own = fitted.values[fitted.may_show], encoded.values[0]
         found = smallest_change(
             {j: candidates(fitted.schema, j, float(own[j]), past[:, j]) for j in changeable},
             judge,

@@ -31,7 +31,7 @@ from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw
 from bayespatch.importances_at_scale import MOST_AT_ONCE, N_STEPS, LargeTable, LeaveOneOutBatches
 from bayespatch.leave_one_out import HeldOut, LeaveOneOutVotes, leave_one_out_votes, n_left_out
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
-from bayespatch.parents import choose_parents
+from bayespatch.parents import choose_parents, choose_shown
 from bayespatch.persistence.checkpoint_folder import check_folder
 from bayespatch.predict import blank_votes
 from bayespatch.progress import Report, progress_meter
@@ -112,6 +112,7 @@ class Learned(NamedTuple):
     base: NDArray[np.float64]  # (M,) base rates
     groups: NDArray[np.int64] | None  # (n,)
     parents: NDArray[np.int64]  # (S,)
+    shown: NDArray[np.int64] | None  # parents that may be shown; None: all
     cases: NDArray[np.int64]  # (N,)
     tuning: Tuning | None
     posterior: Posterior
@@ -127,7 +128,7 @@ class Learned(NamedTuple):
         encoded = self.encoded
         numbered = encoded.ids == tuple(map(str, range(len(encoded.x))))
         return {
-            **{name: getattr(self, name) for name in ("schema", "y", "groups", "parents", "cases")},
+            **{name: getattr(self, name) for name in ("schema", "y", "groups", "parents", "shown", "cases")},
             **{name: getattr(self, name) for name in ("tuning", "posterior")},
             "x": encoded.x,
             "values": encoded.values,
@@ -168,6 +169,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     likelihood: str
     parents: str | int | ArrayLike
     n_parents: int | float | None
+    shown: str | int | ArrayLike
     hyper: str | Hyperparameters
     importances: str
     second_opinion: Any
@@ -220,6 +222,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 "votes='closed' needs model='I', likelihood='exact', importances='predictive' and transductive=False; "
                 "pass these, or votes='sampled'"
             )
+        if not (isinstance(self.shown, str) and self.shown == "all") and not self._votes_are_closed():
+            raise ValueError(f"shown={self.shown!r} needs closed-form votes; pass shown='all', or restrict parents")
         check_error(self.error)
         progress_meter(self.progress)
         if self.checkpoint is not None:
@@ -273,6 +277,11 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                     f"parents names rows, and of the {sample.summary.n_rows:,} rows of the table only a sample is "
                     f"looked at; pass parents='auto', or a number"
                 )
+            if not isinstance(self.shown, str | Integral):
+                raise ValueError(
+                    f"shown names rows, and of the {sample.summary.n_rows:,} rows of the table only a sample is looked "
+                    f"at; pass shown='all', or a number"
+                )
             warnings.warn(
                 f"of {sample.summary.n_rows:,} rows {len(sample.X):,}, drawn at random, are the model's past cases; "
                 f"quantiles, parents, tuning, importances, leave-one-out and the second opinion rest on them; class "
@@ -320,6 +329,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             base,
             fit.groups,
             table.parents,
+            choose_shown(self.shown, table.parents, len(y), np.random.default_rng([seed, 41])),
             table.cases,
             None if given is not None else tuning,
             posterior,

@@ -123,6 +123,7 @@ random_state, progress
         second_opinion: str | None = "auto",
         parents: str | int | ArrayLike = "auto",
         n_parents: int | float | None = None,
+        shown: str | int | ArrayLike = "all",
         hyper: str | Hyperparameters = "auto",
         bins: Any = "auto",
         n_bins: int = 4,
@@ -141,6 +142,7 @@ random_state, progress
         self.second_opinion = second_opinion
         self.parents = parents
         self.n_parents = n_parents
+        self.shown = shown
         self.hyper = hyper
         self.bins = bins
         self.n_bins = n_bins

@@ -87,10 +87,11 @@ class Ballot:
             matters=matters,
         )
 
-    def closest(self, top: int) -> Rows:
-        """Places of the parents with the most influence, at most so many."""
-        order = np.argsort(-self.influence, kind="stable")[:top]
-        return order[self.influence[order] > 0.0]
+    def closest(self, top: int, may_show: NDArray[np.bool_]) -> Rows:
+        """Places of the parents with the most influence, at most so many, among those that may be shown."""
+        influence = np.where(may_show, self.influence, 0.0)
+        order = np.argsort(-influence, kind="stable")[:top]
+        return order[influence[order] > 0.0]
 
     def overlap(self, top: int) -> float | None:
         """Mean share of a chain's largest votes that are among another chain's; None with one chain."""

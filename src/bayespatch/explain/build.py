@@ -182,6 +182,10 @@ class _Case:
         return self.reading.probabilities(self.plain.votes[None])[0]
 
     @cached_property
+    def may_show(self) -> NDArray[np.bool_]:
+        return np.isin(self.fitted.parents, self.fitted.may_show)
+
+    @cached_property
     def agrees(self) -> NDArray[np.bool_]:
         return agreement(self.case.x[0], self.case)
 
@@ -267,10 +271,9 @@ class _Case:
         """The voters, in groups that resemble the case in the same way."""
         fitted, case = self.fitted, self.case
         voters = group_voters(self.plain.share, self.agrees, case.y_parents, case.n_classes, counts)
-        closest = np.array([group.members[0] for group in voters], dtype=np.int64)
         named = list(self.own.items())
         groups = []
-        for group, patches in zip(voters, self.patches(closest, self.plain, counts), strict=True):
+        for group in voters:
             rows = fitted.parents[group.members].tolist()
             had = np.bincount(fitted.y[rows], minlength=fitted.n_classes).tolist()
             groups.append(
@@ -280,11 +283,19 @@ class _Case:
                     counts=dict(zip(fitted.class_names, had, strict=True)),
                     outcomes=self.reading.by_class(group.votes / group.votes.sum()),
                     shared=tuple(named[j] for j in group.shared),
-                    closest=Closest(rows[0], fitted.named(rows[0]), fitted.outcome_texts[rows[0]], patches),
+                    closest=self.closest(group.members, counts),
                     rows=tuple(rows),
                 )
             )
         return tuple(groups)
+
+    def closest(self, members: Rows, counts: Array) -> Closest | None:
+        """The first of some parents that may be shown."""
+        fitted, shown = self.fitted, members[self.may_show[members]][:1]
+        if not len(shown):
+            return None
+        (row,), (patches,) = fitted.parents[shown].tolist(), self.patches(shown, self.plain, counts)
+        return Closest(row, fitted.named(row), fitted.outcome_texts[row], patches)
 
     def ungrouped(self, groups: Sequence[Group]) -> Ungrouped:
         """The votes of all past cases that are in no group."""
@@ -298,7 +309,7 @@ class _Case:
     def neighbors(self, counts: Array) -> tuple[Neighbor, ...]:
         """The closest past cases."""
         fitted, ballot = self.fitted, self.informed
-        places = ballot.closest(self.top)
+        places = ballot.closest(self.top, self.may_show)
         each = zip(places.tolist(), self.reliance(places), self.patches(places, ballot, counts), strict=True)
         return tuple(
             Neighbor(

@@ -208,9 +208,10 @@ def _thresholds(name: str, decision: Decision | None) -> tuple[float, ...]:
 
 def _influential(fitted: Fitted, totals: NDArray[np.float64], percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
     usual = dict(zip(fitted.loo.rows.tolist(), percentiles.tolist(), strict=True))
+    may_show = np.isin(fitted.parents, fitted.may_show)
     return tuple(
         PastCase(row, fitted.named(row), fitted.outcome_texts[row], float(totals[b]), usual.get(row))
-        for b in np.argsort(-totals, kind="stable")[:_TOP].tolist()
+        for b in [b for b in np.argsort(-totals, kind="stable").tolist() if may_show[b]][:_TOP]
         for row in [int(fitted.parents[b])]
     )
 
@@ -218,7 +219,7 @@ def _influential(fitted: Fitted, totals: NDArray[np.float64], percentiles: NDArr
 def _unusual(fitted: Fitted, totals: NDArray[np.float64], percentiles: NDArray[np.float64]) -> tuple[PastCase, ...]:
     neighbors = dict(zip(fitted.parents.tolist(), totals.tolist(), strict=True))
     order = np.argsort(percentiles, kind="stable")
-    order = order[np.isin(fitted.loo.rows[order], fitted.parents)][:_TOP]  # only parents may be shown
+    order = order[np.isin(fitted.loo.rows[order], fitted.may_show)][:_TOP]
     rows = fitted.loo.rows[order].tolist()
     return tuple(
         PastCase(row, fitted.named(row), fitted.outcome_texts[row], neighbors.get(row), p)

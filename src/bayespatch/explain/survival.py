@@ -310,6 +310,7 @@ def _case(fitted: FittedTimes, case: TimesCase) -> dict[str, Any]:
 
 
 def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -> list[dict[str, Any]]:
+    weights = np.where(np.isin(fitted.parents, fitted.may_show), weights, 0.0)
     best = np.argsort(-weights, kind="stable")[:top]
     best = best[weights[best] > 0.0]
     agrees = agreement(case.codes, case.data)

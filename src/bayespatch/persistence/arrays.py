@@ -34,8 +34,9 @@ class ArraySpec(NamedTuple):
 
 # n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases left
 # out once, T: steps of the importances' own chains (0: they have none), Q: P + 2, s: bytes of the salt; A and B: cases
-# and parents whose neighbors were sampled (0 where votes are in closed form), K: comparisons (0 where they are not)
-SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T", "A", "B", "K")
+# and parents whose neighbors were sampled (0 where votes are in closed form), K: comparisons (0 where they are not), V:
+# rows of "shown"
+SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T", "A", "B", "K", "V")
 # Of every array, by the name of its attribute; `contents` says which of them need the past cases beside them.
 ARRAYS = {
     "posterior.q": ArraySpec("float64", "CDP"),
@@ -51,6 +52,7 @@ ARRAYS = {
     "posterior.kept_votes": ArraySpec("float32", "CDAM", rounding=_ROUNDING),
     "parents": ArraySpec("int64", "S", high=math.inf),
     "cases": ArraySpec("int64", "N", high=math.inf),
+    "shown": ArraySpec("int64", "V", high=math.inf),
     "loo.rows": ArraySpec("int64", "R", high=math.inf),
     "loo.votes": ArraySpec("float64", "RM", rounding=_ROUNDING),
     "loo.familiarity": ArraySpec("float64", "R", -math.inf, math.inf),
@@ -73,6 +75,7 @@ OPTIONAL = frozenset(
         "posterior.log_weights",
         "posterior.compares_missing",
         "groups",
+        "shown",
     }
 )
 _MOST_HEADER = 2**16  # bytes in which safetensors list the arrays

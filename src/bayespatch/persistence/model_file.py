@@ -218,6 +218,7 @@ def _manifest(estimator: Any, fitted: Fitted, cases: Part | None) -> dict[str, A
         0 if posterior.steps is None else posterior.steps.shape[1],
         *posterior.z_mean.shape,
         0 if posterior.log_weights is None else posterior.log_weights.shape[2],
+        0 if fitted.shown is None else len(fitted.shown),
     )
     return {
         "package": __version__,

@@ -198,7 +198,14 @@ def _beside_cases(
     described = [{name: getattr(column, name) for name in COLUMN} for column in schema.columns]
     if described != manifest["columns"] or (manifest["named"] and not schema.named):
         raise ValueError("the columns of the schema are not those that the manifest describes")
-    found: dict[str, Any] = {"groups": None, **past, "salt": past["salt"].tobytes(), "ids": ids, "schema": schema}
+    found: dict[str, Any] = {
+        "groups": None,
+        "shown": None,
+        **past,
+        "salt": past["salt"].tobytes(),
+        "ids": ids,
+        "schema": schema,
+    }
     found["follow_up"] = follow_up
     found["class_names"] = _class_names(metadata["class_names"], sizes["M"])
     if manifest["estimator"] == "PatchworkClassifier":
@@ -281,7 +288,7 @@ def _kernel_density(stored: Any) -> KernelDensity:
 def _sizes(sizes: Any) -> dict[str, int]:
     if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
         raise ValueError("the manifest does not say how large the model is")
-    return {name: check_count(name, size, at_least=0 if name in "TABK" else 1) for name, size in sizes.items()}
+    return {name: check_count(name, size, at_least=0 if name in "TABKV" else 1) for name, size in sizes.items()}
 
 
 def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> None:
@@ -289,6 +296,9 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
     for rows in (past["parents"], past["cases"]):
         if rows[-1] >= sizes["n"] or not np.all(rows[1:] > rows[:-1]):
             raise ValueError("parents or cases are not rows of the training table in their order")
+    shown = past.get("shown", past["parents"])
+    if not np.all(shown[1:] > shown[:-1]) or not np.all(np.isin(shown, past["parents"])):
+        raise ValueError("past cases that may be shown are not among the parents, in their order")
     if exclude_self and not np.array_equal(past["parents"], past["cases"]):
         raise ValueError("exclude_self says that parents and cases are the same rows, and they are not")
     if past["posterior.n_neighbors"].max(initial=0) > sizes["S"]:
