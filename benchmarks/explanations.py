@@ -26,7 +26,7 @@ from scipy.stats import spearmanr
 from sets import Table, breast, from_file, heart
 
 from bayespatch import PatchworkClassifier
-from bayespatch.explain import Explanation, attribution, build
+from bayespatch.explain import Explanation, attribution
 from bayespatch.metrics import log_loss
 from bayespatch.predict import predict_batches
 
@@ -163,7 +163,7 @@ def without(column: Any) -> Any:
 def attribution_cost(clf: PatchworkClassifier, X: Any) -> float:
     """Seconds that explanations spend on the points over the seconds of everything else."""
     seconds = [0.0]
-    original = build.attribute
+    original = attribution.attribute
 
     def timed(*arguments: Any) -> attribution.Points:
         start = time.perf_counter()
@@ -175,7 +175,7 @@ def attribution_cost(clf: PatchworkClassifier, X: Any) -> float:
         seconds[0] = 0.0
         clf.explain_all(X)
 
-    build.attribute = timed
+    attribution.attribute = timed
     try:
         explained()
         shares = []
@@ -184,7 +184,7 @@ def attribution_cost(clf: PatchworkClassifier, X: Any) -> float:
             explained()
             shares.append(seconds[0] / (time.perf_counter() - start - seconds[0]))
     finally:
-        build.attribute = original
+        attribution.attribute = original
     return float(np.median(shares))
 
 

@@ -37,7 +37,7 @@ from bayespatch.predict import Importances, SubsetVoter, all_subsets
 Array = NDArray[np.float64]
 
 SETS_PER_FEATURE = 8  # that are evaluated at least,
-MOST_SETS = 4000  # and at most, where not all are
+MOST_SETS = 600  # and at most, where not all are
 ENOUGH_DRAWS = 100  # of the importances, before more sets are evaluated
 N_GROUPS = 8  # of sampled sets, for the jackknife
 

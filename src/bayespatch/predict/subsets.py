@@ -26,10 +26,10 @@ from bayespatch.retrieval.sums import LEAST
 Array = NDArray[np.float64]
 
 MOST_PRODUCTS = 4e8  # subsets x past cases x draws that are multiplied;
-MOST_EXPONENTIALS = 6e7  # or exponentiated, where only some of the subsets are evaluated
+MOST_EXPONENTIALS = 8e6  # or exponentiated, where only some of the subsets are evaluated
 FEWEST_DRAWS = 48  # of the importances
 N_BATCHES = 8  # of draws and, in large tables, of past cases; their spread tells the error
-MOST_PATTERNS = 20_000  # in each batch; more are sampled
+MOST_PATTERNS = 5_000  # in each batch; more are sampled
 AT_ONCE = 100_000  # numbers in one block of memory
 _SINGLE, _DOUBLE = 60.0, 600.0  # range of a log weight within which products keep their precision
 
