@@ -265,7 +265,7 @@ class Dictionary:
         """A dictionary from plain data, as a JSON or YAML file has it, or as `to_dict` gives it."""
         if not isinstance(data, Mapping) or not data:
             raise DictionaryError("data dictionary: is empty, or is not a mapping; pass a description for each column")
-        return cls({str(name): _entry(str(name), said) for name, said in data.items()})
+        return cls({str(name): _entry(str(name), description) for name, description in data.items()})
 
     @classmethod
     def infer(cls, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Dictionary:
@@ -366,8 +366,8 @@ class Dictionary:
         Examples
         --------
         >>> import pandas
-        >>> said = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
-        >>> X, _ = said.describe(pandas.DataFrame({"cp": [1, 4, 4]}))
+        >>> dictionary = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
+        >>> X, _ = dictionary.describe(pandas.DataFrame({"cp": [1, 4, 4]}))
         >>> X.attrs["descriptions"], X.attrs["labels"]
         ({'cp': 'chest pain'}, {'cp': {1: 'typical', 4: 'none'}})
         """
@@ -396,8 +396,8 @@ class Dictionary:
 
         Examples
         --------
-        >>> said = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
-        >>> print(said.to_csv(), end="")
+        >>> dictionary = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
+        >>> print(dictionary.to_csv(), end="")
         name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive,fixed,role,event
         cp,chest pain,number,,1=typical;4=none,,,,,,,,
         """
@@ -532,118 +532,126 @@ def _complaints(entry: Entry) -> list[str]:
         return ["a name is not empty, and has no quotation mark or line break; rename it"]
     if entry.kind not in KINDS:
         return [f"kind {entry.kind!r} is not known; choose one of {', '.join(KINDS)}"]
-    said = []
+    complaints = []
     for value, _ in entry.levels:
         if value is None or (entry.kind != "any" and _kind_of(value) != entry.kind):
-            said.append(f"level {value!r} is no {entry.kind}; correct it, or the kind")
+            complaints.append(f"level {value!r} is no {entry.kind}; correct it, or the kind")
     values = [value for value, _ in entry.levels]
     if len(set(map(repr, values))) < len(values):
-        said.append("a level is there twice; keep one")
+        complaints.append("a level is there twice; keep one")
     if len({label for _, label in entry.levels}) < len(values):
-        said.append("two levels have the same label; give each its own")
+        complaints.append("two levels have the same label; give each its own")
     for name, span in {"usual": entry.usual, "possible": entry.possible}.items():
         if span is not None and entry.kind not in ("number", "any"):
-            said.append(f"only a number has a range, and the kind is {entry.kind}; leave {name} out")
+            complaints.append(f"only a number has a range, and the kind is {entry.kind}; leave {name} out")
         if span is not None and not span[0] <= span[1]:
-            said.append(f"{name} is not a range from low to high; correct it")
+            complaints.append(f"{name} is not a range from low to high; correct it")
     if entry.role not in _ROLES:
-        said.append(f"role {entry.role!r} is not known; choose follow-up or treatment, or leave it out for a feature")
+        complaints.append(
+            f"role {entry.role!r} is not known; choose follow-up or treatment, or leave it out for a feature"
+        )
     if entry.event and entry.role != "follow-up":
-        said.append("an event belongs to a time with the role follow-up; add the role, or leave event out")
+        complaints.append("an event belongs to a time with the role follow-up; add the role, or leave event out")
     if (wrong := check_texts(entry.threshold, entry.cost)) is not None:
-        said.append(wrong)
+        complaints.append(wrong)
     if entry.role and entry.identifier:
-        said.append("an identifier has no role; leave one of them out")
+        complaints.append("an identifier has no role; leave one of them out")
     if entry.coarse is not None and (entry.kind not in ("number", "any") or entry.levels or not entry.coarse > 0):
-        said.append("coarse is the width of the ranges in which a number is shown; pass one above 0, or leave it out")
-    return said
+        complaints.append(
+            "coarse is the width of the ranges in which a number is shown; pass one above 0, or leave it out"
+        )
+    return complaints
 
 
-def _entry(name: str, said: Any) -> Entry:
+def _entry(name: str, description: Any) -> Entry:
     """One column, from plain data."""
-    said = {} if said is None else said
-    if not isinstance(said, Mapping):
-        raise DictionaryError(f"data dictionary, column {name!r}: {_shown(said)} is no description; pass a mapping")
-    unknown = [str(part) for part in said if part not in _PARTS]
+    description = {} if description is None else description
+    if not isinstance(description, Mapping):
+        raise DictionaryError(
+            f"data dictionary, column {name!r}: {_shown(description)} is no description; pass a mapping"
+        )
+    unknown = [str(part) for part in description if part not in _PARTS]
     if unknown:
         raise DictionaryError(
             f"data dictionary, column {name!r}: {unknown[0]!r} is not known; the parts are {', '.join(_PARTS)}"
         )
-    levels = _levels(name, said.get("levels"))
-    spans = {part: _span(name, part, said.get(part)) for part in ("usual", "possible")}
-    kind: Any = said.get("kind")
+    levels = _levels(name, description.get("levels"))
+    spans = {part: _span(name, part, description.get(part)) for part in ("usual", "possible")}
+    kind: Any = description.get("kind")
     if not kind:
-        kind = "number" if any(spans.values()) or said.get("unit") else "any"
+        kind = "number" if any(spans.values()) or description.get("unit") else "any"
         kind = _kind_of(levels[0][0]) if levels else kind
     return Entry(
         name=name,
         kind=kind,
-        label=_text(name, "label", said.get("label")),
-        unit=_text(name, "unit", said.get("unit")),
+        label=_text(name, "label", description.get("label")),
+        unit=_text(name, "unit", description.get("unit")),
         levels=levels,
-        coarse=_width(name, said.get("coarse")),
-        identifier=_flag(name, "identifier", said.get("identifier")),
-        sensitive=_flag(name, "sensitive", said.get("sensitive")),
-        fixed=_flag(name, "fixed", said.get("fixed")),
-        role=_text(name, "role", said.get("role")),
-        event=_text(name, "event", said.get("event")),
-        threshold=_text(name, "threshold", said.get("threshold")),
-        cost=_text(name, "cost", said.get("cost")),
+        coarse=_width(name, description.get("coarse")),
+        identifier=_flag(name, "identifier", description.get("identifier")),
+        sensitive=_flag(name, "sensitive", description.get("sensitive")),
+        fixed=_flag(name, "fixed", description.get("fixed")),
+        role=_text(name, "role", description.get("role")),
+        event=_text(name, "event", description.get("event")),
+        threshold=_text(name, "threshold", description.get("threshold")),
+        cost=_text(name, "cost", description.get("cost")),
         **spans,
     )
 
 
-def _levels(name: str, said: Any) -> tuple[tuple[Value, str], ...]:
-    if said is None or said == "":
+def _levels(name: str, given: Any) -> tuple[tuple[Value, str], ...]:
+    if given is None or given == "":
         return ()
     pairs: list[tuple[Any, Any]]
-    if isinstance(said, Mapping):
-        pairs = list(said.items())
-    elif isinstance(said, list | tuple):
-        pairs = [(one[0], one[1]) if isinstance(one, list | tuple) and len(one) == 2 else (one, one) for one in said]
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    elif isinstance(given, list | tuple):
+        pairs = [(one[0], one[1]) if isinstance(one, list | tuple) and len(one) == 2 else (one, one) for one in given]
     else:
-        raise DictionaryError(f"data dictionary, column {name!r}: levels {_shown(said)} are no list; pass value: label")
+        raise DictionaryError(
+            f"data dictionary, column {name!r}: levels {_shown(given)} are no list; pass value: label"
+        )
     return tuple((plain_value(value, name), str(value if label is None else label)) for value, label in pairs)
 
 
-def _span(name: str, part: str, said: Any) -> tuple[float, float] | None:
-    if said is None or said == "":
+def _span(name: str, part: str, given: Any) -> tuple[float, float] | None:
+    if given is None or given == "":
         return None
     try:
-        low, high = said
+        low, high = given
         span = float(low), float(high)
         if all(math.isfinite(end) for end in span):
             return span
     except (TypeError, ValueError):
         pass
-    raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(said)} is no range; pass [low, high]")
+    raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is no range; pass [low, high]")
 
 
-def _width(name: str, said: Any) -> float | None:
-    if said is None or said == "":
+def _width(name: str, given: Any) -> float | None:
+    if given is None or given == "":
         return None
     try:
-        width = float(said)
+        width = float(given)
     except (TypeError, ValueError):
         width = math.nan
     if not math.isfinite(width):
-        raise DictionaryError(f"data dictionary, column {name!r}: coarse {_shown(said)} is no width; pass a number")
+        raise DictionaryError(f"data dictionary, column {name!r}: coarse {_shown(given)} is no width; pass a number")
     return width
 
 
-def _text(name: str, part: str, said: Any) -> str:
-    if said is None:
+def _text(name: str, part: str, given: Any) -> str:
+    if given is None:
         return ""
-    if isinstance(said, Mapping | list | tuple):
-        raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(said)} is no text; pass one")
-    return str(said)
+    if isinstance(given, Mapping | list | tuple):
+        raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is no text; pass one")
+    return str(given)
 
 
-def _flag(name: str, part: str, said: Any) -> bool:
-    text = "" if said is None else str(said).strip().lower()
+def _flag(name: str, part: str, given: Any) -> bool:
+    text = "" if given is None else str(given).strip().lower()
     if text in _YES or text in _NO:
         return text in _YES
-    raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(said)} is neither yes nor no; correct it")
+    raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is neither yes nor no; correct it")
 
 
 def _from_csv(path: str, text: str) -> dict[str, Any]:
@@ -651,30 +659,34 @@ def _from_csv(path: str, text: str) -> dict[str, Any]:
     rows = list(csv.DictReader(io.StringIO(text)))
     if not rows or "name" not in rows[0]:
         raise DictionaryError(f"data dictionary {path!r}: needs a column 'name' and a row for each column of the table")
-    found: dict[str, Any] = {}
+    descriptions: dict[str, Any] = {}
     for row in rows:
         name = (row.pop("name") or "").strip()
-        if name in found:
+        if name in descriptions:
             raise DictionaryError(f"data dictionary {path!r}: column {name!r} is there twice; keep one")
-        said: dict[str, Any] = {part.strip(): (cell or "").strip() for part, cell in row.items() if part is not None}
-        kind = said.get("kind")
-        if said.get("levels"):
-            pairs = [one.partition("=") for one in said["levels"].split(";") if one.strip()]
-            said["levels"] = [[_level_of(value.strip(), kind), (label or value).strip()] for value, _, label in pairs]
+        description: dict[str, Any] = {
+            part.strip(): (cell or "").strip() for part, cell in row.items() if part is not None
+        }
+        kind = description.get("kind")
+        if description.get("levels"):
+            pairs = [one.partition("=") for one in description["levels"].split(";") if one.strip()]
+            description["levels"] = [
+                [_level_of(value.strip(), kind), (label or value).strip()] for value, _, label in pairs
+            ]
         for part in ("usual", "possible"):
-            if said.get(part):
-                said[part] = said[part].split("..")
-        found[name] = said
-    return found
+            if description.get(part):
+                description[part] = description[part].split("..")
+        descriptions[name] = description
+    return descriptions
 
 
 def _from_json(text: str) -> Any:
     """JSON, whose keys are all texts: levels that look like numbers are numbers, unless the kind says otherwise."""
     data = json.loads(text)
-    for said in data.values() if isinstance(data, dict) else ():
-        if isinstance(said, dict) and isinstance(said.get("levels"), dict):
-            kind = said.get("kind")
-            said["levels"] = [[_level_of(value, kind), label] for value, label in said["levels"].items()]
+    for description in data.values() if isinstance(data, dict) else ():
+        if isinstance(description, dict) and isinstance(description.get("levels"), dict):
+            kind = description.get("kind")
+            description["levels"] = [[_level_of(value, kind), label] for value, label in description["levels"].items()]
     return data
 
 
@@ -705,5 +717,5 @@ def _from_yaml(path: str, text: str) -> Any:
                 raise DictionaryError(f"data dictionary {path!r}: is nested too deeply; correct it")
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        said = " ".join(str(error).split())
-        raise DictionaryError(f"data dictionary {path!r}: is not YAML ({said}); correct it") from error
+        reason = " ".join(str(error).split())
+        raise DictionaryError(f"data dictionary {path!r}: is not YAML ({reason}); correct it") from error

@@ -157,31 +157,31 @@ class Database:
 
     def _refusal(self, error: Exception) -> CaseBaseError:
         original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        said = _first_line(original)
-        if "NUL (0x00)" in said:
+        message = _first_line(original)
+        if "NUL (0x00)" in message:
             return CaseBaseError(UNSTORABLE)
         code = getattr(original, "sqlstate", None) or ""
-        lost = getattr(error, "connection_invalidated", False) or code[:2] in ("08", "57") or "connection" in said
+        lost = getattr(error, "connection_invalidated", False) or code[:2] in ("08", "57") or "connection" in message
         public = "the database cannot be used at the moment; tell whoever runs this server"
-        if "database is locked" in said or code == "55P03":
+        if "database is locked" in message or code == "55P03":
             wrong = f"another process has been writing for more than {self.timeout:g} seconds; "
             wrong = public = f"{wrong}try again, nothing was changed"
-        elif "readonly" in said or "read-only" in said or code == "25006":
+        elif "readonly" in message or "read-only" in message or code == "25006":
             wrong = "may only be read, and every look at a case is written down; allow writing"
-        elif "not a database" in said or "malformed" in said:
-            wrong = f"is damaged, or is no SQLite file ({said}); restore a backup"
-        elif "unable to open" in said:
+        elif "not a database" in message or "malformed" in message:
+            wrong = f"is damaged, or is no SQLite file ({message}); restore a backup"
+        elif "unable to open" in message:
             wrong = "cannot be opened; check the folder, and that you may write there"
         elif not self.is_sqlite and lost:
             unknown = "nothing of this was written unless the log shows it, so look there before you repeat it"
             wrong, public = (
-                f"no connection to the database ({said}); {unknown}",
+                f"no connection to the database ({message}); {unknown}",
                 f"no connection to the database; {unknown}",
             )
         else:
-            wrong = f"the database refuses ({said})"
+            wrong = f"the database refuses ({message})"
         # What PostgreSQL says about a value may quote it.
-        cause = f"{type(original).__name__} {code or said}"
+        cause = f"{type(original).__name__} {code or message}"
         return DatabaseError(f"{self.name}: {wrong}", public, cause)
 
     # Opening

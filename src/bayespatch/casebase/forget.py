@@ -107,7 +107,7 @@ def _forget(transaction: Transaction, case: int | str, reason: str, database: Da
     for model in models.trained_on(transaction.connection, row.id):
         clf = models.read_model(transaction.connection, model.version, model.sha256, database.folder)
         levels = public_levels(known) if known is not None else {}
-        place = clf.ids_.index(str(row.id))
+        place = models.ids_of(clf).index(str(row.id))
         try:
             clf = without_case(clf, place, levels)
         except ValueError:

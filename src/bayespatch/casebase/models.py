@@ -27,7 +27,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, DatabaseError, NotFoundError
 from bayespatch.casebase.tables import model_parts, models, training
-from bayespatch.estimator import load
+from bayespatch.estimator import PatchworkClassifier, load
 
 OFFERED, ACTIVE, RETIRED, REMOVED = "offered", "active", "retired", "removed"
 PART = 2**20  # bytes in one row
@@ -150,7 +150,7 @@ def _runs(process: int) -> bool:
     return True
 
 
-def write_parts(transaction: Transaction, version: int, clf: Any, folder: Path) -> str:
+def write_parts(transaction: Transaction, version: int, clf: PatchworkClassifier, folder: Path) -> str:
     """Put a fitted model into the database in place of what is there; returns its SHA-256."""
     with working_file(folder) as path:
         clf.save(path, overwrite=True)
@@ -162,7 +162,7 @@ def write_parts(transaction: Transaction, version: int, clf: Any, folder: Path) 
     return hashlib.sha256(content).hexdigest()
 
 
-def read_model(connection: Connection, version: int, sha256: str | None, folder: Path) -> Any:
+def read_model(connection: Connection, version: int, sha256: str | None, folder: Path) -> PatchworkClassifier:
     """A fitted model from the database, its checksum compared."""
     digest = hashlib.sha256()
     with working_file(folder) as path:
@@ -198,11 +198,17 @@ def problems(connection: Connection) -> list[str]:
     return found
 
 
-def neighbor_of(clf: Any, case: int, most: int) -> list[tuple[int, float]]:
+def ids_of(clf: PatchworkClassifier) -> tuple[str, ...]:
+    """The numbers of the past cases, as texts: every model of a case base has them."""
+    assert clf.ids_ is not None
+    return clf.ids_
+
+
+def neighbor_of(clf: PatchworkClassifier, case: int, most: int) -> list[tuple[int, float]]:
     """The past cases that have a past case as a neighbor, those most likely first; only those that may be shown."""
-    if str(case) not in clf.ids_:
+    if str(case) not in ids_of(clf):
         return []
-    place = np.flatnonzero(clf.parents_ == clf.ids_.index(str(case)))
+    place = np.flatnonzero(clf.parents_ == ids_of(clf).index(str(case)))
     if not len(place):
         return []
     rows, probability = clf.has_as_neighbor(int(place[0]))
@@ -212,7 +218,7 @@ def neighbor_of(clf: Any, case: int, most: int) -> list[tuple[int, float]]:
         if len(found) == most or probability[i] <= 0.0:
             break
         if clf.may_be_shown(row):
-            found.append((int(clf.ids_[row]), float(probability[i])))
+            found.append((int(ids_of(clf)[row]), float(probability[i])))
     return found
 
 
@@ -221,11 +227,11 @@ def neighbor_of(clf: Any, case: int, most: int) -> list[tuple[int, float]]:
 
 def offer(
     transaction: Transaction,
-    clf: Any,
+    clf: PatchworkClassifier,
     case_ids: list[int],
     known_at: int,
     based_on: int | None,
-    metrics: Any,
+    metrics: dict[str, Any],
     folder: Path,
 ) -> ModelVersion:
     """Store a fitted model as the next version; it is used by nobody until someone promotes it."""

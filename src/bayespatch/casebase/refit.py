@@ -64,7 +64,7 @@ def snapshot(database: Database) -> Snapshot:
         order = list(found)
         if active is not None:
             clf = models.read_model(connection, active.version, active.sha256, database.folder)
-            first = [int(name) for name in clf.ids_ if int(name) in found]
+            first = [int(name) for name in models.ids_of(clf) if int(name) in found]
             order = [*first, *sorted(set(found) - set(first))]
     classes = {found[case].outcome for case in order}
     if len(classes) < 2:
@@ -139,7 +139,7 @@ def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models
         left = {row.id for row in transaction.execute(select(cases.c.id).where(cases.c.state == case_rows.PAST))}
         gone = [case for case in found.case_ids if case not in left]
         for case in gone:
-            clf = without_case(clf, clf.ids_.index(str(case)), public_levels(found.known))
+            clf = without_case(clf, models.ids_of(clf).index(str(case)), public_levels(found.known))
             said = json.loads(json.dumps(said))
             if said["both"] is not None:
                 said["both"]["changes"] = [one for one in said["both"]["changes"] if one["case"] != case]

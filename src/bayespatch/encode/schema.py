@@ -63,7 +63,7 @@ class EncodedTable(NamedTuple):
         return {name: count for name, count in zip(self.names, counts, strict=True) if count}
 
 
-class _Wishes(NamedTuple):
+class _Codings(NamedTuple):
     """What the user has asked for, checked: for named columns, and for all others."""
 
     cuts: dict[str, Cut]
@@ -182,28 +182,30 @@ class Schema:
         check_choice("missing", missing, MISSING_RULES)
         table = read_table(X)
         _refuse_empty_columns(table, whole)
-        wishes = _read_wishes(table.names, bins, n_bins, windows, categorical, max_levels)
-        wishes = wishes._replace(nested=tuple(read_share("nested", share) for share in nested))
-        known = summarise(table, wishes.categorical, wishes.max_levels) if whole is None else whole
+        codings = _read_codings(table.names, bins, n_bins, windows, categorical, max_levels)
+        codings = codings._replace(nested=tuple(read_share("nested", share) for share in nested))
+        summary = summarise(table, codings.categorical, codings.max_levels) if whole is None else whole
         if missing == "error":
-            _refuse_missing({name: known.column(name).n_missing for name in table.names})
-        supervised = any(cut.strategy == "supervised" and not cut.edges for cut in [wishes.cut, *wishes.cuts.values()])
+            _refuse_missing({name: summary.column(name).n_missing for name in table.names})
+        supervised = any(
+            cut.strategy == "supervised" and not cut.edges for cut in [codings.cut, *codings.cuts.values()]
+        )
         outcome = read_outcome(y, table.n_rows) if supervised else None
         called = _by_name("descriptions", descriptions, table.names) or table.descriptions
         meaning = _by_name("labels", labels, table.names) or table.labels
         columns = []
         for plain in table.columns:
-            column = _learn_column(plain, known.column(plain.name), wishes, outcome)
+            column = _learn_column(plain, summary.column(plain.name), codings, outcome)
             parts: dict[str, Any] = {
                 "labels": _labels(column["values"], meaning.get(plain.name)),
-                "missing_is_value": missing == "category" and known.column(plain.name).n_missing > 0,
+                "missing_is_value": missing == "category" and summary.column(plain.name).n_missing > 0,
                 "description": str(called.get(plain.name) or ""),
                 "unit": str(table.units.get(plain.name) or "") if plain.family == "number" else "",
                 "usual": _usual(plain, table.usual.get(plain.name)),
                 "is_compared": not _is_constant(plain, missing_counts=missing == "category"),
             }
             columns.append(Column(name=plain.name, **column, **parts))
-        return cls(tuple(columns), missing, table.named, known.least_known)
+        return cls(tuple(columns), missing, table.named, summary.least_known)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -355,43 +357,43 @@ def _is_constant(column: PlainColumn, missing_counts: bool) -> bool:
 
 
 def _learn_column(
-    plain: PlainColumn, known: ColumnSummary, wishes: _Wishes, outcome: NDArray[np.float64] | None
+    plain: PlainColumn, summary: ColumnSummary, codings: _Codings, outcome: NDArray[np.float64] | None
 ) -> dict[str, Any]:
     """Kind, family, values, edges, window, range and knots of one column; `plain` may be a sample of what is known."""
     name = plain.name
-    asked = "bins" if name in wishes.cuts else "windows" if name in wishes.windows else None
-    if asked and known.family != "number":
-        raise ValueError(f"{asked} names column {name!r}, which holds no numbers; leave it out, or convert the column")
-    part: dict[str, Any] = {"family": known.family, "values": ()}
-    if known.family == "text" or name in wishes.categorical or (known.declared is not None and not asked):
-        kind: ColumnKind = "ordinal" if known.ordered and name not in wishes.categorical else "categorical"
-        return {**part, "kind": kind, "values": known.declared or known.levels}
-    if not asked and known.has_few_levels(wishes.max_levels):
-        return {**part, "kind": "ordinal", "values": known.levels}
+    option = "bins" if name in codings.cuts else "windows" if name in codings.windows else None
+    if option and summary.family != "number":
+        raise ValueError(f"{option} names column {name!r}, which holds no numbers; leave it out, or convert the column")
+    part: dict[str, Any] = {"family": summary.family, "values": ()}
+    if summary.family == "text" or name in codings.categorical or (summary.declared is not None and not option):
+        kind: ColumnKind = "ordinal" if summary.ordered and name not in codings.categorical else "categorical"
+        return {**part, "kind": kind, "values": summary.declared or summary.levels}
+    if not option and summary.has_few_levels(codings.max_levels):
+        return {**part, "kind": "ordinal", "values": summary.levels}
     is_known = ~plain.is_missing
     numbers = plain.numbers[is_known]
-    window = wishes.windows.get(name)
-    if window is None and wishes.window is not None and name not in wishes.cuts:
-        window = wishes.window if isinstance(wishes.window, Share) else float(wishes.window * numbers.std())
+    window = codings.windows.get(name)
+    if window is None and codings.window is not None and name not in codings.cuts:
+        window = codings.window if isinstance(codings.window, Share) else float(codings.window * numbers.std())
     if window:
-        part |= {"low": known.low, "high": known.high}
+        part |= {"low": summary.low, "high": summary.high}
         if not isinstance(window, Share):
             return {**part, "kind": "windowed", "window": window}
         knots = learn_knots(numbers)
         radius = rank_window(window, len(knots))
-        further = {rank_window(share, len(knots)) for share in wishes.nested} - {radius}
+        further = {rank_window(share, len(knots)) for share in codings.nested} - {radius}
         nested = tuple(sorted(other for other in further if 0 < other < len(knots)))
         return {**part, "kind": "ranked", "window": radius, "knots": knots, "nested": nested}
-    cut = wishes.cuts.get(name, wishes.cut)
+    cut = codings.cuts.get(name, codings.cut)
     edges = learn_edges(numbers, cut, None if outcome is None else outcome[is_known])
     return {**part, "kind": "binned", "edges": edges}
 
 
-def _usual(plain: PlainColumn, said: object) -> tuple[float, ...]:
+def _usual(plain: PlainColumn, given: object) -> tuple[float, ...]:
     """The usual range of a column of numbers, where there is one."""
-    if plain.family != "number" or not isinstance(said, tuple | list) or len(said) != 2:
+    if plain.family != "number" or not isinstance(given, tuple | list) or len(given) != 2:
         return ()
-    return float(said[0]), float(said[1])
+    return float(given[0]), float(given[1])
 
 
 def _labels(values: tuple[Value, ...], meaning: object) -> tuple[str, ...]:
@@ -403,9 +405,9 @@ def _labels(values: tuple[Value, ...], meaning: object) -> tuple[str, ...]:
     return tuple(texts) if any(value in meaning for value in values) else ()
 
 
-def _read_wishes(
+def _read_codings(
     names: tuple[str, ...], bins: object, n_bins: int, windows: object, categorical: Iterable[Any], max_levels: int
-) -> _Wishes:
+) -> _Codings:
     cut = Cut("quantile", check_count("n_bins", n_bins, at_least=2))
     cuts: dict[str, Cut] = {}
     if isinstance(bins, Mapping):
@@ -427,7 +429,7 @@ def _read_wishes(
     if twice:
         raise ValueError(f"column {listed(twice)} is named by two of bins, windows and categorical; keep one")
     radius = None if windows is None or isinstance(windows, Mapping) else _radius("windows", windows)
-    return _Wishes(cuts, cut, radii, radius, codes, check_count("max_levels", max_levels, at_least=0))
+    return _Codings(cuts, cut, radii, radius, codes, check_count("max_levels", max_levels, at_least=0))
 
 
 def _radius(where: str, radius: object) -> float | Share:

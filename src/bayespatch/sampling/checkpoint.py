@@ -76,18 +76,18 @@ def describe(
 
     Not among it is `draws`: a run of more draws begins with those of a shorter one.
     """
-    said: dict[str, Any] = {"bayespatch": __version__}
-    said["the code of the engines"] = digest_of_engine(settings.engine)
-    said[DATA] = checksum(*map(np.asarray, data[:-2]))  # the last two are for closed-form votes alone
-    said |= {"model": model.kind, "likelihood": model.likelihood}
+    run_of: dict[str, Any] = {"bayespatch": __version__}
+    run_of["the code of the engines"] = digest_of_engine(settings.engine)
+    run_of[DATA] = checksum(*map(np.asarray, data[:-2]))  # the last two are for closed-form votes alone
+    run_of |= {"model": model.kind, "likelihood": model.likelihood}
     for constant in fields(Hyperparameters):
-        said[constant.name] = np.asarray(getattr(model.hyper, constant.name), dtype=float).tolist()
-    said |= {name: np.asarray(value).item() for name, value in settings._asdict().items() if name != "draws"}
-    said |= {"keep_w": keep_w, "keep_votes": keep_votes, "begin": None}
-    said["given importances"] = None if predictive is None else checksum(predictive.given)
+        run_of[constant.name] = np.asarray(getattr(model.hyper, constant.name), dtype=float).tolist()
+    run_of |= {name: np.asarray(value).item() for name, value in settings._asdict().items() if name != "draws"}
+    run_of |= {"keep_w": keep_w, "keep_votes": keep_votes, "begin": None}
+    run_of["given importances"] = None if predictive is None else checksum(predictive.given)
     if begin is not None:
-        said["begin"] = checksum(begin.q[:, -1], begin.q_tilde[:, -1])
-    return said
+        run_of["begin"] = checksum(begin.q[:, -1], begin.q_tilde[:, -1])
+    return run_of
 
 
 @contextmanager
@@ -157,8 +157,8 @@ class Checkpoint:
         arrays = dict(run.sums)
         for chain, (engine, state) in enumerate(zip(run.engines, run.states, strict=True)):
             arrays |= {f"chain {chain} {name}": array for name, array in engine.freeze(state).items()}
-        said = {"holds": "checkpoint", "salt": self.salt, "run": self.run_of, "swept": run.n_swept, "kept": last}
-        write_arrays(self.folder / STATE, {**said, "seconds": run.seconds, "draws": written}, arrays)
+        manifest = {"holds": "checkpoint", "salt": self.salt, "run": self.run_of, "swept": run.n_swept, "kept": last}
+        write_arrays(self.folder / STATE, {**manifest, "seconds": run.seconds, "draws": written}, arrays)
         self.written = written
         now = time.perf_counter()
         self.next = now + max(self.every, SHARE * (now - began))
@@ -186,9 +186,9 @@ class Checkpoint:
         now = self.run_of
         differ = [name for name in now if before.get(name) != now[name]] + [name for name in before if name not in now]
         if differ:
-            said = "; ".join(_difference(name, before.get(name), now.get(name)) for name in differ)
+            differences = "; ".join(_difference(name, before.get(name), now.get(name)) for name in differ)
             remedy = f"pass what it was, or {START_ANEW}"
-            raise refuse(self.folder, f"is the checkpoint of another run: {said}", remedy)
+            raise refuse(self.folder, f"is the checkpoint of another run: {differences}", remedy)
         if n_kept > settings.draws:
             wrong = f"has {n_kept} draws of each chain already, more than draws={settings.draws}"
             raise refuse(self.folder, wrong, f"pass draws={n_kept} or more, or {START_ANEW}")

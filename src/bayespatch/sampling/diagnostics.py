@@ -123,15 +123,15 @@ class Diagnostics:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the numbers alone do not say."""
-        said = []
+        remarks = []
         if self.n_draws < MIN_DRAWS:
-            said.append(f"{self.n_draws} draws per chain are too few for R-hat and ESS ({MIN_DRAWS} at least).")
+            remarks.append(f"{self.n_draws} draws per chain are too few for R-hat and ESS ({MIN_DRAWS} at least).")
         elif self.n_chains == 1:
-            said.append("R-hat compares chains and there is only one.")
+            remarks.append("R-hat compares chains and there is only one.")
         if self.constant.any():
             fixed = [name for name, same in zip(self.names, self.constant, strict=True) if same]
-            said.append(f"The same in every draw, and so not judged: {_some(fixed)}.")
-        return tuple(said)
+            remarks.append(f"The same in every draw, and so not judged: {_some(fixed)}.")
+        return tuple(remarks)
 
     def warning(self) -> str | None:
         """What to tell a person whose chains have not mixed, or are too short; None where all is well."""

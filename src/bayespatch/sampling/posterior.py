@@ -351,8 +351,8 @@ class Posterior:
         Posterior of Model I, exact likelihood: 4 chains x 50 draws
         """
         table = self.diagnostics()
-        said = {"mixed": "The chains have mixed.", "not mixed": "The chains have not mixed."}
-        verdict = said.get(table.verdict, "There are too few draws.")
+        sentences = {"mixed": "The chains have mixed.", "not mixed": "The chains have not mixed."}
+        verdict = sentences.get(table.verdict, "There are too few draws.")
         return f"{self!r}\n{verdict} The slowest quantities:\n{table.worst()}"
 
 

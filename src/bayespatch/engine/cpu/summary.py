@@ -6,15 +6,17 @@ Neighbors are counted on the host, whichever engine found them: their lists are 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespatch.engine.base import Neighbors
 from bayespatch.engine.compiling import compiled
 from bayespatch.engine.cpu import layout
 from bayespatch.engine.votes import AGREE, C2, CASE_MISSING, MU, MU0, ONE, TOTAL, count_votes, is_on, vote_weight
 from bayespatch.model import EPSILON, TINY, Data, Model
+
+Sums = NDArray[np.float32]  # over draws
 
 
 @compiled
@@ -149,12 +151,12 @@ class Tally:
     def add(
         self,
         neighbors: Neighbors,
-        z_sum: Any,
-        w_sum: Any,
-        kappa_sum: Any,
-        share_sum: Any,
-        explained: Any,
-        votes_sum: Any,
+        z_sum: Sums,
+        w_sum: Sums,
+        kappa_sum: Sums,
+        share_sum: Sums,
+        explained: Sums,
+        votes_sum: Sums,
     ) -> None:
         """Add what a draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), the
         probability of each value given the neighbors (N, P), and the shares of the votes for the classes, to each of
