@@ -159,6 +159,24 @@ def test_the_interval_holds_the_probability_and_is_the_opinions_own_at_the_ends_
         assert ((found[..., 0] <= p) & (p <= found[..., 1])).all()
 
 
+def test_the_interval_holds_the_probability_where_an_opinion_with_little_weight_moves_it():
+    a, b = np.array([[0.2, 0.8]]), np.array([[0.9, 0.1]])
+    ends = [np.stack([p - 0.01, p + 0.01], axis=2) for p in (a, b)]
+    pool = Pool(0.97)
+    found, p = pool.interval(a, ends[0], b, ends[1]), pool.combine(a, b)
+    assert p[0, 0] > 0.22 > ends[0][0, 0, 1]
+    assert found[0, 0, 1] == pytest.approx(p[0, 0])
+
+
+def test_the_interval_is_sharpened_as_the_probabilities_are():
+    """Class by class, the log odds against the others move away from those of the base rate."""
+    base, p = np.array([0.2, 0.3, 0.5]), np.array([[0.1, 0.3, 0.6], [0.5, 0.2, 0.3]])
+    ends = expit(logit(p)[..., None] + np.array([-1.5, 1.5]))
+    found = Pool(0.4, sharpness=1.3, base=tuple(base)).interval(p, ends, p, ends)
+    start = logit(base)[:, None]
+    np.testing.assert_allclose(found, expit(start + 1.3 * (logit(ends) - start)), atol=1e-6)
+
+
 def test_an_opinion_without_intervals_is_as_wide_as_the_precedents():
     p, q = np.array([[0.2, 0.8]]), np.array([[0.4, 0.6]])
     ends = expit(logit(q)[..., None] + np.array([-0.5, 0.5]))

@@ -164,11 +164,11 @@ class Calibration:
         return np.hypot(of_votes, self.slope_error * per_log_slope), p
 
     def interval(self, votes: NDArray[Any], shares: NDArray[Any], level: float) -> NDArray[np.float64]:
-        """Credible intervals of the probabilities, (n, M, 2): the uncertainty from the small number of voters.
+        """Intervals of the probabilities, (n, M, 2), from the number of voters.
 
-        Votes with shares s_b are worth ``(sum s)^2 / sum s^2`` voters of equal weight (Kish). Had these been drawn from
-        all cases like this one, the share of a class among those cases would be Beta-distributed around its votes
-        (Jeffreys' prior). The ends of its interval are read as probabilities like the votes themselves.
+        Votes with shares s_b count as ``(sum s)^2 / sum s^2`` voters of equal weight (Kish). If these were a random
+        sample of all cases like this one, the share of a class among such cases would have a Beta distribution
+        (Jeffreys' prior). The ends of its central interval are calibrated like the votes themselves.
 
         Parameters
         ----------

@@ -148,14 +148,16 @@ class Pool:
         precedents_interval: Array,
         level: float = 0.9,
     ) -> Array:
-        """Intervals of the pooled probabilities, (n, M, 2), from both opinions' own at the same level.
+        """Intervals of the pooled probabilities, (n, M, 2), from those of both opinions at the same level.
 
-        Each opinion is a distribution of the probability: normal on the scale of log odds, its median the stated
-        probability, its two halves as wide as its interval says. The pool is the mixture of the two distributions, with
-        weight a on the additive one, and its interval lies between the mixture's quantiles, sharpened as the
-        probability is; it holds the pooled probability itself. Where the opinions differ, the interval spans them
-        both. A second opinion without intervals (a classifier of the user's own) is taken to be as wide, in log odds,
-        as the precedents.
+        Each opinion is a distribution of the log odds: two halves of normal distributions whose median is the stated
+        probability and whose quantiles are the ends of its interval. The pool is the mixture of both distributions,
+        with weight a on the additive one, sharpened as its probabilities are. The interval lies between quantiles of
+        the mixture and holds the pooled probability. A second opinion without intervals (a classifier of the user's
+        own) gets the width of the precedents in log odds.
+
+        The interval is meant to hold the mean risk of patients with such predictions, not each patient's own; see
+        docs/second-opinion.md.
 
         Parameters
         ----------

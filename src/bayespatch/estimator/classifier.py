@@ -450,10 +450,12 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
 
     @by_partition
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
-        """Credible intervals of the class probabilities.
+        """Intervals of the risk of patients with predictions like these.
 
-        They show the uncertainty from few voters (`Calibration.interval`) and from few rows for the second opinion, and
-        span both where they differ (`Pool.interval`).
+        Of all patients to whom the model gives about the same probability, the mean risk lies within the interval in at
+        least 90 % of cases (with ``level=0.9``). One patient's own risk can lie outside: outcomes do not show how much
+        the risks of patients with equal predictions differ. Intervals are wide where few past cases vote, where the
+        second opinion has few rows to learn from, and where the two opinions differ (`Pool.interval`).
 
         Returns
         -------

@@ -312,9 +312,9 @@ class AdditiveScore:
         return np.concatenate([self._points_of(self.design.matrix(part)) for part in self._batches(values)])
 
     def predict_interval(self, values: Array, level: float = 0.9) -> Array:
-        """Intervals of the probabilities, (n, M, 2): what the training table leaves open about the coefficients.
+        """Intervals of the probabilities, (n, M, 2), from the posterior of the coefficients.
 
-        The log odds of a class against all others are taken to be normal, with the stated probability in the middle.
+        The log odds of a class against all others are normal around the stated ones.
         """
         return np.concatenate([self._interval_of(self.design.matrix(part), level) for part in self._batches(values)])
 
