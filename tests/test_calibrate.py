@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import betaincinv
 
 from bayespatch.calibrate import LOG_SLOPE_MEAN, LOG_SLOPE_SD, Calibration
 
@@ -154,6 +155,19 @@ def test_intervals_narrow_with_the_number_of_voters_and_hold_the_probability():
             assert (p <= found[..., 1] + 1e-9).all()
             width.append((found[..., 1] - found[..., 0]).mean())
         assert width[0] > width[1] > width[2]
+
+
+def test_unequal_votes_count_as_fewer_voters():
+    """Shares 1/2, 1/4 and 1/4 are worth 8/3 equal voters (Kish); a past case without a share is none."""
+    shares, voters = np.array([[0.5, 0.25, 0.25, 0.0]]), 8 / 3
+    found = Calibration.none(2).interval(np.array([[0.4, 0.6]]), shares, 0.9)[0, 1]
+    np.testing.assert_allclose(found, betaincinv(0.6 * voters + 0.5, 0.4 * voters + 0.5, [0.05, 0.95]))
+
+
+def test_unanimous_votes_are_within_their_interval():
+    found = Calibration.none(2).interval(np.array([[1.0, 0.0]]), np.full((1, 4), 0.25), 0.9)[0]
+    assert found[0, 1] == pytest.approx(1.0, abs=1e-9)
+    assert found[1, 0] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_intervals_hold_the_share_of_a_class_as_often_as_they_say():
