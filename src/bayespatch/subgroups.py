@@ -25,8 +25,8 @@ class Subgroup:
 
     Attributes
     ----------
-    feature, value : str
-        Which.
+    feature, label, value : str
+        Which: name of the feature, what it is called, and its value or range.
     n : int
         Past cases.
     accuracy : float
@@ -46,6 +46,7 @@ class Subgroup:
     """
 
     feature: str
+    label: str
     value: str
     n: int
     accuracy: float
@@ -125,6 +126,7 @@ class Subgroups:
             right = int((mine.argmax(axis=1) == known).sum())
             found[j, place] = Subgroup(
                 feature=schema.columns[j].name,
+                label=schema.columns[j].called,
                 value=groupings[j].texts[place],
                 n=len(members),
                 accuracy=accuracy(mine, known),

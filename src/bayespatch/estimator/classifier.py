@@ -392,6 +392,20 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         encoded, parts = self._predictions(fitted, X)
         return check_finite("the probability", fitted.pooled(X, encoded.values, _mean_votes(parts)))
 
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithm of `predict_proba`.
+
+        Returns
+        -------
+        array of shape (n, M)
+
+        Examples
+        --------
+        >>> bool(np.allclose(np.exp(clf.predict_log_proba([["yes", 61]])), clf.predict_proba([["yes", 61]])))
+        True
+        """
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
     @by_partition
     def predict_opinions(self, X: Any) -> dict[str, NDArray[np.float64]]:
         """What each opinion says alone, beside the pool of both.

@@ -151,7 +151,7 @@ def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
     """Subgroups of the case in which predictions were worse."""
     found = []
     for group in groups:
-        who = f"past cases with {group.feature} = {group.value}"
+        who = f"past cases with {group.label} = {group.value}"
         if group.worse == "accuracy":
             right = f"{percent(group.accuracy)} were predicted rightly, against {percent(overall)} of all"
             found.append(Guard("subgroup", f"Of {group.n} {who}, {right}."))
