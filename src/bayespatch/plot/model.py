@@ -55,7 +55,7 @@ def importance(model: HasFitted, ax: Axes | None = None) -> Figure:
     ax.hlines(rows, low, high, color=INK, linewidth=1.2)
     ax.set_yticks(rows, [wrapped(columns[j].called, 34, 2) for j in order], fontsize=8)
     ax.set_xlim(left=0)
-    ax.set_xlabel(f"importance: % of the base rates' log loss that the feature removes (line: {LEVEL:.0%} interval)")
+    ax.set_xlabel(f"importance: % of the log loss removed (line: {LEVEL:.0%} interval)")
     ax.xaxis.label.set_fontsize(8.5)
     ax.grid(axis="x", color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)
