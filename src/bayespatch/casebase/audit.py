@@ -28,7 +28,7 @@ ACTIONS = (
     *("define", "import", "add", "consult", "decide", "outcome", "retain", "refit", "promote", "roll back", "forget"),
     *("erase", "read", "search", "ask", "drift", "backup", "restore", "export", "audit"),
     *("invite", "accept", "role", "disable", "enable", "sign in", "sign out", "refuse", "token", "revoke"),
-    *("password", "rehash", "second factor", "link", "unlink"),
+    *("password", "rehash", "second factor", "link", "unlink", "purge", "forget again"),
 )
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import delete, insert
 
 from bayespatch.casebase import backup as backups
 from bayespatch.casebase import cases as case_rows
-from bayespatch.casebase import consultations, export, models, repeats
+from bayespatch.casebase import consultations, export, models, repeats, retention
 from bayespatch.casebase import drift as drifts
 from bayespatch.casebase import forget as forgetting
 from bayespatch.casebase import refit as refitting
@@ -28,6 +28,7 @@ from bayespatch.casebase.incoming import check_repeats, read_cases
 from bayespatch.casebase.models import ModelVersion
 from bayespatch.casebase.people import People
 from bayespatch.casebase.refit import Refit
+from bayespatch.casebase.retention import Purged
 from bayespatch.casebase.reuse import Reuse
 from bayespatch.casebase.tables import settings
 from bayespatch.dictionary import Dictionary, Value
@@ -679,6 +680,75 @@ class CaseBase(Reuse):
         """
         done = forgetting.forget(self._database, case, reason, by)
         self._model = None  # the values must not stay in memory
+        return done
+
+    def purge(
+        self,
+        *,
+        by: str,
+        consultations: int | None = None,
+        open_cases: int | None = None,
+        past_cases: int | None = None,
+    ) -> Purged:
+        """Delete what is older than the retention periods, and sessions, tokens and links that have expired.
+
+        Parameters
+        ----------
+        by : str
+            Who does it.
+        consultations : int, optional
+            Days for which consultations of past cases and their decisions are kept.
+        open_cases : int, optional
+            Days after their last consultation for which open cases are kept; then they are forgotten.
+        past_cases : int, optional
+            Days after their outcome for which past cases are kept; then they are forgotten.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     _ = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     base.purge(by="steward", open_cases=365).open_cases
+        ()
+        """
+        periods = {"consultations_days": consultations, "open_days": open_cases, "past_days": past_cases}
+        done = retention.purge(self._database, by, **periods)
+        self._model = None  # the values must not stay in memory
+        return done
+
+    def forget_again(self, log: str | os.PathLike[str], *, by: str) -> list[int]:
+        """After a restore: forget whom the lost base forgot after the backup was made.
+
+        Parameters
+        ----------
+        log : path
+            The audit log of the lost base, with all rows after the backup: ``casebase log --json``, or what a collector
+            has kept. It must continue the log of the backup, hash by hash.
+        by : str
+            Who does it.
+
+        Returns
+        -------
+        list of int
+            The cases that were forgotten.
+
+        Examples
+        --------
+        >>> import dataclasses, json, os, tempfile
+        >>> from bayespatch import CaseBase
+        >>> with tempfile.TemporaryDirectory() as folder, CaseBase.demo() as base:
+        ...     backup = base.backup(os.path.join(folder, "backup.db"), by="steward")
+        ...     _ = base.forget(3, "asked for it", by="steward")
+        ...     log = os.path.join(folder, "log.json")
+        ...     with open(log, "w") as file:
+        ...         json.dump({"log": [dataclasses.asdict(row) for row in base.audit(after=1)]}, file)
+        ...     with CaseBase.open(os.path.join(folder, "new.db")) as other:
+        ...         other.restore(backup, by="steward")
+        ...         other.forget_again(log, by="steward")
+        [3]
+        """
+        done = retention.forget_again(self._database, log, by)
+        self._model = None
         return done
 
     # Looking after it

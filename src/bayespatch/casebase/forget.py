@@ -50,10 +50,10 @@ def forget(database: Database, case: int | str, reason: str, by: str) -> Forgott
         raise CaseBaseError("forgetting needs a reason, which is kept; pass one of at most 1,000 characters")
     with database.writing(by) as transaction:
         patient = case_rows.find_live(transaction.connection, case).patient
-        done = _forget(transaction, case, reason.strip(), database)
+        done = forget_in(transaction, case, reason.strip(), database)
         for visit in visits_of(transaction.connection, patient):
             if visit != done.case_id:
-                done = _both(done, _forget(transaction, visit, reason.strip(), database))
+                done = _both(done, forget_in(transaction, visit, reason.strip(), database))
         pending(transaction, True)
     drop_checkpoints(database.folder)
     note = finish(database, by)
@@ -94,7 +94,8 @@ def finish(database: Database, by: str) -> str | None:
     return note
 
 
-def _forget(transaction: Transaction, case: int | str, reason: str, database: Database) -> Forgotten:
+def forget_in(transaction: Transaction, case: int | str, reason: str, database: Database) -> Forgotten:
+    """Forget one case within a transaction; `pending` and `finish` are the caller's."""
     row = case_rows.find_live(transaction.connection, case)
     known = case_rows.definition(transaction.connection)
     own = select(consultations.c.id).where(consultations.c.case_id == row.id)

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from bayespatch.cli.casebase.opening import Opened, Person, base_name, open_base, person
-from bayespatch.cli.casebase.options import Backup, Base, By, Folder, Head, Limit, LogAction, LogBy, LogCase, Out
+from bayespatch.cli.casebase.opening import Opened, Person, base_name, counted, open_base, person
+from bayespatch.cli.casebase.options import (
+    Backup,
+    Base,
+    By,
+    Days,
+    Folder,
+    Head,
+    LaterLog,
+    Limit,
+    LogAction,
+    LogAfter,
+    LogBy,
+    LogCase,
+    OpenDays,
+    Out,
+    PastDays,
+)
 from bayespatch.cli.options import Json
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, table_text, working
@@ -15,6 +31,7 @@ def log(
     case: LogCase = None,
     person: LogBy = None,
     action: LogAction = None,
+    after: LogAfter = 0,
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
@@ -26,7 +43,7 @@ def log(
     $ bayespatch casebase log clinic.db --case 304 --json
     """
     with opened() as base:
-        found = base.audit(case=case, by=person, action=action, limit=limit)
+        found = base.audit(case=case, by=person, action=action, after=after, limit=limit)
     rows = [
         [str(one.number), one.at[:19], one.by, one.action, "" if one.case_id is None else str(one.case_id)]
         for one in found
@@ -70,18 +87,49 @@ def backup(opened: Opened, out: Out, by: Person, json: Json = False) -> None:
     show({"backup": str(path), "head": head}, json, f"the backup is in {path}; the log ends with {head}")
 
 
-def restore(base: Base, file: Backup, by: By = None, folder: Folder = None, json: Json = False) -> None:
+def restore(
+    base: Base, file: Backup, log: LaterLog = None, by: By = None, folder: Folder = None, json: Json = False
+) -> None:
     """Fill a new, empty case base from a backup.
 
-    Who was forgotten after the backup was made is in it again, and has to be forgotten again.
+    A backup brings back who was forgotten after it was made. Pass the later audit log (casebase log --after N --json)
+    to forget them again.
 
     Examples
     --------
-    $ bayespatch casebase restore postgresql://steward@db/clinic backups/2025-03-01.db
+    $ bayespatch casebase restore postgresql://steward@db/clinic backups/2025-03-01.db --log log.json
     """
     from bayespatch.casebase import CaseBase
 
     with CaseBase.open(base, folder=folder) as opened, working("Copying"):
         opened.restore(file, by=person(by))
+        again = [] if log is None else opened.forget_again(log, by=person(by))
         found = opened.verify_audit()
-    show({"entries": found.n_entries, "head": found.head}, json, f"{base_name(base)} is as the backup was")
+    text = f"{base_name(base)} is as the backup was"
+    text += "" if log is None else f"; {counted(len(again), 'case')} forgotten again"
+    show({"entries": found.n_entries, "head": found.head, "forgotten": again}, json, text)
+
+
+@taking(opened=open_base, by=person)
+def purge(
+    opened: Opened,
+    by: Person,
+    consultations: Days = None,
+    open_cases: OpenDays = None,
+    past_cases: PastDays = None,
+    json: Json = False,
+) -> None:
+    """Delete what is older than the retention periods, and sessions, tokens and links that have expired.
+
+    Examples
+    --------
+    $ bayespatch casebase purge clinic.db --consultations 3650 --open-cases 365
+    """
+    with opened() as base:
+        done = base.purge(by=by(), consultations=consultations, open_cases=open_cases, past_cases=past_cases)
+    expired = sum(done.expired.values())
+    text = (
+        f"deleted: {counted(done.consultations, 'consultation')}, {counted(expired, 'expired row')}; "
+        f"forgotten: {counted(len(done.open_cases), 'open case')}, {counted(len(done.past_cases), 'past case')}"
+    )
+    show(done, json, text)

@@ -103,4 +103,19 @@ PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", s
 RoleOption = Annotated[Role, typer.Option("--role", help="What the person may do.")]
 LogCase = Annotated[int | None, typer.Option("--case", metavar="NUMBER", help="Only about this case.")]
 LogBy = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only what this person did.")]
+LogAfter = Annotated[int, typer.Option("--after", metavar="NUMBER", help="Only rows after this one.", min=0)]
+LaterLog = Annotated[
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="Later audit log (JSON); forgets again whom it names."),
+]
+Days = Annotated[
+    int | None,
+    typer.Option("--consultations", metavar="DAYS", help="Keep consultations of past cases this long.", min=1),
+]
+OpenDays = Annotated[
+    int | None, typer.Option("--open-cases", metavar="DAYS", help="Forget open cases not seen for so long.", min=1)
+]
+PastDays = Annotated[
+    int | None, typer.Option("--past-cases", metavar="DAYS", help="Forget past cases this old.", min=1)
+]
 LogAction = Annotated[str | None, typer.Option("--action", metavar="TEXT", help="Only this action.")]

@@ -1,0 +1,172 @@
+"""Retention periods, and forgetting again after a backup was restored."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import delete, func, select
+
+from bayespatch.casebase.audit import LogEntry, now, row_hash
+from bayespatch.casebase.cases import OPEN, PAST, WITHDRAWN
+from bayespatch.casebase.database import Database
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.forget import finish, forget_in, pending
+from bayespatch.casebase.identities import UNDER_WAY
+from bayespatch.casebase.people import ABSOLUTE, IDLE, ago
+from bayespatch.casebase.refit import drop_checkpoints
+from bayespatch.casebase.tables import (
+    audit,
+    cases,
+    consultations,
+    decisions,
+    invitations,
+    repeats,
+    sessions,
+    sign_ins,
+    tokens,
+)
+
+REPEATS = timedelta(days=7)  # for which a request is not done again under its key
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What was deleted: rows by table, and the cases that were forgotten."""
+
+    consultations: int
+    open_cases: tuple[int, ...]
+    past_cases: tuple[int, ...]
+    expired: dict[str, int]  # sessions, tokens, invitations and keys of requests that were of no use any more
+    erased: bool
+    note: str | None
+
+
+def purge(
+    database: Database, by: str, *, consultations_days: int | None, open_days: int | None, past_days: int | None
+) -> Purged:
+    """Delete what is older than the retention periods, in one transaction with one row in the log."""
+    periods = {"consultations": consultations_days, "open_cases": open_days, "past_cases": past_days}
+    for name, days in periods.items():
+        if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= 100_000):
+            raise CaseBaseError(f"{name}={days!r} is not a number of days; pass 1 or more, or leave it out")
+    with database.writing(by) as transaction:
+        expired = _expired(transaction)
+        gone = {
+            state: _forgotten(transaction, database, state, days, name)
+            for state, days, name in ((OPEN, open_days, "open_cases"), (PAST, past_days, "past_cases"))
+        }
+        n = 0 if consultations_days is None else _consultations(transaction, ago(timedelta(days=consultations_days)))
+        if n or gone[OPEN] or gone[PAST]:
+            pending(transaction, True)
+        counts = {"consultations": n, "open_cases": len(gone[OPEN]), "past_cases": len(gone[PAST])}
+        transaction.record("purge", periods={k: v for k, v in periods.items() if v is not None}, **counts, **expired)
+    drop_checkpoints(database.folder)
+    note = finish(database, by)
+    return Purged(n, tuple(gone[OPEN]), tuple(gone[PAST]), expired, note is None, note)
+
+
+def _expired(transaction: Any) -> dict[str, int]:
+    """Delete what can be of no use any more."""
+    ended = (sessions.c.seen_at < ago(IDLE)) | (sessions.c.made_at < ago(ABSOLUTE))
+    conditions = {
+        sessions: ended,
+        tokens: tokens.c.expires_at < now(),
+        invitations: invitations.c.expires_at < now(),
+        sign_ins: sign_ins.c.made_at < ago(UNDER_WAY),
+        repeats: repeats.c.at < ago(REPEATS),
+    }
+    return {table.name: transaction.execute(delete(table).where(old)).rowcount for table, old in conditions.items()}
+
+
+def _consultations(transaction: Any, before: str) -> int:
+    """Delete old consultations of past cases, with their decisions; those of open cases are still being worked on."""
+    past = select(cases.c.id).where(cases.c.state == PAST)
+    old = select(consultations.c.id).where(consultations.c.at < before, consultations.c.case_id.in_(past))
+    transaction.execute(delete(decisions).where(decisions.c.consultation_id.in_(old)))
+    done = transaction.execute(delete(consultations).where(consultations.c.id.in_(old)))
+    return int(done.rowcount)
+
+
+def _forgotten(transaction: Any, database: Database, state: str, days: int | None, name: str) -> list[int]:
+    """Forget the cases of a state that nobody has touched for so many days."""
+    if days is None:
+        return []
+    seen = select(func.max(consultations.c.at)).where(consultations.c.case_id == cases.c.id).scalar_subquery()
+    before = ago(timedelta(days=days))
+    known = func.coalesce(seen if state == OPEN else cases.c.outcome_at, cases.c.entered_at)
+    wanted = select(cases.c.id).where(cases.c.state == state, known < before).order_by(cases.c.id)
+    found = [int(number) for number in transaction.execute(wanted).scalars()]
+    for number in found:
+        forget_in(transaction, number, f"retention period of {days} days ({name})", database)
+    return found
+
+
+# Restoring a backup
+
+
+def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> list[int]:
+    """Forget in a restored base whom a later log says that was forgotten; returns the cases.
+
+    The rows after the end of the backup must go on from it, hash by hash, so that the log is that of this base.
+    """
+    rows = sorted(read_log(log), key=lambda row: row.number)
+    with database.reading() as connection:
+        restored = select(audit).where(audit.c.action == "restore").order_by(audit.c.number.desc())
+        first = connection.execute(restored).first()
+        if first is None:
+            raise CaseBaseError(f"{database.name}: was not restored from a backup; pass the log when you restore one")
+        end = connection.execute(select(audit).where(audit.c.number == first.number - 1)).one()
+    later = check_continues(rows, end.number, end.hash, database.key)
+    wanted = sorted({row.case_id for row in later if row.action == "forget" and row.case_id is not None})
+    with database.writing(by) as transaction:
+        live = select(cases.c.id).where(cases.c.id.in_(wanted), cases.c.state != WITHDRAWN).order_by(cases.c.id)
+        again = [int(number) for number in transaction.execute(live).scalars()]
+        for number in again:
+            if transaction.execute(select(cases.c.state).where(cases.c.id == number)).scalar() != WITHDRAWN:
+                forget_in(transaction, number, "forgotten before the backup was restored", database)
+        if again:
+            pending(transaction, True)
+        transaction.record("forget again", rows=len(later), cases=len(again))
+    drop_checkpoints(database.folder)
+    finish(database, by)
+    return again
+
+
+def check_continues(rows: Iterable[LogEntry], number: int, digest: str, key: bytes | None) -> list[LogEntry]:
+    """The rows after a number, which must follow the row of this hash without a gap."""
+    later = [row for row in rows if row.number > number]
+    for row in later:
+        details = json.dumps(row.details, ensure_ascii=False, allow_nan=False, sort_keys=True)
+        right = row_hash(row.number, row.at, row.by, row.action, row.case_id, details, digest, key)
+        if row.number != number + 1 or row.hash != right:
+            raise CaseBaseError(
+                f"the log does not continue the backup at row {number + 1}; pass all rows after {number} of the log "
+                f"of the same case base"
+            )
+        number, digest = row.number, row.hash
+    return later
+
+
+def read_log(path: str | os.PathLike[str]) -> list[LogEntry]:
+    """Rows of an audit log: a row in JSON on each line, or what ``casebase log --json`` or the REST interface write."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        texts = [line for line in text.splitlines() if line.strip()] if _is_lines(text) else [text]
+        parts = [json.loads(one) for one in texts]
+        found: list[Any] = []
+        for part in parts:
+            found += part.get("log", part.get("items", [part]))
+        return [LogEntry(**{name: row[name] for name in LogEntry.__annotations__}) for row in found]
+    except (OSError, UnicodeError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CaseBaseError(f"{os.fspath(path)!r} is not an audit log ({type(error).__name__}); pass JSON") from error
+
+
+def _is_lines(text: str) -> bool:
+    first = text.strip().partition("\n")[0]
+    return first.startswith("{") and first.endswith("}")
