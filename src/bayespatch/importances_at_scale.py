@@ -39,6 +39,7 @@ N_CURVED = 4000  # left-out cases from which the Hessian is taken, at most, and
 PAIRS_CURVED = 2**23  # pairs; but no fewer cases than
 LEAST_CURVED = 1000
 LEAST_DRAWS = 1000  # of each chain, for diagnostics
+N_CHECKED, PAIRS_CHECKED = 50, 2**26  # draws held against the exact density, where that many pairs suffice
 _DIFFERENCE = 1e-2  # step of its differences
 _LEAST_CURVATURE = 0.1  # directions in which the density is flatter than this are taken to be this curved
 STEP_SIZE = 0.1  # of Adam, which falls to 0 over
@@ -290,6 +291,31 @@ class LeaveOneOutBatches:
         curvature, directions = np.linalg.eigh(0.5 * (hessian + hessian.T) * (n / n_used) + prior)
         log_density = log_p * n / n_used + self._prior(mode)[0]
         return LargeTable(mode, directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)), log_density)
+
+    def efficiency(self, found: LargeTable, seed: int) -> float | None:
+        """Effective share of draws that are reweighted to the exact density; None for tables too large to check.
+
+        Near 1, the normal approximation is as good as exact draws; near 0, it misses the posterior.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.integers(3, size=(300, 2)).astype(float)
+        >>> past = Data(x, (x[:, 0] > 0).astype(int), x, (x[:, 0] > 0).astype(int), np.array([3.0, 3.0]), 2,
+        ...     np.zeros(2), np.arange(300))
+        >>> density = LeaveOneOutBatches(past, Model(), np.array([0.4, 0.6]))
+        >>> 0.5 < density.efficiency(density.learn(seed=0), seed=0) <= 1.0
+        True
+        """
+        n = len(self.data.y)
+        if n * self.index.n_cases * N_CHECKED > PAIRS_CHECKED:
+            return None
+        everyone, noise = np.arange(n), np.random.default_rng([seed, 33]).standard_normal((N_CHECKED, len(found.mode)))
+        positions = found.mode + np.einsum("nk,jk->nj", noise, found.factor)
+        exact = [float(self.scores(one, everyone)[0].sum()) + self._prior(one)[0] for one in positions]
+        log_ratio = np.array(exact) + 0.5 * (noise**2).sum(axis=1)
+        ratio = np.exp(log_ratio - log_ratio.max())
+        return float(ratio.sum() ** 2 / (ratio**2).sum() / N_CHECKED)
 
     def draw(self, found: LargeTable, chains: int, draws: int, seed: int) -> tuple[Array, Array, Array]:
         """Draws of q, (C, D, P), of log weights, (C, D, K), and what diagnostics look at, (C, k D, P + 2)."""

@@ -84,7 +84,13 @@ def test_fields_stored_without_the_cases_are_named_here():
     always = {name for name, place in STORED.items() if place is Stored.ALWAYS}
     assert always == {
         *("calibration", "classes", "feature_names", "pool", "target", "tuning"),
-        *("posterior.compares_missing", "posterior.log_weights", "posterior.model", "posterior.q"),
+        *(
+            "posterior.compares_missing",
+            "posterior.efficiency",
+            "posterior.log_weights",
+            "posterior.model",
+            "posterior.q",
+        ),
         *("posterior.settings", "posterior.steps", "posterior.timing"),
     }
 
@@ -113,7 +119,7 @@ def test_nothing_in_the_file_belongs_to_a_row(models, tmp_path):
         shapes = {array: values.shape for array, values in unpack(parts["arrays"]).items()}
         sizes = manifest["sizes"]
         closed = {"posterior.log_weights": (sizes["C"], sizes["D"], sizes["K"])} if sizes["K"] else {}
-        closed |= {"posterior.compares_missing": (sizes["P"],)} if sizes["K"] else {}
+        closed |= {"posterior.compares_missing": (sizes["P"],), "posterior.efficiency": (1,)} if sizes["K"] else {}
         assert shapes == {
             "posterior.q": (sizes["C"], sizes["D"], sizes["P"]),
             "posterior.steps": (sizes["C"], sizes["T"], sizes["P"] + 2),

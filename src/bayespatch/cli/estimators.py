@@ -108,9 +108,10 @@ def fitted(estimator: Any, X: Any, y: Any, groups: Any = None, follow_up: Any = 
     if estimator.posterior_.interrupted:
         raise KeyboardInterrupt
     if not estimator.diagnostics_.converged:
-        few = estimator.diagnostics_.verdict == "too few draws"
-        trouble = (
-            "too few draws; increase --draws" if few else ("the chains have not mixed; increase --draws and --warmup")
-        )
+        trouble = {
+            "too few draws": "too few draws; increase --draws",
+            "not mixed": "the chains have not mixed; increase --draws and --warmup",
+            "rough": "the normal approximation of the importances is rough; pass --votes sampled",
+        }[estimator.diagnostics_.verdict]
         say(f"note: {trouble} before you rely on the importances")
     return estimator.set_params(progress=False)

@@ -365,6 +365,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = check_model(fit.model.kind, fit.model.likelihood, hyper, fit.n_classes, past.x.shape[1])
         q, log_weights, steps = density.draw(found, self.chains, self.draws, fit.seed)
+        efficiency = density.efficiency(found, fit.seed)
         settings = SamplingSettings(
             engine="cpu",
             chains=self.chains,
@@ -378,7 +379,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         )
         timing = Timing(0.0, time.perf_counter() - began, N_STEPS, fit.n_threads)
         posterior = Posterior.closed(
-            q, log_weights, density.index.compares_missing, steps, fit.n_classes, model, settings, timing
+            q, log_weights, density.index.compares_missing, steps, fit.n_classes, model, settings, timing, efficiency
         )
         held_out = []
         for rows in _folds(table.encoded.values, fit) if len(y) <= MOST_AT_ONCE else ():

@@ -234,6 +234,8 @@ def _diagnostics(fitted: Fitted) -> dict[str, Any]:
         "converged": table.converged,
         "verdict": table.verdict,
         "warning": table.warning(),
+        "closed": fitted.votes_are_closed,
+        "efficiency": table.efficiency,
         "slowest": [
             {"quantity": name, "rhat": _number(rhat), "ess": _number(ess)}
             for name, rhat, ess in zip(worst.names, worst.rhat, worst.ess, strict=True)

@@ -42,6 +42,7 @@ ARRAYS = {
     "posterior.q": ArraySpec("float64", "CDP"),
     "posterior.steps": ArraySpec("float64", "CTQ", -math.inf, math.inf),
     "posterior.compares_missing": ArraySpec("bool", "P"),
+    "posterior.efficiency": ArraySpec("float64", "e"),
     "posterior.log_weights": ArraySpec("float64", "CDK", -LARGEST_WEIGHT, LARGEST_WEIGHT),
     "posterior.q_tilde": ArraySpec("float32", "CDBP"),
     "posterior.z_mean": ArraySpec("float32", "AB", rounding=_ROUNDING),
@@ -74,6 +75,7 @@ OPTIONAL = frozenset(
         "posterior.steps",
         "posterior.log_weights",
         "posterior.compares_missing",
+        "posterior.efficiency",
         "groups",
         "shown",
     }
@@ -136,7 +138,7 @@ def check_arrays(arrays: Arrays, kinds: Mapping[str, ArraySpec], sizes: Mapping[
         raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing, or are not known")
     for name, array in arrays.items():
         kind = kinds[name]
-        known = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2}
+        known = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2, "e": 1}
         shape = tuple(known[letter] for letter in kind.shape)
         if array.dtype != kind.dtype or array.shape != shape:
             raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and should be {kind.dtype} of {shape}")

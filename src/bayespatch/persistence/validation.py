@@ -173,6 +173,8 @@ def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) 
     if ("posterior.steps" in arrays) != (sizes["T"] > 0):
         raise ValueError("the steps of the importances are not as many as the manifest says")
     closed = "posterior.log_weights" in arrays
+    if "posterior.efficiency" in arrays and not closed:
+        raise ValueError("the efficiency of an approximation is stored, and votes were sampled")
     if closed != ("posterior.compares_missing" in arrays):
         raise ValueError("closed-form votes need both the weights of the comparisons and what these compare")
     if closed != (sizes["K"] > 0) or (sizes["A"], sizes["B"]) != ((0, 0) if closed else (sizes["N"], sizes["S"])):

@@ -22,6 +22,7 @@ MAX_RHAT = 1.01
 MIN_ESS_PER_CHAIN = 100
 TAILS = (0.05, 0.95)  # the quantiles whose effective sample size is that of the tails (same paper)
 
+MIN_EFFICIENCY = 0.1  # of draws from a normal approximation, reweighted to the exact posterior
 MIN_DRAWS = 4  # below, neither R-hat nor ESS exists: each chain is split in two
 _COLUMNS = ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat")
 _MOST_NAMED = 5  # quantities that a warning names
@@ -49,6 +50,9 @@ class Diagnostics:
         Rank-normalised split R-hat; nan where there is only one chain.
     n_chains, n_draws : int
         Chains, and draws in each.
+    efficiency : float or None
+        Where draws come from a normal approximation, and so cannot fail to mix: the effective share of draws that are
+        reweighted to the exact posterior. None for sampled chains, and for large tables, where it is not checked.
     """
 
     names: tuple[str, ...]
@@ -60,6 +64,7 @@ class Diagnostics:
     rhat: NDArray[np.float64]
     n_chains: int
     n_draws: int
+    efficiency: float | None = None
 
     @property
     def constant(self) -> NDArray[np.bool_]:
@@ -86,14 +91,21 @@ class Diagnostics:
 
     @property
     def converged(self) -> bool:
-        """Whether there are draws enough to judge and no quantity is `poor`."""
-        return self.n_draws >= MIN_DRAWS and not self.poor.any()
+        """Whether there are draws enough to judge, no quantity is `poor`, and an approximation is close."""
+        return self.n_draws >= MIN_DRAWS and not self.poor.any() and not self.is_rough
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether draws come from an approximation that is far from the exact posterior."""
+        return self.efficiency is not None and not self.efficiency >= MIN_EFFICIENCY
 
     @property
     def verdict(self) -> str:
-        """One of "mixed", "not mixed", "too few draws", where the chains agree (R-hat is fine) but the ESS is low."""
+        """One of "mixed", "not mixed", "too few draws" (the chains agree, but the ESS is low), "rough" (`is_rough`)."""
         if self.converged:
             return "mixed"
+        if self.is_rough:
+            return "rough"
         agree = self.n_chains > 1 and bool(np.all(self.rhat[self.poor] <= MAX_RHAT))
         return "too few draws" if self.n_draws < MIN_DRAWS or agree else "not mixed"
 
@@ -124,6 +136,9 @@ class Diagnostics:
     def notes(self) -> tuple[str, ...]:
         """What the numbers alone do not say."""
         remarks = []
+        if self.efficiency is not None:
+            share = f"{self.efficiency:.0%}"
+            remarks.append(f"Draws of a normal approximation; reweighted to the exact posterior, {share} count.")
         if self.n_draws < MIN_DRAWS:
             remarks.append(f"{self.n_draws} draws per chain are too few for R-hat and ESS ({MIN_DRAWS} at least).")
         elif self.n_chains == 1:
@@ -137,6 +152,12 @@ class Diagnostics:
         """What to tell a person whose chains have not mixed, or are too short; None where all is well."""
         if self.converged:
             return None
+        if self.is_rough:
+            return (
+                f"the normal approximation of the importances' posterior is rough: reweighted to the exact posterior, "
+                f"{self.efficiency:.0%} of its draws count, and at least {MIN_EFFICIENCY:.0%} should. Pass "
+                f"votes='sampled', which samples the posterior itself"
+            )
         if self.n_draws < MIN_DRAWS:
             return (
                 f"draws={self.n_draws} per chain are too few to tell whether the chains have mixed; pass draws of at "
@@ -226,7 +247,9 @@ def diagnose(names: Sequence[str], draws: ArrayLike) -> Diagnostics:
     varies = values.min(axis=(0, 1)) != values.max(axis=(0, 1))
     sd[~varies] = 0.0  # rounding may leave a constant a standard deviation of 1e-17
 
-    statistics = {name: np.full(n_quantities, np.nan) for name in ("mcse", "ess_bulk", "ess_tail", "rhat")}
+    statistics: dict[str, Any] = {
+        name: np.full(n_quantities, np.nan) for name in ("mcse", "ess_bulk", "ess_tail", "rhat")
+    }
     if n_draws >= MIN_DRAWS and varies.any():
         from arviz_stats.base import array_stats  # here, because it takes a second to load where xarray is installed
 

@@ -97,6 +97,9 @@ class Posterior:
         neighbors are sampled then: N and S are 0 in the arrays above.
     compares_missing : bool array of shape (P,), or None
         For which features one of the comparisons asks whether a past case's value is missing.
+    efficiency : array of shape (1,), or None
+        Where the importances were drawn from a normal approximation: the effective share of draws that are reweighted
+        to their exact posterior. None where that was not checked.
     model, settings, timing
         What was sampled, how, and at what cost.
 
@@ -125,6 +128,7 @@ class Posterior:
     steps: NDArray[np.float64] | None = field(default=None, metadata=STORED_WITHOUT_CASES)
     log_weights: NDArray[np.float64] | None = field(default=None, metadata=STORED_WITHOUT_CASES)
     compares_missing: NDArray[np.bool_] | None = field(default=None, metadata=STORED_WITHOUT_CASES)
+    efficiency: NDArray[np.float64] | None = field(default=None, metadata=STORED_WITHOUT_CASES)
 
     @classmethod
     def closed(
@@ -137,6 +141,7 @@ class Posterior:
         model: Model,
         settings: SamplingSettings,
         timing: Timing,
+        efficiency: float | None = None,
     ) -> Posterior:
         """The posterior of a model whose past cases vote in closed form: importances, and no sampled neighbors.
 
@@ -163,6 +168,7 @@ class Posterior:
             steps=steps,
             log_weights=log_weights,
             compares_missing=compares_missing,
+            efficiency=None if efficiency is None else np.array([efficiency]),
         )
 
     @property
@@ -225,7 +231,8 @@ class Posterior:
     @cached_property
     def _diagnostics(self) -> Diagnostics:
         if self.steps is not None:
-            return diagnose_steps(self.steps)
+            found = diagnose_steps(self.steps)
+            return found if self.efficiency is None else replace(found, efficiency=float(self.efficiency[0]))
         names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
         mean_neighbors = self.n_neighbors.mean(axis=2)
         watched = np.concatenate([self.q, self.log_joint[:, :, None], mean_neighbors[:, :, None]], axis=2)
@@ -352,6 +359,7 @@ class Posterior:
         """
         table = self.diagnostics()
         sentences = {"mixed": "The chains have mixed.", "not mixed": "The chains have not mixed."}
+        sentences["rough"] = "The normal approximation of the importances is rough."
         verdict = sentences.get(table.verdict, "There are too few draws.")
         return f"{self!r}\n{verdict} The slowest quantities:\n{table.worst()}"
 
