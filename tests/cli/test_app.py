@@ -51,7 +51,7 @@ def test_ctrl_c_is_130():
 
     result = invoke(fail)
     assert result.exit_code == 130
-    assert "nothing is half-written" in result.stderr
+    assert "no incomplete file was left behind" in result.stderr
 
 
 def test_warnings_are_notes_on_stderr():
@@ -129,5 +129,5 @@ def test_ctrl_c_in_a_fit_leaves_nothing_behind(tmp_path):
         stdout, stderr = running.communicate(timeout=120)
     assert running.returncode == 130, stderr
     assert stdout == ""
-    assert "nothing is half-written" in stderr
+    assert "no incomplete file was left behind" in stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["patients.csv"]

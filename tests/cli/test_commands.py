@@ -12,7 +12,7 @@ NAMES = (
 
 def test_the_commands_in_their_order():
     text = call("--help").stdout
-    places = [text.index(f" {name} ") for name in NAMES]
+    places = [text.index(f"│ {name} ") for name in NAMES]
     assert places == sorted(places)
     assert len(app.registered_commands) == len(NAMES)
 

@@ -20,7 +20,7 @@ def test_a_table_is_shown_before_anything_is_fitted(tmp_path):
         "'site' is A in every row",
         "'copy' duplicates 'cp'",
         "'late' alone predicts 'sick'",
-        "'empty' has no value",
+        "'empty' is empty",
     ):
         assert remark in result.stdout
 
@@ -42,7 +42,7 @@ def test_the_same_for_programs_and_a_draft_of_the_dictionary(tmp_path):
 @pytest.mark.parametrize("target", [[], ["--target", "outcome"]])
 def test_repeated_patients_are_noticed(tmp_path, target):
     remarks = document("describe", visits(tmp_path), *target, "--json")["remarks"]
-    assert "'patient' names patients, and 480 rows share their value with another row: pass --group" in remarks[0]
+    assert "'patient' identifies patients, and 480 rows share a value with another row: pass --group" in remarks[0]
     n_repeats = int(remarks[1].split()[0])
     assert n_repeats > 200
     assert f"{n_repeats} of 480 rows repeat an earlier row or nearly do (such as rows 0" in remarks[1]

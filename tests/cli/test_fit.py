@@ -84,7 +84,7 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, 
         result = call(*words)
     assert (result.exit_code, out.exists()) == (130, False)
     assert result.stderr.splitlines()[-2:] == [
-        f"note: the same command goes on with what is in {run}",
+        f"note: run the same command again to continue from {run}",
         "bayespatch: interrupted; no incomplete file was left behind",
     ]
     assert (run / "state.bpatch").exists()
@@ -126,7 +126,7 @@ def test_what_looks_like_an_identifier_is_asked_about(clinic, tmp_path):
     words = ["fit", clinic / "patients.csv", "--target", "outcome", "--drop", "admitted on", *SHORT]
     said = complaint(*words, "--out", tmp_path / "m.bpatch")
     assert "column 'patient no.' looks like an identifier" in said
-    assert "--id 'patient no.' to call cases by it, --drop 'patient no.'" in said
+    assert "--id 'patient no.' to identify cases by it, --drop 'patient no.'" in said
     result = call(*words, "--votes", "sampled", "--keep", "patient no.", "--out", tmp_path / "m.bpatch")
     assert result.exit_code == 0
     assert "before you rely on the importances" in result.stderr  # ten draws: too few, or not mixed
@@ -154,7 +154,7 @@ def test_a_dirty_table_with_its_dictionary(tmp_path):
     result = call(*words, "--dictionary", tmp_path / "dictionary.csv")
     assert result.exit_code == 0, result.stderr
     for note in (
-        "note: 3 rows without 'sick' are left out",
+        "note: 3 rows without 'sick' dropped: nothing can be learned from them",
         "note: column 'empty' is empty and was dropped",
         "note: column 'site' is A in every row",
         "note: column 'copy' duplicates 'cp'",
@@ -198,7 +198,7 @@ def test_labels_the_short_way(tmp_path):
 
 def test_a_comparison_of_repeated_patients(tmp_path):
     words = ["compare", visits(tmp_path, 80), "--target", "outcome", *SHORT, "--folds", "2"]
-    assert "'patient' names patients, and 80 rows share" in call(*words).stderr
+    assert "'patient' identifies patients, and 80 rows share" in call(*words).stderr
     found = document(*words, "--group", "patient", "--threshold", "0.3", "--json")
     assert found["group"] == "patient"
     forest = next(one for one in found["methods"] if one["method"] == "random forest")

@@ -10,7 +10,6 @@ from typing import Any
 
 from bayespatch.cli.terminal import visible
 from bayespatch.decisions import Decision, undecided
-from bayespatch.follow_up import round_times
 from bayespatch.source.cells import is_formula
 
 
@@ -80,6 +79,8 @@ def predictions(
 
 def _times(model: Any, X: Any, level: float | None) -> list[dict[str, Any]]:
     """Risk, median time and the probability to be event-free at round times, of each row."""
+    from bayespatch.follow_up import round_times  # slow to import
+
     at = round_times(float(model.unique_times_[-1]))
     names = [f"{time:g}" for time in at]
     curves = model.predict_survival_function(X)

@@ -32,7 +32,6 @@ from bayespatch.cli.options import (
 )
 from bayespatch.cli.terminal import say, working
 from bayespatch.dictionary import Dictionary
-from bayespatch.follow_up import columns_of, follow_up_roles
 from bayespatch.source import Training, read, training_table
 from bayespatch.source.columns import notice
 from bayespatch.source.dates import Interval, in_period
@@ -231,6 +230,8 @@ def _follow_up(wishes: Wishes, said: Dictionary | None, columns: Sequence[str]) 
     events = {kind[1] for kind in kinds.values() if isinstance(kind, tuple)}
     if wishes.target in {*kinds, *events}:
         raise ValueError(f"--target {wishes.target!r} is also named by --follow-up; name another column there")
+    from bayespatch.follow_up import columns_of, follow_up_roles  # slow to import
+
     roles = follow_up_roles(kinds)
     if roles:
         columns_of(roles, columns)
@@ -239,6 +240,8 @@ def _follow_up(wishes: Wishes, said: Dictionary | None, columns: Sequence[str]) 
 
 def _features(X: Any, follow_up: dict[str, Any]) -> Any:
     """The columns that are compared."""
+    from bayespatch.follow_up import columns_of, follow_up_roles  # slow to import
+
     roles = follow_up_roles(follow_up)
     return X.drop(columns=columns_of(roles, list(X.columns))) if roles else X
 
