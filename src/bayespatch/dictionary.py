@@ -85,7 +85,7 @@ class Entry:
     event : str
         The column is a time, and this column is 1 where its event happened and 0 where follow-up ended without it.
     threshold, cost : str
-        Of an outcome: from which probability on a class is called, such as 0.2 or sick=0.2, or what a missed case and a
+        For an outcome: the probability from which a class is called (0.2; for one class: sick=0.2), or what a missed case and a
         false alarm cost, such as 10:1 (`decisions.read_decision`).
     """
 

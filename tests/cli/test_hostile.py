@@ -179,7 +179,7 @@ def test_a_closed_stdout(clinic):
         ["sh", "-c", '"$@" >&-', "sh", *PROGRAM, "info", clinic / "model.bpatch"], capture_output=True, check=False
     )
     assert closed.returncode == 1
-    assert closed.stderr.decode().startswith("bayespatch: stdout is closed")
+    assert closed.stderr.decode().startswith("bayespatch: standard output is closed")
     assert b"Traceback" not in closed.stderr
 
 

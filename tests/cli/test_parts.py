@@ -95,7 +95,7 @@ def test_identifiers_and_replacing(registry, model, tmp_path):
     assert "already exists; pass --force" in complaint(*words)
     assert call(*words, "--force").exit_code == 0
     (out / "notes.txt").write_text("mine")
-    assert "holds 'notes.txt', which is no part of predictions" in complaint(*words, "--force")
+    assert "contains 'notes.txt', which is not a predictions file" in complaint(*words, "--force")
     assert (out / "notes.txt").exists()
 
 

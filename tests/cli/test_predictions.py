@@ -58,7 +58,7 @@ def test_numbers():
     assert found[1] == {"row": 1, "predicted": 2.0, "interval": [1.5, 2.5]}
     assert lines(found)[:2] == [["row", "predicted", "low", "high"], ["0", "1.5", "1", "2"]]
     for wish in ("votes", "abstain"):
-        with pytest.raises(ValueError, match=f"--{wish} is for classes.*leave it out"):
+        with pytest.raises(ValueError, match=f"--{wish} is for classes.*remove it"):
             predictions(Number(), X, **{wish: True})
 
 

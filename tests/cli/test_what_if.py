@@ -13,7 +13,7 @@ def test_other_values_of_a_new_case_and_of_a_past_case(clinic):
 
 def test_what_makes_no_sense_gets_one_sentence(clinic):
     words = ["what-if", clinic / "model.bpatch", clinic / "new.csv", "--row", 0]
-    assert "nothing is changed" in complaint(*words)
+    assert "nothing to change" in complaint(*words)
     assert "'âge' is not FEATURE=VALUE" in complaint(*words, "--set", "âge")
     assert "there is no feature 'poids'" in complaint(*words, "--set", "poids=80")
     assert "there is no feature 'Âge'; did you mean 'âge'?" in complaint(*words, "--set", "Âge=80")

@@ -417,7 +417,7 @@ Threshold = Annotated[
     typer.Option(
         "--threshold",
         metavar="[CLASS=]P",
-        help="The probability from which a class is called, such as 0.2 or sick=0.2.",
+        help="The probability from which a case is flagged, such as 0.2; for one class: sick=0.2.",
         show_default=False,
     ),
 ]

@@ -36,7 +36,7 @@ def predictions(
     if hasattr(model, "predict_survival_function"):
         for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
             if wanted:
-                raise ValueError(f"{name} is for classes, and this model predicts times; leave it out")
+                raise ValueError(f"{name} is for classes, but this model predicts times; remove it")
         found = _times(model, X, level if intervals else None)
         return [{**who, **one} for who, one in zip(ids, found, strict=True)]
     if not hasattr(model, "classes_"):
