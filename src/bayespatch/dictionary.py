@@ -85,8 +85,8 @@ class Entry:
     event : str
         The column is a time, and this column is 1 where its event happened and 0 where follow-up ended without it.
     threshold, cost : str
-        For an outcome: the probability from which a class is called (0.2; for one class: sick=0.2), or what a missed case and a
-        false alarm cost, such as 10:1 (`decisions.read_decision`).
+        For an outcome: the probability from which a class is called (0.2; for one class: sick=0.2), or the costs of a
+        missed case and of a false alarm, such as 10:1 (`decisions.read_decision`).
     """
 
     name: str
