@@ -85,14 +85,14 @@ class Rival(NamedTuple):
 
 
 def compare(
-    X: Any,
-    y: Any,
-    patchwork: Any,
+    X: object,
+    y: object,
+    patchwork: object,
     *,
     regression: bool = False,
     folds: int = 5,
     seed: int = 0,
-    groups: Any = None,
+    groups: object = None,
     threshold: float | None = None,
     tell: Tell | None = None,
 ) -> list[Standing]:
@@ -177,7 +177,7 @@ class Table(NamedTuple):
     thresholds: dict[int, float] | None
 
 
-def _group_codes(groups: Any, n: int, folds: int) -> NDArray[np.int64]:
+def _group_codes(groups: object, n: int, folds: int) -> NDArray[np.int64]:
     names, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
     if len(codes) != n:
         raise ValueError(f"groups has length {len(codes)} and there are {n} rows; pass one group for each row")

@@ -114,7 +114,7 @@ class Entry:
         """Value -> what it is called."""
         return dict(self.levels)
 
-    def check(self, value: Any, where: str = "") -> Value:
+    def check(self, value: object, where: str = "") -> Value:
         """The value as it is kept: a number, a text, a boolean, or None where it is missing.
 
         Examples
@@ -209,7 +209,7 @@ class Entry:
         shown = [f"{value!r} ({label})" if label != str(value) else repr(value) for value, label in self.levels[:12]]
         return ", ".join(shown) + (" and others" if len(self.levels) > 12 else "")
 
-    def _refuse(self, value: Any, wrong: str, where: str) -> DictionaryError:
+    def _refuse(self, value: object, wrong: str, where: str) -> DictionaryError:
         return DictionaryError(f"{where}column {self.name!r}: {_shown(value)} {wrong}")
 
 
@@ -261,14 +261,14 @@ class Dictionary:
         raise DictionaryError(f"data dictionary {name!r}: pass a file that ends in .csv, .yaml or .json")
 
     @classmethod
-    def from_dict(cls, data: Any) -> Dictionary:
+    def from_dict(cls, data: object) -> Dictionary:
         """A dictionary from plain data, as a JSON or YAML file has it, or as `to_dict` gives it."""
         if not isinstance(data, Mapping) or not data:
             raise DictionaryError("data dictionary: is empty, or is not a mapping; pass a description for each column")
         return cls({str(name): _entry(str(name), description) for name, description in data.items()})
 
     @classmethod
-    def infer(cls, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Dictionary:
+    def infer(cls, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Dictionary:
         """What the values themselves say: the kind of each column and nothing more.
 
         Examples
@@ -296,7 +296,7 @@ class Dictionary:
             entries[name] = Entry(name, next(iter(found)))
         return cls(entries)
 
-    def completed(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Dictionary:
+    def completed(self, names: Sequence[str], rows: Sequence[Sequence[object]]) -> Dictionary:
         """The columns of a table in their order: as they are described here, and otherwise as their values say."""
         absent = [name for name in self.names if name not in names and not self[name].identifier]
         if absent:
@@ -336,7 +336,7 @@ class Dictionary:
         """The part about some columns."""
         return Dictionary({name: self[name] for name in names})
 
-    def check_row(self, values: Mapping[str, Any], where: str = "") -> dict[str, Value]:
+    def check_row(self, values: Mapping[str, object], where: str = "") -> dict[str, Value]:
         """The values of one case as they are kept, one for each column; anything else is a DictionaryError."""
         if not isinstance(values, Mapping):
             raise DictionaryError(
@@ -465,7 +465,7 @@ def _check_column(entry: Entry, column: Any) -> None:
             entry.check(value, f"row {place}, ")
 
 
-def plain_value(value: Any, name: str, where: str = "") -> Value:
+def plain_value(value: object, name: str, where: str = "") -> Value:
     """A value as JSON has it: whole numbers as integers, NaN and other missing values as None.
 
     Examples
@@ -508,7 +508,7 @@ def _kind_of(value: Value) -> ValueKind:
     return "text" if isinstance(value, str) else "number"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -563,7 +563,7 @@ def _complaints(entry: Entry) -> list[str]:
     return complaints
 
 
-def _entry(name: str, description: Any) -> Entry:
+def _entry(name: str, description: object) -> Entry:
     """One column, from plain data."""
     description = {} if description is None else description
     if not isinstance(description, Mapping):
@@ -599,7 +599,7 @@ def _entry(name: str, description: Any) -> Entry:
     )
 
 
-def _levels(name: str, given: Any) -> tuple[tuple[Value, str], ...]:
+def _levels(name: str, given: object) -> tuple[tuple[Value, str], ...]:
     if given is None or given == "":
         return ()
     pairs: list[tuple[Any, Any]]
@@ -639,7 +639,7 @@ def _width(name: str, given: Any) -> float | None:
     return width
 
 
-def _text(name: str, part: str, given: Any) -> str:
+def _text(name: str, part: str, given: object) -> str:
     if given is None:
         return ""
     if isinstance(given, Mapping | list | tuple):
@@ -647,7 +647,7 @@ def _text(name: str, part: str, given: Any) -> str:
     return str(given)
 
 
-def _flag(name: str, part: str, given: Any) -> bool:
+def _flag(name: str, part: str, given: object) -> bool:
     text = "" if given is None else str(given).strip().lower()
     if text in _YES or text in _NO:
         return text in _YES

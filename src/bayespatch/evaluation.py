@@ -204,7 +204,7 @@ def outcome_codes(model: Any, y: Sequence[Any]) -> NDArray[np.int64]:
     return np.array(codes, dtype=np.int64)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

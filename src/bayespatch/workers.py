@@ -52,7 +52,7 @@ class _Whole:
 
 
 def over_workers(
-    function: Callable[[Any, Any, int], Any], shared: Any, parts: Iterable[Any], scheduler: str
+    function: Callable[[Any, Any, int], Any], shared: object, parts: Iterable[object], scheduler: str
 ) -> Iterator[Any]:
     """function(shared, part, n_threads) for every part, on the workers at `scheduler`; results in the order of parts.
 
@@ -69,14 +69,14 @@ def over_workers(
             yield waiting.popleft().result()
 
 
-def _apply(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _apply(version: str, function: Callable[..., Any], *arguments: object) -> Any:
     """Call a function on a worker."""
     _check_version(version)
     return function(*(given.value if isinstance(given, _Whole) else given for given in arguments))
 
 
 def computed(
-    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str | None, shared: Any = None
+    function: Callable[..., Any], arguments: Iterable[tuple[object, ...]], scheduler: str | None, shared: object = None
 ) -> list[Any]:
     """function(shared, *arguments) for each tuple of arguments, which may contain parts of Dask collections.
 
@@ -121,7 +121,7 @@ class HeldParts:
         Address of the scheduler.
     """
 
-    def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], scheduler: str) -> None:
+    def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[object, ...]], scheduler: str) -> None:
         try:
             from dask.delayed import delayed
         except ImportError as error:
@@ -132,7 +132,7 @@ class HeldParts:
         tasks = [delayed(_apply, pure=False)(_version(), function, *each) for each in arguments]
         self.futures = self.client.compute(tasks)
 
-    def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
+    def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
         """function(shared, part, own argument) for every part, on the worker that holds it, in the order of parts."""
         with _client(self.scheduler, self.client):
             held = self.client.scatter(_Whole(shared), broadcast=True, hash=False)

@@ -340,7 +340,7 @@ class _Raw:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
-    def execute(self, statement: Any) -> sqlite3.Cursor:
+    def execute(self, statement: object) -> sqlite3.Cursor:
         return self.connection.execute(str(statement))
 
 
@@ -368,7 +368,7 @@ def make_private(path: str | os.PathLike[str]) -> None:
         raise CaseBaseError(f"{os.fspath(path)!r} cannot be made ({error.strerror}); choose another place") from error
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """JSON as it is stored."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 

@@ -96,7 +96,7 @@ def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]
     """The command, whose failures are one sentence and a code."""
 
     @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(*args: object, **kwargs: object) -> None:
         if sys.stdout is None:
             say("bayespatch: standard output is closed; redirect it to a file or to /dev/null")
             raise typer.Exit(1)
@@ -146,7 +146,7 @@ def _terminable() -> Iterator[list[int]]:
     """SIGTERM ends a command as Ctrl-C does, with a last checkpoint where there is one; yields the code to end with."""
     code = [_INTERRUPTED]
 
-    def stop(*_: Any) -> None:
+    def stop(*_: object) -> None:
         code.append(_TERMINATED)
         raise KeyboardInterrupt
 
@@ -165,7 +165,7 @@ def _notes() -> Iterator[None]:
     """Warnings as lines on stderr, each once."""
     said = set()
 
-    def note(message: Warning | str, *_: Any, **__: Any) -> None:
+    def note(message: Warning | str, *_: object, **__: object) -> None:
         line = f"note: {' '.join(str(message).split())}"
         if line not in said:
             said.add(line)

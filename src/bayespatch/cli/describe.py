@@ -93,7 +93,7 @@ def _column(column: Any) -> dict[str, Any]:
     return about
 
 
-def dates_of_or_none(column: Any) -> Any:
+def dates_of_or_none(column: object) -> Any:
     """The times of a column of dates, where they can be read."""
     try:
         return dates_of(column)
@@ -112,7 +112,7 @@ def _kind(column: Any) -> str:
     return "boolean" if values == {bool} else "text"
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

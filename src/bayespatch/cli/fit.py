@@ -117,7 +117,7 @@ def _rare(estimator: Any) -> list[str]:
     ]
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     """A finding in words."""
     if value is None:
         return "none: the outcome is a number"

@@ -34,7 +34,7 @@ def taking(**shared: Callable[..., Any]) -> Callable[[Callable[..., None]], Call
         of = {name: _parameters(function) for name, function in shared.items()}
 
         @wraps(command)
-        def run(**given: Any) -> None:
+        def run(**given: object) -> None:
             asked = {name: {each: given.pop(each) for each in of[name] if each in given} for name in of}
             command(**given, **{name: partial(shared[name], **values) for name, values in asked.items()})
 

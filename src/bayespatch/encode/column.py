@@ -220,7 +220,7 @@ class Column:
         """The text of one of a past case's own values: a number as it is, all else from its code."""
         return self._own_number(value) if self.keeps_numbers else self.decode(value)
 
-    def value_called(self, value: Any) -> Any:
+    def value_called(self, value: object) -> Any:
         """The value that a label stands for; what is no label is a value already."""
         return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
 

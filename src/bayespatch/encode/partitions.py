@@ -179,7 +179,7 @@ class Partitions:
             X, y = _joined([X, X_rare]).iloc[order], _joined([y, y_rare]).iloc[order]
         return Sample(X, y, summary, counts, n_unknown)
 
-    def coding(self, schema: Schema, classes: Sequence[Any]) -> tuple[Callable[..., Any], list[tuple[Any, ...]]]:
+    def coding(self, schema: Schema, classes: Sequence[object]) -> tuple[Callable[..., Any], list[tuple[Any, ...]]]:
         """How to code each part where it lies: a function, and its arguments for each part.
 
         The function returns codes (n, P) and class numbers (n,), places in `classes`.
@@ -189,7 +189,11 @@ class Partitions:
         return _coded, [(*argument, self.read, schema, known) for argument in arguments]
 
     def _taken(
-        self, rows: NDArray[np.int64], places: Sequence[tuple[Any, ...]], first_rows: NDArray[np.int64], numbered: bool
+        self,
+        rows: NDArray[np.int64],
+        places: Sequence[tuple[object, ...]],
+        first_rows: NDArray[np.int64],
+        numbered: bool,
     ) -> tuple[Any, Any]:
         """Rows of the whole table, in their order; `first_rows` has the first row of each part, and the end."""
         edges = np.searchsorted(rows, first_rows)
@@ -202,7 +206,7 @@ class Partitions:
         return _joined([part.X for part in taken]), _joined([part.y for part in taken])
 
 
-def is_partitioned(table: Any) -> bool:
+def is_partitioned(table: object) -> bool:
     """Whether something is a Dask data frame."""
     return bool(nw.dependencies.is_dask_dataframe(table))
 
@@ -242,7 +246,7 @@ def _read_pair(pair: tuple[Any, Any]) -> Part:
     return Part(X, y)
 
 
-def _opened(part: Any, label: str, read: Callable[[Any], Part]) -> Part:
+def _opened(part: object, label: str, read: Callable[[Any], Part]) -> Part:
     try:
         return read(part)
     except ValueError as error:
@@ -250,7 +254,7 @@ def _opened(part: Any, label: str, read: Callable[[Any], Part]) -> Part:
 
 
 def _summarised(
-    part: Any,
+    part: object,
     label: str,
     read: Callable[[Any], Part],
     classes: bool,
@@ -279,7 +283,7 @@ def _summarised(
     return _Read(summary, n_unknown, found, numbered)
 
 
-def _rows_of(part: Any, label: str, read: Callable[[Any], Part], rows: NDArray[np.int64], first: int | None) -> Part:
+def _rows_of(part: object, label: str, read: Callable[[Any], Part], rows: NDArray[np.int64], first: int | None) -> Part:
     """Some rows of a part; where they have no names, they are called by their numbers in the whole table."""
     X, y, _ = _opened(part, label, read)
     X, y = X.iloc[rows], y.iloc[rows]
@@ -289,7 +293,7 @@ def _rows_of(part: Any, label: str, read: Callable[[Any], Part], rows: NDArray[n
 
 
 def _coded(
-    part: Any, label: str, read: Callable[[Any], Part], schema: Schema, classes: Sequence[Any]
+    part: object, label: str, read: Callable[[Any], Part], schema: Schema, classes: Sequence[object]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     X, y, _ = _opened(part, label, read)
     numbers = {value: k for k, value in enumerate(classes)}

@@ -55,7 +55,7 @@ def read_row(row: Any, schema: Schema) -> PlainTable:
     return replace(table, columns=columns, named=schema.named, ids=ids)
 
 
-def changed_row(table: PlainTable, changes: Mapping[str, Any], schema: Schema) -> PlainTable:
+def changed_row(table: PlainTable, changes: Mapping[str, object], schema: Schema) -> PlainTable:
     """The case of `read_row` with other values of some features."""
     if not isinstance(changes, Mapping) or not changes:
         raise ValueError(f"changes={changes!r} changes nothing; pass new values by feature, such as {{'age': 50}}")
@@ -69,7 +69,7 @@ def changed_row(table: PlainTable, changes: Mapping[str, Any], schema: Schema) -
     return replace(table, columns=tuple(columns))
 
 
-def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, Any]], schema: Schema) -> PlainTable:
+def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, object]], schema: Schema) -> PlainTable:
     """The case of `read_row` as often as there are changes, each time with other values of some features.
 
     Examples
@@ -93,7 +93,7 @@ def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, Any]], schema
     return _table_of(rows, schema, None)
 
 
-def read_rows(rows: Sequence[Mapping[str, Any]], schema: Schema, ids: Sequence[str]) -> PlainTable:
+def read_rows(rows: Sequence[Mapping[str, object]], schema: Schema, ids: Sequence[str]) -> PlainTable:
     """Cases given by name, as in `read_row`, each with an id.
 
     Examples
@@ -107,7 +107,7 @@ def read_rows(rows: Sequence[Mapping[str, Any]], schema: Schema, ids: Sequence[s
     return _table_of([[c.value_called(row[c.name]) for c in schema.columns] for row in rows], schema, tuple(ids))
 
 
-def _table_of(rows: Sequence[Sequence[Any]], schema: Schema, ids: tuple[str, ...] | None) -> PlainTable:
+def _table_of(rows: Sequence[Sequence[object]], schema: Schema, ids: tuple[str, ...] | None) -> PlainTable:
     """Rows of values in the order of the schema."""
     # One empty row keeps all columns objects, whatever the others hold.
     many = read_table([*rows, [None] * len(schema.names)])
@@ -118,7 +118,7 @@ def _table_of(rows: Sequence[Sequence[Any]], schema: Schema, ids: tuple[str, ...
     return replace(many, columns=kept, n_rows=len(rows), named=schema.named, ids=ids)
 
 
-def _check_names(given: Mapping[str, Any], names: tuple[str, ...], all_of_them: bool) -> None:
+def _check_names(given: Mapping[str, object], names: tuple[str, ...], all_of_them: bool) -> None:
     unknown = [name for name in given if name not in names]
     if unknown:
         near = closest(unknown[0], names)
@@ -129,7 +129,7 @@ def _check_names(given: Mapping[str, Any], names: tuple[str, ...], all_of_them: 
         raise ValueError(f"row has no value of {listed(absent)}; pass one for each feature, None where it is missing")
 
 
-def _is_flat(row: Any) -> bool:
+def _is_flat(row: object) -> bool:
     """Whether these are the values of one case and not rows."""
     if isinstance(row, np.ndarray):
         return row.ndim == 1

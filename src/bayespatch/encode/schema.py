@@ -120,17 +120,17 @@ class Schema:
     @classmethod
     def learn(
         cls,
-        X: Any,
+        X: object,
         y: ArrayLike | None = None,
         *,
         bins: str | int | Mapping[Any, Any] = "quantile",
         n_bins: int = 4,
         windows: float | str | Mapping[Any, float | str] | None = None,
-        categorical: Iterable[Any] = (),
+        categorical: Iterable[object] = (),
         missing: str = "category",
         max_levels: int = 10,
-        labels: Mapping[Any, Mapping[Any, str]] | None = None,
-        descriptions: Mapping[Any, str] | None = None,
+        labels: Mapping[object, Mapping[object, str]] | None = None,
+        descriptions: Mapping[object, str] | None = None,
         whole: TableSummary | None = None,
         nested: Iterable[str] = (),
     ) -> Schema:
@@ -232,7 +232,7 @@ class Schema:
         """Further windows of each column, which closed-form votes compare as well."""
         return tuple(column.nested for column in self.columns)
 
-    def encode(self, X: Any) -> EncodedTable:
+    def encode(self, X: object) -> EncodedTable:
         """Code a table that has the same columns as the one this schema was learned from.
 
         Columns of a data frame may stand in another order: they are found by name. Arrays, and data frames where the
@@ -313,7 +313,7 @@ class Schema:
             raise ValueError(f"codes has shape {row.shape}; pass one row of {len(self.columns)} codes")
         return {column.name: column.decode(code) for column, code in zip(self.columns, row.tolist(), strict=True)}
 
-    def describe_rows(self, X: Any) -> list[dict[str, str]]:
+    def describe_rows(self, X: object) -> list[dict[str, str]]:
         """The values of a table as they are, {feature: text} for each row: the age itself and not its bin."""
         plain = self._matched(read_table(X))
         texts = [column.own_words(values) for column, values in zip(self.columns, plain, strict=True)]
@@ -406,7 +406,7 @@ def _labels(values: tuple[Value, ...], meaning: object) -> tuple[str, ...]:
 
 
 def _read_codings(
-    names: tuple[str, ...], bins: object, n_bins: int, windows: object, categorical: Iterable[Any], max_levels: int
+    names: tuple[str, ...], bins: object, n_bins: int, windows: object, categorical: Iterable[object], max_levels: int
 ) -> _Codings:
     cut = Cut("quantile", check_count("n_bins", n_bins, at_least=2))
     cuts: dict[str, Cut] = {}
@@ -440,7 +440,7 @@ def _radius(where: str, radius: object) -> float | Share:
     return float(radius)
 
 
-def _by_name(where: str, given: Mapping[Any, Any] | None, names: tuple[str, ...]) -> dict[str, Any]:
+def _by_name(where: str, given: Mapping[object, object] | None, names: tuple[str, ...]) -> dict[str, Any]:
     """A mapping by column, its keys as texts; an unknown column is refused."""
     found = {str(name): wish for name, wish in (given or {}).items()}
     unknown = [name for name in found if name not in names]

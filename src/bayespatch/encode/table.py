@@ -81,7 +81,7 @@ class PlainTable:
         return tuple(column.name for column in self.columns)
 
 
-def read_table(table: Any) -> PlainTable:
+def read_table(table: object) -> PlainTable:
     """Read a data frame, a two-dimensional array or a list of rows.
 
     Examples
@@ -112,7 +112,7 @@ def split_columns(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
     return frame.drop(list(names)).to_native(), frame.select(list(names)).to_native()
 
 
-def column_names(table: Any) -> tuple[str, ...] | None:
+def column_names(table: object) -> tuple[str, ...] | None:
     """Names of the columns of a data frame; None if the table is something else."""
     if not nw.dependencies.is_into_dataframe(table):
         return None
@@ -148,12 +148,12 @@ def _read_frame(table: Any) -> PlainTable:
     return PlainTable(columns, len(frame), True, labels, descriptions, units, usual, ids)
 
 
-def _id_text(key: Any) -> str:
+def _id_text(key: object) -> str:
     """What a row is called, as text; the levels of a MultiIndex one after the other."""
     return " / ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def _read_array(table: Any) -> PlainTable:
+def _read_array(table: object) -> PlainTable:
     if hasattr(table, "toarray"):
         raise ValueError("a sparse matrix cannot be read as a table; pass X.toarray()")
     if isinstance(table, np.ma.MaskedArray):  # what lies below a mask is not a value
@@ -287,7 +287,7 @@ def _read_objects(name: str, values: Sequence[Any]) -> PlainColumn:
     return _number_column(name, "number", numbers)
 
 
-def _family_of(name: str, kind: type, values: Sequence[Any]) -> Family:
+def _family_of(name: str, kind: type, values: Sequence[object]) -> Family:
     """What values of this Python type are to us."""
     if kind.__name__ in _MISSING_TYPES:
         return "none"

@@ -86,13 +86,13 @@ def _head(path: object, file: File) -> bytes:
     return HEADER.pack(MAGIC, FORMAT, len(text), hashlib.sha256(text).digest()) + text
 
 
-def _text(manifest: Mapping[str, Any]) -> bytes:
+def _text(manifest: Mapping[str, object]) -> bytes:
     """The one way in which a manifest is written: a line for each key."""
     lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in manifest.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
 
 
-def dump_json(value: Any) -> bytes:
+def dump_json(value: object) -> bytes:
     """A value as JSON in ASCII."""
     return json.dumps(value, allow_nan=False).encode("ascii")
 

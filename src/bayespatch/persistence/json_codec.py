@@ -38,7 +38,7 @@ _CONSTANTS = tuple(part.name for part in fields(Hyperparameters))
 # Parameters
 
 
-def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def parameters_to_json(parameters: Mapping[str, object]) -> dict[str, Any]:
     """The parameters of an estimator, ready for JSON."""
     found = {}
     for name, value in parameters.items():
@@ -80,7 +80,7 @@ def to_json(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is neither a number, a text, a list, a dict nor an array")
 
 
-def from_json(data: Any) -> Any:
+def from_json(data: object) -> Any:
     """The value that `to_json` was given; what it cannot have written is a ValueError."""
     if data is None or type(data) in (bool, int, float, str):
         return data
@@ -110,7 +110,7 @@ def hyper_to_json(hyper: Hyperparameters) -> dict[str, Any]:
     return {name: np.asarray(getattr(hyper, name)).tolist() for name in _CONSTANTS}
 
 
-def hyper_from_json(data: Any) -> Hyperparameters:
+def hyper_from_json(data: object) -> Hyperparameters:
     """The constants that `hyper_to_json` was given."""
     if not isinstance(data, dict) or tuple(data) != _CONSTANTS:
         raise ValueError("the hyperparameters are not those of the model")
@@ -140,7 +140,7 @@ def array_to_json(array: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
 
 
-def array_from_json(data: Any) -> NDArray[Any]:
+def array_from_json(data: object) -> NDArray[Any]:
     """The array that `array_to_json` was given; its type must be able to hold its values, and not be absurdly wide."""
     if not isinstance(data, dict) or list(data) != ["dtype", "shape", "values"]:
         raise ValueError("an array is not written as save() writes it")
@@ -163,7 +163,7 @@ def array_from_json(data: Any) -> NDArray[Any]:
     return array.reshape(shape)
 
 
-def classes_from_json(data: Any) -> NDArray[Any]:
+def classes_from_json(data: object) -> NDArray[Any]:
     """The classes of an estimator: one after the other, each once, at least one."""
     classes = array_from_json(data)
     if classes.ndim != 1 or not len(classes):

@@ -111,7 +111,7 @@ class Storable:
 
 
 def save(
-    estimator: Any,
+    estimator: object,
     path: Path,
     *,
     with_cases: bool = True,
@@ -363,7 +363,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _named(path: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
+def _named(path: Path, manifest: Mapping[str, object]) -> Iterator[None]:
     """Whatever is wrong with the content is reported with the file's name; so is a lack of memory."""
     try:
         yield
@@ -376,7 +376,7 @@ def _named(path: Path, manifest: Mapping[str, Any]) -> Iterator[None]:
         raise refuse(path, wrong) from error
 
 
-def _cases_of(path: Path, manifest: Mapping[str, Any], cases: Path) -> Part:
+def _cases_of(path: Path, manifest: Mapping[str, object], cases: Path) -> Part:
     """The part with the cases of this model, from another file.
 
     A process that was killed after the model had its name and before the cases had theirs has left these beside it.
@@ -400,7 +400,7 @@ def _cases_in(cases: Path) -> Part:
     return file.parts["cases"]
 
 
-def _made(manifest: Mapping[str, Any]) -> Any:
+def _made(manifest: Mapping[str, object]) -> Any:
     """An estimator with its parameters, not fitted yet."""
     name = check_choice("estimator", manifest["estimator"], LOADABLE)
     estimator = LOADABLE[name]

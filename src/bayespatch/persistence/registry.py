@@ -11,7 +11,7 @@ LOADABLE: dict[str, type[Loadable]] = {}
 class Loadable(Protocol):
     """An estimator: made of its parameters, and then given its fitted attributes."""
 
-    def __init__(self, **parameters: Any) -> None: ...
+    def __init__(self, **parameters: object) -> None: ...
 
     def get_params(self, deep: bool = True) -> Mapping[str, Any]:
         """Its parameters by name."""

@@ -36,7 +36,9 @@ def opinion_to_arrays(opinion: Any) -> tuple[Arrays, dict[str, Any] | None]:
     return stored, {"kind": kind, "numbers": numbers}
 
 
-def opinion_from_arrays(stored: Any, arrays: Arrays, schema: Schema, sizes: Mapping[str, int], estimator: str) -> Any:
+def opinion_from_arrays(
+    stored: object, arrays: Arrays, schema: Schema, sizes: Mapping[str, int], estimator: str
+) -> Any:
     """The second opinion that `opinion_to_arrays` was given; anything else is a ValueError."""
     if stored is None:
         if arrays:

@@ -140,11 +140,11 @@ def _overview(overview: Overview | Data) -> Data:
     return overview.to_dict() if isinstance(overview, Overview) else overview
 
 
-def _body(template: str, **content: Any) -> str:
+def _body(template: str, **content: object) -> str:
     return str(templates().get_template(template).render(**{"today": _today(), **content}))
 
 
-def _page(template: str, **content: Any) -> str:
+def _page(template: str, **content: object) -> str:
     """A page with its style and script inside; the browser runs this script and no other."""
     from markupsafe import Markup
 

@@ -70,7 +70,7 @@ def _largest(shares: Array, rows: NDArray[np.int64], k: int) -> NDArray[np.int64
 class Parts(Protocol):
     """Several `CaseIndex`, wherever they are."""
 
-    def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
+    def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
         """function(shared, part, own argument) for every part, in their order."""
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class PartsHere:
     def __init__(self, parts: Iterable[CaseIndex]) -> None:
         self.parts = list(parts)
 
-    def each(self, function: Callable[..., Any], shared: Any, own: Iterable[Any]) -> Iterator[Any]:
+    def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
         """function(shared, part, own argument) for every part, in their order."""
         return (function(shared, part, value) for part, value in zip(self.parts, own, strict=True))
 
@@ -138,7 +138,7 @@ class PartitionedIndex:
     def build(
         cls,
         read: Callable[..., Any],
-        arguments: Iterable[tuple[Any, ...]],
+        arguments: Iterable[tuple[object, ...]],
         n_classes: int,
         windows: Sequence[Sequence[float]],
         *,
@@ -276,7 +276,7 @@ class PartitionedIndex:
         out = LeftOut.nobody(len(x)) if left_out is None else left_out
         return _Question(x, log_weights, out, self.compares_missing, engine, self.n_threads)
 
-    def _each(self, function: Callable[..., Any], shared: Any) -> Iterator[Any]:
+    def _each(self, function: Callable[..., Any], shared: object) -> Iterator[Any]:
         return self.parts.each(function, shared, self.first_row[:-1].tolist())
 
 
@@ -301,7 +301,7 @@ def _indexed(
     n_classes: int,
     windows: Sequence[Sequence[float]],
     has_missing: NDArray[np.bool_] | None,
-    *arguments: Any,
+    *arguments: object,
 ) -> CaseIndex:
     x, y = read(*arguments)
     return CaseIndex.build(x, y, n_classes, windows, has_missing)

@@ -91,7 +91,7 @@ def describe(
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str], run_of: Mapping[str, Any], every: float) -> Iterator[Checkpoint]:
+def opened(path: str | os.PathLike[str], run_of: Mapping[str, object], every: float) -> Iterator[Checkpoint]:
     """The checkpoint at `path` of the run that `run_of` describes; no other process can have it meanwhile.
 
     The folder is made where there is none. One that holds a checkpoint of another run, or anything else, is refused.
@@ -103,7 +103,7 @@ def opened(path: str | os.PathLike[str], run_of: Mapping[str, Any], every: float
 class Checkpoint:
     """A folder that holds a run as it was at one moment; see `opened`."""
 
-    def __init__(self, folder: Path, run_of: Mapping[str, Any], every: float) -> None:
+    def __init__(self, folder: Path, run_of: Mapping[str, object], every: float) -> None:
         self.folder, self.every, self._run_of = folder, every, dict(run_of)
         self.salt = secrets.token_hex(32)
         self.written: list[list[int]] = []  # first and last of the draws in each file
@@ -181,7 +181,7 @@ class Checkpoint:
             self.written = written
         drop_unnamed_draws(self.folder, {draws_name(first, last) for first, last in self.written})
 
-    def _refuse_another(self, before: Mapping[str, Any], n_kept: int, settings: SamplingSettings) -> None:
+    def _refuse_another(self, before: Mapping[str, object], n_kept: int, settings: SamplingSettings) -> None:
         """A run goes on only where everything that determines its draws is as it was."""
         now = self.run_of
         differ = [name for name in now if before.get(name) != now[name]] + [name for name in before if name not in now]

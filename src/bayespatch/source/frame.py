@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,7 +45,7 @@ def check_names(source: str, names: Sequence[str]) -> None:
         raise refuse(source, f"more than one column is named {listed(repeated)}; give every column a name of its own")
 
 
-def frame_of(source: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
+def frame_of(source: str, names: Sequence[str], rows: Sequence[Sequence[object]]) -> DataFrame:
     """A data frame of rows of Python values, as a database answers."""
     check_names(source, names)
     if not rows:

@@ -132,7 +132,7 @@ def _unit(text: str) -> str:
     return re.sub(r"\b(year|yr|month|week|day|hour)s\b", r"\1", " ".join(text.lower().split()).replace("μ", "µ"))
 
 
-def _are_numbers(known: list[Any], parsed: Mapping[Any, _Parsed | None]) -> bool:
+def _are_numbers(known: list[Any], parsed: Mapping[object, _Parsed | None]) -> bool:
     """Whether a column of which nothing else is known holds measurements."""
     counts = Counter(known)
     remarks = [value for value, part in parsed.items() if part is None]
@@ -161,7 +161,7 @@ def _one_unit(name: str, units: Counter[str], unit: str | None) -> bool:
 
 
 def _tell(
-    name: str, known: list[Any], parsed: Mapping[Any, _Parsed | None], units: Counter[str], *, strict: bool
+    name: str, known: list[Any], parsed: Mapping[object, _Parsed | None], units: Counter[str], *, strict: bool
 ) -> None:
     """A warning about everything that is not written as a plain number."""
     counts = Counter(known)

@@ -75,7 +75,7 @@ def read_excel(source: str, data: bytes) -> DataFrame:
     return frame
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Any:
     from bayespatch.source.delimited import MISSING
 
     if isinstance(value, str):
@@ -92,5 +92,5 @@ def _typed(values: list[Any]) -> Any:
     return values
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -162,7 +162,7 @@ def _read_training(target: str, wishes: dict[str, Any], part: FilePart) -> Part:
     return Part(*past_rows(read_part(FilePart(*part)), target, **wishes)[:3])
 
 
-def one_after_the_other(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+def one_after_the_other(function: Callable[..., Any], arguments: Sequence[tuple[object, ...]]) -> list[Any]:
     """`Partitions.each` in this process."""
     return [function(*each) for each in arguments]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayespatch.cli.casebase.options import Base, By, Folder
 
@@ -47,7 +47,7 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """A value in a cell."""
     if value is None:
         return "-"
