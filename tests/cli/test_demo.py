@@ -29,3 +29,24 @@ def test_the_demo(tmp_path, few_patients):
     assert found["truth"] in found["explanation"]["prediction"]["probabilities"]
     assert [Path(page).is_file() for page in found["pages"].values()] == [True, True]
     assert "already exists" in complaint(*words)
+
+
+def test_the_demo_fits_on_one_screen(tmp_path, few_patients, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    words = [
+        "demo",
+        "--draws",
+        "5",
+        "--warmup",
+        "5",
+        "--hyper",
+        "default",
+        "--patient",
+        "7",
+        "--out",
+        tmp_path / "pages",
+    ]
+    lines = call(*words).stdout.replace(str(tmp_path), "").splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    assert not [line for line in lines if "…" in line]
