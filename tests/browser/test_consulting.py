@@ -357,6 +357,7 @@ def test_pages_fit_and_hinder_nobody(browser, served, signed_in, path, width, sc
         page.click("text=Try this")
         page.fill('[name="v:age"]', "30")
         page.wait_for_selector("text=30 years")
+        page.wait_for_selector("#answer:not([aria-busy])")
     look(page, width)
 
 
