@@ -250,3 +250,16 @@ def test_the_description(program):
         for method, about in methods.items():
             assert about["summary"], (method, path)
             assert {"401", "403", "422", "503"} <= set(about["responses"]), (method, path)
+
+
+def test_follow_up_is_recorded_and_listed(program, served):
+    parts = {"stay": {"kind": "number", "role": "follow-up"}}
+    served.base.define({**DICTIONARY, **parts}, "outcome", by="tester")
+    assert list(program.get(f"{API}/dictionary").json()["follow_up"]) == ["stay"]
+    place = f"{API}/cases/3/follow-up"
+    recorded = program.post(place, json={"values": {"stay": 4}})
+    assert recorded.status_code == 201
+    assert recorded.json()["values"] == {"stay": 4}
+    assert [one["values"] for one in program.get(place).json()["items"]] == [{"stay": 4}]
+    assert "is not a number" in is_problem(program.post(place, json={"values": {"stay": "long"}}), 422)
+    assert served.program("viewer").get(place).status_code == 403

@@ -9,7 +9,7 @@ import pytest
 from bayespatch.casebase.refit import learn
 from bayespatch.explain import words
 from bayespatch.web import Settings
-from tests.casebase.clinic import QUICK
+from tests.casebase.clinic import DICTIONARY, QUICK
 from tests.web.conftest import FORM, VALUES
 
 
@@ -264,3 +264,24 @@ def test_static_files_may_be_kept(local):
         response = browser.get(path)
         assert response.status_code == 200
         assert "immutable" in response.headers["cache-control"]
+
+
+def test_follow_up_is_recorded_on_the_page_of_a_case(served):
+    doctor = served.browser("clinician")
+    assert "Record follow-up" not in doctor.get("/cases/3").text
+    parts = {
+        "stay": {"kind": "number", "unit": "days", "role": "follow-up"},
+        "drug": {"levels": ["<b>aspirin</b>", "none"], "role": "treatment"},
+    }
+    served.base.define({**DICTIONARY, **parts}, "outcome", by="tester")
+    place = "/cases/3/follow-up"
+    assert doctor.submit(place, **{"v:stay": "4", "v:drug": "<b>aspirin</b>"}).status_code == 303
+    assert doctor.submit(place, **{"v:stay": "5,5", "v:drug": ""}).status_code == 303
+    page = doctor.get("/cases/3").text
+    assert "5.5 days" in page
+    assert "&lt;b&gt;aspirin" in page
+    assert "2 recordings in all" in page
+    assert doctor.submit(place, **{"v:stay": "long"}).status_code == 422
+    assert doctor.submit(place, **{"v:stay": ""}).status_code == 422
+    assert "5.5 days" not in served.browser("viewer").get("/cases/3").text
+    assert served.browser("viewer").submit(place, **{"v:stay": "4"}).status_code == 403

@@ -26,6 +26,7 @@ from bayespatch.casebase.tables import audit, chain
 
 ACTIONS = (
     *("define", "import", "add", "consult", "decide", "outcome", "retain", "refit", "promote", "roll back", "forget"),
+    "follow up",
     *("erase", "read", "search", "ask", "drift", "backup", "restore", "export", "audit"),
     *("invite", "accept", "role", "disable", "enable", "sign in", "sign out", "refuse", "token", "revoke"),
     *("password", "rehash", "second factor", "link", "unlink", "purge", "forget again"),

@@ -13,7 +13,7 @@ from sqlalchemy import delete, insert
 
 from bayespatch.casebase import backup as backups
 from bayespatch.casebase import cases as case_rows
-from bayespatch.casebase import consultations, export, models, repeats, retention
+from bayespatch.casebase import consultations, export, follow_up, models, repeats, retention
 from bayespatch.casebase import drift as drifts
 from bayespatch.casebase import forget as forgetting
 from bayespatch.casebase import refit as refitting
@@ -340,7 +340,7 @@ class CaseBase(Reuse):
             numbers = {name: unit for name, unit in described.measured.items() if name not in texts}
             table = read(os.fspath(table), query, delimiter=delimiter, texts=texts, numbers=numbers)
         read_table = read_cases(table, before, given, target, id_column, set(drop), group_column)
-        known, rows, outcomes, external_ids, patients = read_table
+        known, rows, outcomes, external_ids, patients, recorded = read_table
         with self._database.writing(by) as transaction:
             if case_rows.definition(transaction.connection) != before:
                 raise CaseBaseError("what the cases are was changed meanwhile; import again")
@@ -352,6 +352,7 @@ class CaseBase(Reuse):
             n_past = sum(outcome is not None for outcome in outcomes)
             seals = case_rows.entry_seals(transaction, ids)
             transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start, seals=seals)
+            follow_up.record_all(transaction, {one: row for one, row in zip(ids, recorded, strict=True) if row})
         return ids
 
     def add(self, rows: Sequence[Mapping[str, Any]], *, by: str) -> range:
@@ -562,6 +563,43 @@ class CaseBase(Reuse):
             if once is not None:
                 repeats.keep(transaction, once, found.id)
             return found
+
+    def record_follow_up(self, case: int | str, values: Mapping[str, Any], *, by: str) -> follow_up.Recording:
+        """Record what became of a case: values of follow-up columns, which replace earlier ones.
+
+        The data dictionary names the columns (`role: follow-up` or `treatment`). They are never compared. The next
+        refit reads them; explanations then summarize them among the past cases that vote.
+
+        Parameters
+        ----------
+        case : int or str
+            Its number, or its external id.
+        values : dict
+            By column; columns that are not named keep their values, None means not known.
+        by : str
+            Who does it.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     words = {name: entry.to_dict() for name, entry in base.definition.features.entries.items()}
+        ...     words |= {"outcome": {"levels": ["sick", "well"]}, "stay": {"kind": "number", "role": "follow-up"}}
+        ...     base.define(words, "outcome", by="data manager")
+        ...     _ = base.record_follow_up(3, {"stay": 4}, by="ward")
+        ...     _ = base.record_follow_up(3, {"stay": 5}, by="ward")
+        ...     [recording.values for recording in base.follow_up(3, by="Dr. Roe")]
+        [{'stay': 4}, {'stay': 5}]
+        """
+        with self._database.writing(by) as transaction:
+            return follow_up.record(transaction, case, values)
+
+    def follow_up(self, case: int | str, *, by: str) -> tuple[follow_up.Recording, ...]:
+        """What was recorded about a case after it came in, the first recording first."""
+        with self._database.writing(by) as transaction:
+            row = case_rows.find(transaction.connection, case)
+            transaction.record("read", row.id)
+            return follow_up.history(transaction.connection, row.id)
 
     def retain(self, which: Iterable[int | str] | None = None, *, by: str) -> list[int]:
         """Make open cases past ones: those named, or all whose outcome is known.

@@ -60,6 +60,7 @@ class Definition(NamedTuple):
     features: Dictionary
     target: Entry
     identifiers: tuple[str, ...] = ()  # columns of tables that are left out
+    follow_up: Dictionary = Dictionary()  # columns that are recorded and not compared
 
     @property
     def classes(self) -> dict[str, Value]:
@@ -93,7 +94,9 @@ def definition(connection: Connection) -> Definition | None:
     entries = Dictionary.from_dict(stored["dictionary"])
     target = entries[stored["target"]]
     features = entries.only(name for name in entries.names if name != target.name)
-    return Definition(features, target, tuple(stored["identifiers"]))
+    recorded = stored.get("follow_up")
+    follow_up = Dictionary.from_dict(recorded) if recorded else Dictionary()
+    return Definition(features, target, tuple(stored["identifiers"]), follow_up)
 
 
 def defined(connection: Connection) -> Definition:
@@ -115,11 +118,18 @@ def read_definition(dictionary: Dictionary, target: str) -> Definition:
         raise CaseBaseError(
             f"column {target!r} is the outcome and needs at least two levels in the data dictionary; name them"
         )
-    features = [name for name in dictionary.names if name != target and not dictionary[name].identifier]
+    kinds = dictionary.follow_up
+    recorded = dict.fromkeys(kinds) | {kind[1]: None for kind in kinds.values() if isinstance(kind, tuple)}
+    absent = [name for name in recorded if name not in dictionary]
+    if absent or target in recorded:
+        wrong = "is not described in it" if absent else "is the outcome"
+        raise CaseBaseError(f"data dictionary: follow-up column {(absent or [target])[0]!r} {wrong}; correct it")
+    others = {target, *recorded}
+    features = [name for name in dictionary.names if name not in others and not dictionary[name].identifier]
     if not features:
         raise CaseBaseError("the data dictionary describes no feature beside outcome and identifiers; add some")
     identifiers = tuple(name for name in dictionary.names if dictionary[name].identifier)
-    return Definition(dictionary.only(features), entry, identifiers)
+    return Definition(dictionary.only(features), entry, identifiers, dictionary.only(recorded))
 
 
 def store_definition(transaction: Transaction, new: Definition) -> None:
@@ -148,6 +158,7 @@ def store_definition(transaction: Transaction, new: Definition) -> None:
         "dictionary": Dictionary(entries).to_dict(),
         "target": new.target.name,
         "identifiers": list(new.identifiers),
+        **({"follow_up": new.follow_up.to_dict()} if new.follow_up.names else {}),
     }
     if old is None:
         transaction.execute(insert(settings).values(key="definition", value=value))

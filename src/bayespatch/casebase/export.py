@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Boolean, Column, Connection, Float, MetaData, Table, Text, create_engine, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from bayespatch.casebase import follow_up
 from bayespatch.casebase.cases import WITHDRAWN, Definition, as_case
 from bayespatch.casebase.database import make_private, path_of, read_url, shown_url
 from bayespatch.casebase.errors import CaseBaseError
@@ -25,7 +26,7 @@ _TYPES = {"number": Float, "text": Text, "boolean": Boolean}
 
 def names_of(known: Definition, sensitive: bool) -> list[str]:
     """The columns of an export; without sensitive ones, the external id is left out as well."""
-    entries = [*known.features.entries.values(), known.target]
+    entries = [*known.features.entries.values(), known.target, *known.follow_up.entries.values()]
     columns = [entry.name for entry in entries if sensitive or not entry.sensitive]
     taken = sorted({*_OWN} & {*columns})
     if taken:
@@ -38,9 +39,13 @@ def rows_of(connection: Connection, known: Definition, names: list[str], state: 
     wanted = select(cases).where(cases.c.state != WITHDRAWN).order_by(cases.c.id)
     if state is not None:
         wanted = wanted.where(cases.c.state == state)
+    recorded = follow_up.merged(connection) if known.follow_up.names else {}
+    nothing = dict.fromkeys(known.follow_up.names)
     for row in connection.execute(wanted.execution_options(yield_per=1000)):
         case = as_case(row)
         values: dict[str, Any] = {
+            **nothing,
+            **recorded.get(case.id, {}),
             **(case.values or {}),
             "case_id": case.id,
             "external_id": case.external_id,
@@ -93,7 +98,8 @@ def _as_parquet(names: list[str], rows: list[list[Any]]) -> bytes:
 
 
 def _write_sql(known: Definition, where: str, table: str, names: list[str], rows: list[list[Any]]) -> None:
-    kinds = {name: entry.kind for name, entry in known.features.entries.items()}
+    described = {**known.features.entries, **known.follow_up.entries}
+    kinds = {name: entry.kind for name, entry in described.items()}
     kinds |= {known.target.name: known.target.kind, "case_id": "number"}
     columns: list[Column[Any]] = [Column(name, _TYPES[kinds.get(name, "text")]) for name in names]
     url = read_url(where)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 
 from bayespatch.casebase import cases as case_rows
-from bayespatch.casebase import models
+from bayespatch.casebase import follow_up, models
 from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError
@@ -120,6 +120,7 @@ def forget_in(transaction: Transaction, case: int | str, reason: str, database: 
         transaction.execute(update(model_rows).where(model_rows.c.version == model.version).values(**new))
         models.mark_forgotten(transaction, model.version, 1)
     transaction.execute(delete(training).where(training.c.case_id == row.id))
+    follow_up.erase(transaction, row.id)
     nothing = dict.fromkeys(("external_id", "values", "outcome", "outcome_at", "outcome_by", "salt", "patient"))
     transaction.execute(update(cases).where(cases.c.id == row.id).values(state=case_rows.WITHDRAWN, **nothing))
     done = {"versions": list(hashes), "hashes": hashes, "removed": removed, "redacted": n_redacted}
@@ -175,6 +176,8 @@ def redacted(explanation: dict[str, Any], case: str) -> dict[str, Any]:
     """
     rows = set(_rows_of(explanation, case))
     new: dict[str, Any] = _without(explanation, case)
+    if new.get("follow_up") is not None:
+        new["follow_up"] = None  # a summary of all past cases, the forgotten one included
     for feature in new["features"]:
         feature["neighbors"] = [row for row in feature["neighbors"] if row not in rows]
     warnings = new["case"]["warnings"]

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 
 from bayespatch.casebase.cases import Definition, check_external_id, check_patient, read_definition
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
+from bayespatch.casebase.follow_up import checked
 from bayespatch.casebase.tables import cases
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.duplicates import duplicate_groups
@@ -31,8 +32,8 @@ def read_cases(
     id_column: str | None,
     drop: set[str],
     group_column: str | None = None,
-) -> tuple[Definition, list[dict[str, Value]], list[Value], list[str | None], list[str | None]]:
-    """What the cases of a table are, and the cases: their values, outcomes, external ids and patients."""
+) -> tuple[Definition, list[dict[str, Value]], list[Value], list[str | None], list[str | None], list[dict[str, Value]]]:
+    """What the cases of a table are, and the cases: their values, outcomes, external ids, patients and follow-up."""
     drop = drop | ({group_column} if group_column else set())
     names = [str(name) for name in table.columns]
     for option, wanted in {"id_column": id_column, "target": target, "group_column": group_column}.items():
@@ -55,11 +56,11 @@ def read_cases(
     absent = [name for name in known.features.names if name not in place]
     if absent:
         raise CaseBaseError(f"the table has no column {absent[0]!r}, which the cases have; its columns are {names}")
-    own = {*known.features.names, known.target.name, id_column, *drop, *known.identifiers}
+    own = {*known.features.names, *known.follow_up.names, known.target.name, id_column, *drop, *known.identifiers}
     strange = [name for name in names if name not in own]
     if strange:
         raise CaseBaseError(f"the table has a column {strange[0]!r}, which the cases do not have; pass it as drop")
-    values, outcomes, external_ids, patients = [], [], [], []
+    values, outcomes, external_ids, patients, recorded = [], [], [], [], []
     for number, row in enumerate(rows, start=1):
         where = f"row {number}, "
         values.append({name: entry.check(row[place[name]], where) for name, entry in known.features.entries.items()})
@@ -70,7 +71,10 @@ def read_cases(
             raise CaseBaseError(f"row {number}, column {id_column!r}: has no identifier; fill it in")
         external_ids.append(check_external_id(external_id))
         patients.append(None if group_column is None else check_patient(row[place[group_column]], where))
-    return known, values, outcomes, external_ids, patients
+        later = {name: row[place[name]] for name in known.follow_up.names if name in place}
+        later = {name: value for name, value in later.items() if value is not None}
+        recorded.append(checked(known, later, {}, where) if later else {})
+    return known, values, outcomes, external_ids, patients, recorded
 
 
 def _new_definition(

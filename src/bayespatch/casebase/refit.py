@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from sqlalchemy import select
 
 from bayespatch.casebase import cases as case_rows
-from bayespatch.casebase import models
+from bayespatch.casebase import follow_up, models
 from bayespatch.casebase.audit import check_by
 from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.comparison import leave_one_out, metrics
@@ -49,6 +49,7 @@ class Snapshot(NamedTuple):
     clf: Any
     known_at: int  # the last audit row
     groups: Any  # visits of one patient; None where everybody came once
+    follow_up: list[dict[str, Any]]  # of each case, as it is now
 
 
 def snapshot(database: Database) -> Snapshot:
@@ -59,6 +60,7 @@ def snapshot(database: Database) -> Snapshot:
         past = select(cases.c.id, cases.c["values"], cases.c.outcome, cases.c.patient)
         past = past.where(cases.c.state == case_rows.PAST)
         found = {row.id: row for row in connection.execute(past.order_by(cases.c.id))}
+        recorded = follow_up.merged(connection) if known.follow_up.names else {}
         active = models.active(connection)
         clf = None
         order = list(found)
@@ -74,7 +76,9 @@ def snapshot(database: Database) -> Snapshot:
     rows = [dict(found[case].values) for case in order]
     outcomes = [json.loads(found[case].outcome) for case in order]
     groups = groups_of([found[case].patient for case in order])
-    return Snapshot(order, rows, outcomes, known, None if active is None else active.version, clf, known_at, groups)
+    version = None if active is None else active.version
+    later = [recorded.get(case, {}) for case in order]
+    return Snapshot(order, rows, outcomes, known, version, clf, known_at, groups, later)
 
 
 def table_of(known: Definition, case_ids: list[int], rows: list[dict[str, Any]], outcomes: list[Any]) -> Any:
@@ -84,6 +88,20 @@ def table_of(known: Definition, case_ids: list[int], rows: list[dict[str, Any]],
     X.index = [str(case) for case in case_ids]
     y = frame_of("the case base", [known.target.name], [[outcome] for outcome in outcomes])[known.target.name]
     return Dictionary({**known.features.entries, known.target.name: known.target}).describe(X, y)
+
+
+def with_follow_up(X: Any, known: Definition, rows: list[dict[str, Any]], kinds: Mapping[str, Any]) -> Any:
+    """The features, and beside them the follow-up columns of these kinds with their events."""
+    events = [kind[1] for kind in kinds.values() if isinstance(kind, tuple)]
+    names = list(dict.fromkeys([*kinds, *events]))
+    if not names:
+        return X
+    recorded = frame_of("the case base", names, [[row.get(name) for name in names] for row in rows])
+    recorded.index = X.index
+    recorded, _ = known.follow_up.only(names).describe(recorded)
+    both = X.join(recorded)
+    both.attrs = {part: {**X.attrs.get(part, {}), **recorded.attrs.get(part, {})} for part in recorded.attrs}
+    return both
 
 
 def new_estimator(parameters: Mapping[str, Any], found: Snapshot) -> Any:
@@ -125,11 +143,13 @@ def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models
     old = None if found.clf is None else leave_one_out(found.clf.fitted_)
     folder = _checkpoint_folder(database, found, clf)
     X, y = table_of(found.known, found.case_ids, found.rows, found.outcomes)
+    kinds = follow_up.usable_kinds(found.known, found.follow_up)
+    X = with_follow_up(X, found.known, found.follow_up, kinds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether the chains have mixed stands in the model's diagnostics
         clf.set_params(checkpoint=folder)
         try:
-            clf.fit(X, y) if found.groups is None else clf.fit(X, y, groups=found.groups)
+            clf.fit(X, y, groups=found.groups, follow_up=kinds or None)
         except ValueError as error:
             raise CaseBaseError(str(error)) from error
     clf.set_params(checkpoint=None, warm_start=False)

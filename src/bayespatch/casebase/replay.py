@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import Connection, select
 
+from bayespatch.casebase import follow_up
 from bayespatch.casebase.cases import PAST, WITHDRAWN, common_seal, seal
 from bayespatch.casebase.models import ACTIVE, REMOVED
 from bayespatch.casebase.tables import (
@@ -29,7 +30,7 @@ from bayespatch.casebase.tables import (
 )
 
 _ACTIONS = (
-    *("import", "add", "consult", "outcome", "retain", "forget", "refit", "promote", "roll back"),
+    *("import", "add", "consult", "outcome", "retain", "forget", "refit", "promote", "roll back", "follow up"),
     *(
         "invite",
         "accept",
@@ -65,6 +66,7 @@ class _Log:
         self.entered: list[int] = []  # audit row of each batch
         self.retained: dict[int, int] = {}  # audit row with which single cases became past cases
         self.forgotten: dict[int, int] = {}  # audit row
+        self.follow_up: dict[int, str] = {}  # audit row -> common seal of the recordings
         self.models: dict[int, str | None] = {}
         self.known_at: dict[int, int] = {}  # of models
         self.active: int | None = None
@@ -83,6 +85,8 @@ class _Log:
             self.entered.append(number)
         elif action in ("consult", "outcome") and case_id is not None:
             self.seals[case_id] = details.get("seal")
+        elif action == "follow up":
+            self.follow_up[number] = details["seals"]
         elif action == "retain" and case_id is not None:
             self.retained[case_id] = number
         elif action == "forget" and case_id is not None:
@@ -140,7 +144,12 @@ def problems(connection: Connection) -> list[str]:
     wanted = wanted.where(audit.c.action.in_(_ACTIONS))
     for row in connection.execute(wanted.order_by(audit.c.number).execution_options(yield_per=1000)):
         log.follow(row.number, row.action, row.case_id, json.loads(row.details))
-    found = [*_cases(connection, log), *_models(connection, log), *_people(connection, log)]
+    found = [
+        *_cases(connection, log),
+        *follow_up.problems(connection, log.follow_up),
+        *_models(connection, log),
+        *_people(connection, log),
+    ]
     return found or list(_consultations(connection, log))
 
 

@@ -5,6 +5,7 @@ voted with these had it been there when the model was fitted. Calibration and po
 the cases that were there, and stay as they are until the next refit.
 
 Which past cases voted at any time can be told from the database: those retained before, less those forgotten before.
+Their follow-up columns count from the next refit on.
 Nothing is stored beside the model, so every process, and one that starts after a crash, finds the same ones.
 """
 

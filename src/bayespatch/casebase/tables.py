@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0007"  # of the newest migration
+VERSION = "0005"  # of the newest migration
 
 metadata = MetaData()
 
@@ -80,6 +80,18 @@ cases = Table(
     Column("entry", Text),  # its seal when it came in
     Column("patient", Text, index=True),  # cases with the same one are visits of one patient
     Column("retained", Id, index=True),  # number of the audit row with which it became a past case
+)
+
+# What was recorded about a case after it came in; later rows replace earlier values and all are kept.
+follow_up = Table(
+    "follow_up",
+    metadata,
+    Column("number", Id, primary_key=True, autoincrement=False),  # of the audit row
+    Column("case_id", Id, ForeignKey("cases.id"), primary_key=True, autoincrement=False, index=True),
+    Column("values", _json()),  # by column; deleted if the case is forgotten
+    Column("seal", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("by", Text, nullable=False),
 )
 
 models = Table(

@@ -8,16 +8,19 @@ from fastapi import APIRouter, Body, Query, Request, Response
 
 from bayespatch.casebase.cases import OPEN, Case, Page, read_condition
 from bayespatch.casebase.errors import NotFoundError
+from bayespatch.casebase.follow_up import Recording
 from bayespatch.casebase.forget import Forgotten
 from bayespatch.web.api.asking import Clinician, Steward, Viewer, responses
 from bayespatch.web.api.schemas import (
     Answer,
     Key,
     Limit,
+    NewFollowUp,
     NewOutcome,
     Number,
     Offset,
     Reason,
+    Recordings,
     Retained,
     Retention,
 )
@@ -81,6 +84,18 @@ async def explanation(number: Number, ask: Clinician) -> Answer:
 @router.post("/cases/{number}/outcome", status_code=201, responses=responses(404, 409), summary="Record an outcome")
 async def outcome(number: Number, new: NewOutcome, ask: Clinician, key: Key = None) -> Case:
     return await ask.do(ask.base.outcome, number, new.outcome, by=ask.by, key=key)
+
+
+@router.get("/cases/{number}/follow-up", responses=responses(404), summary="List what was recorded about a case")
+async def recordings(number: Number, ask: Clinician) -> Recordings:
+    return Recordings(await ask.do(ask.base.follow_up, number, by=ask.by))
+
+
+@router.post(
+    "/cases/{number}/follow-up", status_code=201, responses=responses(404, 409), summary="Record follow-up values"
+)
+async def record_follow_up(number: Number, new: NewFollowUp, ask: Clinician) -> Recording:
+    return await ask.do(ask.base.record_follow_up, number, new.values, by=ask.by)
 
 
 @router.post("/retentions", status_code=201, responses=responses(404, 409), summary="Make open cases past cases")

@@ -29,7 +29,8 @@ router = APIRouter()
 @router.get("/dictionary", responses=responses(), summary="Describe the features and the outcome")
 async def dictionary(ask: Viewer) -> About:
     definition = await ask.definition()
-    return About(definition.target.name, definition.classes, dict(definition.features.entries))
+    features, follow_up = dict(definition.features.entries), dict(definition.follow_up.entries)
+    return About(definition.target.name, definition.classes, features, follow_up)
 
 
 @router.post("/answers", responses=responses(), summary="Predict a case without storing it")

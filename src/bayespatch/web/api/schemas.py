@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bayespatch.casebase.audit import LogEntry
 from bayespatch.casebase.consultations import Consultation, Decision
+from bayespatch.casebase.follow_up import Recording
 from bayespatch.casebase.models import ModelVersion
 from bayespatch.dictionary import Entry, Value
 
@@ -92,6 +93,12 @@ class NewOutcome(Strict):
     outcome: Class
 
 
+class NewFollowUp(Strict):
+    """Values of follow-up columns; columns that are not named keep theirs, null means not known."""
+
+    values: dict[str, Value] = Field(min_length=1, max_length=1000)
+
+
 class Retention(Strict):
     """Open cases to be made past cases; null: all with a recorded outcome."""
 
@@ -123,6 +130,14 @@ class About:
     target: str
     classes: dict[str, Value]
     features: dict[str, Entry]
+    follow_up: dict[str, Entry]
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """What was recorded about a case after it came in, the first recording first."""
+
+    items: tuple[Recording, ...]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from bayespatch.casebase.cases import OPEN, OPERATORS, PAST, STATES, Case, Condi
 from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER
 from bayespatch.dictionary import DictionaryError
-from bayespatch.web import rendering
+from bayespatch.web import forms, rendering
 from bayespatch.web.access import Ask, page_number, page_route
 from bayespatch.web.refusals import Refusal, sentence
 from bayespatch.web.visibility import check_column, check_state, sees_all, shown_outcome, shown_values, sortable
@@ -98,6 +98,15 @@ async def show(ask: Ask) -> Response:
     if case.state == OPEN and not sees_all(ask.person):
         raise NotFoundError(f"there is no case {number}; search for it")
     content: dict[str, Any] = {"known": known, "case": case, "why": None, "visits": [], "neighbor_of": []}
+    content |= {"follow_up": {}, "recordings": (), "fields": []}
+    if case.state != "withdrawn" and sees_all(ask.person) and known.follow_up.names:
+        recorded = await ask.do(ask.base.follow_up, number, by=ask.by)
+        now: dict[str, Any] = {}
+        for one in recorded:
+            now |= one.values or {}
+        content["recordings"] = recorded
+        content["follow_up"] = {name: entry.text(now.get(name)) for name, entry in known.follow_up.entries.items()}
+        content["fields"] = forms.fields(known.follow_up, {}, {})
     if case.state != "withdrawn" and sees_all(ask.person):
         content["visits"] = await ask.do(ask.base.consultations, number, by=ask.by)
         if case.state == "past" and await ask.do(ask.service.active) is not None:
@@ -119,6 +128,21 @@ async def outcome(ask: Ask) -> Response:
     if said not in known.classes:
         raise Refusal(422, "Choose an outcome.")
     await ask.do(ask.base.outcome, ask.number(), known.classes[said], by=ask.by)
+    return ask.go(f"/cases/{ask.number()}")
+
+
+async def record_follow_up(ask: Ask) -> Response:
+    """Record follow-up values of a case; fields that are left empty change nothing."""
+    known: Definition = await ask.do(lambda: ask.base.definition)
+    said = forms.sent(known.follow_up, ask.form)
+    values, problems = forms.read(known.follow_up, {name: text for name, text in said.items() if text})
+    if problems:
+        name, problem = next(iter(problems.items()))
+        raise Refusal(422, f"{known.follow_up[name].label or name}: {problem}.")
+    changed = {name: value for name, value in values.items() if value is not None}
+    if not changed:
+        raise Refusal(422, "Fill in at least one field.")
+    await ask.do(ask.base.record_follow_up, ask.number(), changed, by=ask.by)
     return ask.go(f"/cases/{ask.number()}")
 
 
@@ -145,6 +169,7 @@ ROUTES = [
     page_route("/cases/find", "POST", find, CLINICIAN),
     page_route("/cases/{id:int}", "GET", show, VIEWER),
     page_route("/cases/{id:int}/outcome", "POST", outcome, CLINICIAN),
+    page_route("/cases/{id:int}/follow-up", "POST", record_follow_up, CLINICIAN),
     page_route("/cases/{id:int}/retain", "POST", retain, STEWARD),
     page_route("/cases/{id:int}/forget", "POST", forget, STEWARD),
     page_route("/retain", "POST", retain, STEWARD),

@@ -1,0 +1,176 @@
+"""What became of cases after their outcome: follow-up columns, recorded at any time, with their history.
+
+Each recording is a row of its own, and later values replace earlier ones. The next refit reads the values as they are
+then. The log has a seal of each recording and none of its values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from bayespatch.casebase import cases as case_rows
+from bayespatch.casebase.audit import Transaction
+from bayespatch.casebase.cases import Definition, common_seal
+from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import cases, follow_up
+from bayespatch.dictionary import Value
+from bayespatch.follow_up import MOST_LEVELS
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Follow-up values that were recorded together; None if the case was forgotten."""
+
+    number: int  # of the audit row
+    case_id: int
+    values: dict[str, Value] | None
+    at: str
+    by: str
+
+
+def record(transaction: Transaction, case: int | str, values: Mapping[str, Any]) -> Recording:
+    """Record follow-up values of a case; columns that are not named keep theirs."""
+    known = case_rows.defined(transaction.connection)
+    row = case_rows.find_live(transaction.connection, case)
+    plain = checked(known, values, merged(transaction.connection, [row.id])[row.id])
+    (number,) = record_all(transaction, {row.id: plain})
+    return Recording(number, row.id, plain, transaction.at, transaction.by)
+
+
+def record_all(transaction: Transaction, values: Mapping[int, Mapping[str, Value]]) -> list[int]:
+    """Write down checked values of several cases under one audit row; returns its number, or nothing."""
+    if not values:
+        return []
+    number = transaction.next_number
+    ids = sorted(values)
+    salts: dict[int, str | None] = {}
+    for start in range(0, len(ids), 500):
+        wanted = select(cases.c.id, cases.c.salt).where(cases.c.id.in_(ids[start : start + 500]))
+        salts |= {row.id: row.salt for row in transaction.execute(wanted)}
+    for one in [one for one, salt in salts.items() if salt is None]:
+        new = secrets.token_hex(16)
+        transaction.execute(update(cases).where(cases.c.id == one).values(salt=new))
+        salts[one] = new
+    rows = [
+        {
+            "number": number,
+            "case_id": one,
+            "values": dict(values[one]),
+            "seal": seal(one, number, str(salts[one]), values[one]),
+            "at": transaction.at,
+            "by": transaction.by,
+        }
+        for one in ids
+    ]
+    for start in range(0, len(rows), 5000):
+        transaction.execute(insert(follow_up), rows[start : start + 5000])
+    seals = common_seal([str(row["seal"]) for row in rows])
+    transaction.record("follow up", ids[0] if len(ids) == 1 else None, cases=len(ids), seals=seals)
+    return [number]
+
+
+def seal(case_id: int, number: int, salt: str, values: Mapping[str, Value]) -> str:
+    """A digest of a recording; without the salt of its case it tells nothing."""
+    content = json.dumps([case_id, number, salt, values], sort_keys=True)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def checked(
+    known: Definition, values: Mapping[str, Any], before: Mapping[str, Value], where: str = ""
+) -> dict[str, Value]:
+    """Values as they are kept; together with those recorded before, times and events must agree."""
+    if not isinstance(values, Mapping) or not values:
+        raise CaseBaseError(f"{where}there is nothing to record; pass values by column, such as {{'stay': 6}}")
+    if not known.follow_up.names:
+        raise CaseBaseError(
+            "the cases have no follow-up columns; describe some in the data dictionary, with role: follow-up"
+        )
+    plain = {str(name): known.follow_up[str(name)].check(value, where) for name, value in values.items()}
+    now = {**before, **plain}
+    for name, entry in known.follow_up.entries.items():
+        if not entry.event:
+            continue
+        time, event = now.get(name), now.get(entry.event)
+        if isinstance(time, int | float) and time < 0:
+            raise CaseBaseError(f"{where}column {name!r}: {time} is a negative time; correct it")
+        if event is not None and (isinstance(event, str) or event < 0 or event != int(event)):
+            raise CaseBaseError(
+                f"{where}column {entry.event!r}: {event!r} is no event; use 0 if follow-up ended without it and 1 if "
+                f"it happened (competing events 1, 2, ...)"
+            )
+        if time is None and event:
+            raise CaseBaseError(f"{where}column {entry.event!r} says that the event happened, and {name!r} has no time")
+        if time is not None and event is None:
+            raise CaseBaseError(f"{where}column {name!r} has a time, and {entry.event!r} does not say how it ended")
+    return plain
+
+
+def history(connection: Connection, case_id: int) -> tuple[Recording, ...]:
+    """All recordings of a case, the first one first."""
+    wanted = select(follow_up).where(follow_up.c.case_id == case_id).order_by(follow_up.c.number)
+    return tuple(Recording(row.number, row.case_id, row.values, row.at, row.by) for row in connection.execute(wanted))
+
+
+def merged(connection: Connection, ids: Sequence[int] | None = None) -> dict[int, dict[str, Value]]:
+    """Follow-up values as they are now, {case: values}; of some cases, or of all that have any."""
+    found: dict[int, dict[str, Value]] = {} if ids is None else {one: {} for one in ids}
+    wanted = select(follow_up.c.case_id, follow_up.c["values"]).order_by(follow_up.c.number)
+    if ids is not None and len(ids) == 1:
+        wanted = wanted.where(follow_up.c.case_id == ids[0])
+    for row in connection.execute(wanted.execution_options(yield_per=1000)):
+        if row.values is not None and (ids is None or row.case_id in found):
+            found.setdefault(row.case_id, {}).update(row.values)
+    return found
+
+
+def erase(transaction: Transaction, case_id: int) -> None:
+    """Delete what was recorded for a case that is forgotten; the seals stay for the log."""
+    transaction.execute(update(follow_up).where(follow_up.c.case_id == case_id).values(values=None))
+
+
+def usable_kinds(known: Definition, rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
+    """Follow-up columns that a model can summarize, and their kinds: those with values, and times with events."""
+    kinds, found = known.follow_up.follow_up, {}
+    events = {kind[1] for kind in kinds.values() if isinstance(kind, tuple)}
+    for name, kind in kinds.items():
+        if name in events:
+            continue
+        values = {value for row in rows if (value := row.get(name)) is not None}
+        entry = known.follow_up[name]
+        is_number = entry.kind == "number" and not entry.levels and kind != "treatment"
+        if not values or (not is_number and len(values) > MOST_LEVELS):
+            continue
+        if entry.event and not any(row.get(entry.event) for row in rows):
+            continue
+        found[name] = kind
+    return found
+
+
+def problems(connection: Connection, logged: Mapping[int, str]) -> list[str]:
+    """Where recordings are not what the log says; `logged` has the common seal of each audit row."""
+    wanted = (
+        select(follow_up, cases.c.salt)
+        .join(cases, cases.c.id == follow_up.c.case_id)
+        .order_by(follow_up.c.number, follow_up.c.case_id)
+    )
+    seals: dict[int, list[str | None]] = {}
+    found = []
+    for row in connection.execute(wanted.execution_options(yield_per=1000)):
+        seals.setdefault(row.number, []).append(row.seal)
+        if row.values is not None and (
+            row.salt is None or seal(row.case_id, row.number, row.salt, row.values) != row.seal
+        ):
+            found.append(f"follow-up of case {row.case_id} is not as it was recorded")
+    for number in sorted(set(seals) | set(logged)):
+        if number not in logged:
+            found.append(f"follow-up was recorded outside of the log, under row {number}")
+        elif number not in seals or common_seal(seals[number]) != logged[number]:
+            found.append(f"follow-up that row {number} of the log names is missing or was changed")
+    return found
