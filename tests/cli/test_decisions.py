@@ -133,8 +133,9 @@ def test_a_report_and_a_comparison_at_a_cost(clinic, tmp_path):
     assert "Average precision" in page.read_text()
 
 
-def test_a_validation_at_a_cost(clinic):
+def test_a_validation_at_a_cost(clinic, tmp_path):
     words = ["validate", clinic / "model.bpatch", clinic / "new.csv", "--cost", "malade=9:1"]
     found = json.loads(call(*words, "--json").stdout)
     assert found["decision"]["at"]["at"] == pytest.approx(0.1)
-    assert "malade called from 10% on" in call(*words).stdout
+    assert "malade called from 10% on" in call(*words, "--out", tmp_path / "page.html").stdout
+    assert "malade called from 10% on" in (tmp_path / "page.html").read_text()
