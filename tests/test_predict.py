@@ -135,7 +135,7 @@ def test_batches_are_small_and_their_size_does_not_matter(posterior, monkeypatch
     parts = list(predict_batches(posterior, data, **settings))
     assert [len(part.n_draws) for part in parts] == [7, 7, 7, 4]
     assert_same(predict_cases(posterior, data, **settings), whole)
-    per_case = 2 * 6 * 2 + 20 * (2 + 2 * 2) + 20 * (N_FEATURES + 2) * (1 + 2)
+    per_case = 2 * 6 * 2 + 20 * (2 + 2 * 2) + 20 * N_FEATURES * (1 + 2)
     monkeypatch.setattr(predict, "BATCH_NUMBERS", 3 * per_case)
     assert len(next(predict_batches(posterior, data, **settings)).n_draws) == 3
     monkeypatch.setattr(predict, "BATCH_NUMBERS", 1)

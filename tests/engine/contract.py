@@ -136,16 +136,15 @@ def statistics_are_those_of_the_model(engine_class, kind):
     neighbors = engine.neighbors(state)
     for i, n in enumerate(neighbors.n):
         assert set(neighbors.parent[i, :n].tolist()) == set(np.flatnonzero(latent.z[i]).tolist())
-    sums = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, P), (N, S), (N, S), (N, P), (N, S, 2))]
+    sums = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, P), (N, S), (N, S), (N, P))]
     Tally(DATA, engine.model).add(neighbors, *sums)
     kappa = bp.influence(model, latent)
     cast = HYPER.mu_per_class(2)[DATA.y_parents] * kappa
     share = cast / (HYPER.mu0_per_class(2).sum() + cast.sum(axis=1, keepdims=True))
     on = latent.w & latent.z[:, :, None]
-    to_each = np.where(latent.z[:, :, None], votes[:, None], 0.0)
-    for found, truth in zip(sums, (latent.z, on, kappa, share, np.exp(features), to_each), strict=True):
+    for found, truth in zip(sums, (latent.z, on, kappa, share, np.exp(features)), strict=True):
         np.testing.assert_allclose(found, truth, rtol=1e-5)
-    without = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, 0), (N, S), (N, S), (N, 0), (N, S, 0))]
+    without = [np.zeros(shape, np.float32) for shape in ((N, S), (N, S, 0), (N, S), (N, S), (N, 0))]
     Tally(DATA, engine.model).add(neighbors, *without)
     np.testing.assert_array_equal(without[0], latent.z)
 

@@ -172,7 +172,6 @@ def sums(n_parents=7, n_features=3):
     return voting.VoteSums(
         np.zeros((1, 1, 1, 3)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, n_parents)),
         np.zeros((1, 1, n_parents)), np.zeros((1, 1, n_features, n_parents)), np.zeros((1, 1, n_features)),
-        np.zeros((1, 1, 3, n_parents)),
     )  # fmt: skip
 
 
@@ -184,12 +183,11 @@ def test_a_place_is_counted_with_everyone_who_may_take_it():
     base = voting.count_replacement(table.voters, table.case, detail, 0, 0, 0, 1)
     settings = [(b, *rest) for b in range(7) if not table.z[0, b] for rest in table.joined(b)]
     total = sum(odds for *_, odds in settings)
-    votes, features, probability, votes_with = np.zeros(3), np.zeros((7, 3)), np.zeros(7), np.zeros((3, 7))
+    votes, features, probability = np.zeros(3), np.zeros((7, 3)), np.zeros(7)
     for b, z, w, odds in settings:
         latent = Latent(table.q, z, w, np.ones(z.shape))
         shares = odds / total * bp.class_votes(table.data, table.model, latent)[0]
         votes += shares
-        votes_with[:, b] += shares
         features[b] += odds / total * w[0, b]
         probability[b] += odds / total
     # Besides the place that is counted two neighbors have places of their own, which are counted in their turn.
@@ -203,7 +201,6 @@ def test_a_place_is_counted_with_everyone_who_may_take_it():
     np.testing.assert_allclose(found, votes, rtol=1e-5)
     np.testing.assert_allclose(detail.probability[0, 0], probability, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(detail.features[0, 0].T, features, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(detail.votes_with[0, 0], votes_with, rtol=1e-4, atol=1e-7)
     shares = [detail.share[0, 0, table.data.y_parents == m].sum() for m in range(3)]
     np.testing.assert_allclose(shares, detail.votes[0, 0, 0], rtol=1e-5)
 
@@ -295,7 +292,7 @@ def test_odds_too_small_for_single_precision_still_say_who_is_nearest(seed):
     )  # fmt: skip
     detail = voting.VoteSums(
         np.zeros((1, 1, 4, 2)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, 6)), np.zeros((1, 1, 6)),
-        np.zeros((1, 1, n_features, 6)), np.zeros((1, 1, n_features)), np.zeros((1, 1, 2, 6)),
+        np.zeros((1, 1, n_features, 6)), np.zeros((1, 1, n_features)),
     )  # fmt: skip
     case = voting.blank_case(voters)
     used = np.arange(4)

@@ -54,10 +54,8 @@ def test_a_sweep_leaves_a_state_that_the_model_knows(kind, monkeypatch):
     np.testing.assert_allclose(seen.votes, bp.class_votes(data, model, latent), rtol=1e-12)
     np.testing.assert_array_equal(seen.q_tilde, engine.observe(again).q_tilde)  # the same seed, the same draws
     z, kappa, shares = (np.zeros(latent.z.shape, np.float32) for _ in range(3))
-    w, explained, votes = (
-        np.zeros((*shape, 0), np.float32) for shape in (latent.z.shape, seen.n_neighbors.shape, z.shape)
-    )
-    Tally(data, engine.model).add(engine.neighbors(state), z, w, kappa, shares, explained, votes)
+    w, explained = (np.zeros((*shape, 0), np.float32) for shape in (latent.z.shape, seen.n_neighbors.shape))
+    Tally(data, engine.model).add(engine.neighbors(state), z, w, kappa, shares, explained)
     np.testing.assert_array_equal(z > 0, latent.z)
     np.testing.assert_allclose(kappa, bp.influence(model, latent), rtol=1e-6)
 

@@ -177,7 +177,7 @@ class ClosedForm:
         by_chain[:, :, self.index.rows] = shares
         share = by_chain.mean(axis=1)
         nothing = np.zeros((n, 0, 0), np.float32)
-        return NeighborStatistics(share, share, share, by_chain, nothing, np.zeros((n, 0), np.float32), nothing)
+        return NeighborStatistics(share, share, share, by_chain, nothing, np.zeros((n, 0), np.float32))
 
 
 def _batches_per_chain(n_chains: int) -> int:

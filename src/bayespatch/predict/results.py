@@ -74,10 +74,8 @@ class NeighborStatistics(NamedTuple):
         Probability of being a neighbor to whom the feature matters.
     explained : array of shape (n, P), float32
         Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
-    votes_with : array of shape (n, S, M), float32
-        Mean share of the votes for each class, a draw counting as 0 where the parent is no neighbor.
 
-    Where only shares were asked for, the last three have no features and no classes.
+    Where only shares were asked for, the last two have no features.
     """
 
     probability: NDArray[np.float32]
@@ -86,7 +84,6 @@ class NeighborStatistics(NamedTuple):
     share_by_chain: NDArray[np.float32]
     features: NDArray[np.float32]
     explained: NDArray[np.float32]
-    votes_with: NDArray[np.float32]
 
 
 class Prediction(NamedTuple):

@@ -123,7 +123,7 @@ def predict_batches(
     if detail:
         per_case += n_parents * (2 + 2 * posterior.n_chains)
     if detail and detail != "shares":
-        per_case += n_parents * (n_features + data.n_classes) * (1 + posterior.n_chains if by_place else 2)
+        per_case += n_parents * n_features * (1 + posterior.n_chains if by_place else 2)
     size = max(1, min(BATCH_ON_GPU if name == "cuda" else BATCH, BATCH_NUMBERS // per_case))
     reading = calibration or Calibration.none(data.n_classes)
     for first in range(0, len(data.x), size):
@@ -320,7 +320,6 @@ class _VotesByPlace(_Counted):
             np.zeros((n, n_chains, n_parents * shares)),
             np.zeros((n, n_chains, n_features * features, n_parents * features)),
             np.zeros((n, n_chains, n_features * features)),
-            np.zeros((n, n_chains, data.n_classes * features, n_parents * features)),
         )
 
     def _prepare(self, posterior: Importances, data: Data) -> tuple[NDArray[np.int64], Voters, Draws]:
@@ -399,15 +398,13 @@ class _VotesByPlace(_Counted):
                 for sums in (self.sums.probability, self.sums.share)
             ]
             probability, share = (values[:, :, back] for values in by_chain)
-            by_parent = []
-            for sums in (self.sums.features, self.sums.votes_with):
-                mean = (sums.sum(axis=1) / (n_chains * each)[:, None, None]).astype(np.float32).transpose(0, 2, 1)
-                by_parent.append(mean[:, back] if mean.shape[1] else mean)
-            features, votes_with = by_parent
+            mean = (self.sums.features.sum(axis=1) / (n_chains * each)[:, None, None]).astype(np.float32)
+            features = mean.transpose(0, 2, 1)
+            features = features[:, back] if features.shape[1] else features
             explained = self.sums.explained.sum(axis=1) / (n_chains * each)[:, None]
             mean = probability.mean(axis=1)
             statistics = NeighborStatistics(
-                mean, mean, share.mean(axis=1), share, features, explained.astype(np.float32), votes_with
+                mean, mean, share.mean(axis=1), share, features, explained.astype(np.float32)
             )
         familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
         everyone = np.arange(len(each))
@@ -430,7 +427,6 @@ class _VotesBySweep(_Counted):
             shapes: dict[str, tuple[int, ...]] = dict.fromkeys(NeighborStatistics._fields, (n, n_parents))
             shapes |= {"features": (n, n_parents, n_shown), "explained": (n, n_shown)}
             shapes |= {"share_by_chain": (n, n_chains, n_parents)}
-            shapes |= {"votes_with": (n, n_parents, data.n_classes * (detail != "shares"))}
             self.statistics = NeighborStatistics(
                 **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
             )
@@ -518,7 +514,6 @@ class _VotesBySweep(_Counted):
                     taken.influence,
                     share,
                     taken.explained,
-                    taken.votes_with,
                 )
             taken.share_by_chain[:, chain] = share
         for total, part in zip(self.statistics, taken, strict=True):

@@ -115,29 +115,18 @@ def add_w(neighbors, w_sum):
 
 
 @compiled
-def add_kappa(c, y_parents, mu, neighbors, kappa_sum, share_sum, votes_sum):
-    """kappa, and the share of each neighbor in all that is voted for the classes; the rest of it is the base rates'.
-
-    Each neighbor is also given the shares of all classes (`votes_sum`).
-    """
-    shares = np.zeros(votes_sum.shape[2])
+def add_kappa(c, y_parents, mu, neighbors, kappa_sum, share_sum):
+    """kappa, and the share of each neighbor in all that is voted for the classes; the rest of it is the base rates'."""
     for i in range(neighbors.n.shape[0]):
         cast = c.label_c2 - c.one
-        for m in range(len(shares)):
-            shares[m] = mu[MU0, m]
         for s in range(neighbors.n[i]):
             k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
-            m = y_parents[neighbors.parent[i, s]]
-            cast += mu[MU, m] * k
-            if m < len(shares):
-                shares[m] += mu[MU, m] * k
+            cast += mu[MU, y_parents[neighbors.parent[i, s]]] * k
         for s in range(neighbors.n[i]):
             b = neighbors.parent[i, s]
             k = vote_weight(c, neighbors.bits[i], neighbors.kappa[i], s)
             kappa_sum[i, b] += k
             share_sum[i, b] += mu[MU, y_parents[b]] * k / cast
-            for m in range(len(shares)):
-                votes_sum[i, b, m] += shares[m] / cast
 
 
 class Tally:
@@ -156,15 +145,13 @@ class Tally:
         kappa_sum: Sums,
         share_sum: Sums,
         explained: Sums,
-        votes_sum: Sums,
     ) -> None:
-        """Add what a draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), the
-        probability of each value given the neighbors (N, P), and the shares of the votes for the classes, to each of
-        the neighbors (N, S, M). Where the last three have no features or classes, not these.
+        """Add what a draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), and the
+        probability of each value given the neighbors (N, P). Where the last two have no features, not these.
         """
         t = self.tables
         add_z(neighbors, z_sum)
         add_w(neighbors, w_sum)
-        add_kappa(self.constants, t.y_parents, t.mu, neighbors, kappa_sum, share_sum, votes_sum)
+        add_kappa(self.constants, t.y_parents, t.mu, neighbors, kappa_sum, share_sum)
         if explained.shape[1] > 0:
             add_explained(self.constants, t, neighbors, self.work, explained)

@@ -75,7 +75,6 @@ class VoteSums(NamedTuple):
     share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
     features: NDArray[np.float64]  # (n, C, P, S) of being a neighbor to whom the feature matters
     explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
-    votes_with: NDArray[np.float64]  # (n, C, M, S) shares of the votes of each class, 0 where the parent is no neighbor
 
 
 class Case(NamedTuple):
@@ -357,10 +356,6 @@ def count_replacement(voters, case, detail, i, chain, batch, n):
             odds = case.odds[first:last]
             add_scaled(odds, 1.0 / total, detail.probability[i, chain, first:last])
             add_scaled(odds, voters.mu[MU, m] / (every * total), detail.share[i, chain, first:last])
-            for other in range(detail.votes_with.shape[2]):
-                vote = voters.mu[MU, other] * (case.class_votes[other] + (1.0 if other == m else 0.0))
-                share = (voters.mu[MU0, other] + vote) / every
-                add_scaled(odds, share / total, detail.votes_with[i, chain, other, first:last])
     if detail.features.shape[2] > 0:
         count_features(case.signed, case.gain, case.odds, total, detail.features[i, chain])
     return base
