@@ -4,6 +4,7 @@
 and other tables. ``--parts`` and ``--tables`` run some of it. The result is results/explanations.json.
 
 - concentration: how many past cases carry an answer, and the slope that turns their votes into probabilities
+- scaling: what fewer or more voters would cost, with all log weights scaled, and slope and pool learned anew
 - groups: how many votes the groups account for, whether they can be named, whether two seeds agree
 - attribution: points against "set each value to missing", sums, errors and cost
 - guards: how often each warning is given on held-out rows
@@ -15,6 +16,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,15 +28,19 @@ from scipy.stats import spearmanr
 from sets import Table, breast, from_file, heart
 
 from bayespatch import PatchworkClassifier
+from bayespatch.calibrate import Calibration
 from bayespatch.explain import Explanation, attribution
 from bayespatch.metrics import log_loss
-from bayespatch.predict import predict_batches
+from bayespatch.model import HIDDEN
+from bayespatch.pool import Pool
+from bayespatch.predict import blank_votes, predict_batches, predict_cases
 
 HOME = Path(__file__).parent
 KINDS = ("range", "unseen", "itself", "combination", "subgroup", "rare")
 SHOWN = ("heart", "breast", "hepatitis")
 N_FOLDS = 10
 N_SPLITS = 5  # of a table, for the guards
+SCALES, N_SCALING_FOLDS = (0.5, 1.0, 1.5, 2.0), 3
 N_TIMED = 5  # cases
 
 
@@ -82,6 +88,38 @@ def concentration_part(section: Section, some: Table, options: argparse.Namespac
             Finding("heart: half of the votes from", row["half of the votes from"], 20, at_most=True),
             Finding("heart: votes of the five closest", row["votes of the five closest"], 0.22, at_most=False),
         ]
+
+
+def scaling_part(section: Section, some: Table, options: argparse.Namespace) -> None:
+    """Held-out log loss and effective voters with all log weights scaled."""
+    losses: dict[float, list[float]] = {scale: [] for scale in SCALES}
+    effective: dict[float, list[float]] = {scale: [] for scale in SCALES}
+    for rest, fold in folds(some, N_SCALING_FOLDS, options):
+        clf = fitted(some, rest, 0, options)
+        model = clf.fitted_
+        _, cases, encoded = clf._new_cases(model, some.X.iloc[fold])
+        additive, hidden = model.opinion_on(some.X.iloc[fold], encoded.values), np.full(len(model.past.x), HIDDEN)
+        for scale in SCALES:
+            posterior = replace(model.posterior, log_weights=scale * model.posterior.log_weights)
+            votes = predict_cases(posterior, model.past._replace(y=hidden)).mean_votes()
+            calibration = Calibration.learn(
+                votes, model.past.y, model.calibration.base, anchor=blank_votes(posterior, model.past)
+            )
+            pool = Pool.learn(model.opinion.loo[model.cases], calibration.apply(votes), model.past.y)
+            seen = predict_cases(posterior, cases, detail="shares")
+            p = pool.combine(additive, calibration.apply(seen.mean_votes()))
+            losses[scale] += (-np.log(p[np.arange(len(fold)), some.y[fold]])).tolist()
+            shares = seen.neighbors.share.astype(np.float64)
+            effective[scale] += (shares.sum(axis=1) ** 2 / (shares**2).sum(axis=1)).tolist()
+    section.tables.setdefault("scaling", []).extend(
+        {
+            "table": some.name,
+            "log weights times": scale,
+            "effective voters, median": float(np.median(effective[scale])),
+            "log loss of the pool": float(np.mean(losses[scale])),
+        }
+        for scale in SCALES
+    )
 
 
 def groups_part(section: Section, some: Table, options: argparse.Namespace) -> None:
@@ -232,6 +270,7 @@ def main() -> None:
 
 PARTS: dict[str, Callable[[Section, Table, argparse.Namespace], None]] = {
     "concentration": concentration_part,
+    "scaling": scaling_part,
     "groups": groups_part,
     "attribution": attribution_part,
     "guards": guards_part,
