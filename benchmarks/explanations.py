@@ -261,7 +261,8 @@ def main() -> None:
                 PARTS[part](section, makers[name](), options)
                 print(f"{part}, {name}: {time.perf_counter() - start:.0f} s", flush=True)
         print(f"\n{part}\n{as_text(section.tables[part])}", flush=True)
-    print(f"\n{as_text([finding.row() for finding in section.findings])}")
+    if section.findings:
+        print(f"\n{as_text([finding.row() for finding in section.findings])}")
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(section.to_json(), encoding="utf-8")
