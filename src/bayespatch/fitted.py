@@ -638,6 +638,11 @@ def outcome_classes(outcomes: Array, edges: Array) -> Rows:
     return np.searchsorted(edges, outcomes, side="right").astype(np.int64)
 
 
+def _at(x: Array, rows: Rows) -> Array:
+    """Rows of a table; the table itself, and no copy, where these are all its rows in order."""
+    return x if np.array_equal(rows, np.arange(len(x))) else x[rows]
+
+
 def past_data(
     x: Array, y: Rows, parents: Rows, cases: Rows, schema: Schema, n_classes: int, groups: Rows | None = None
 ) -> Data:
@@ -652,9 +657,9 @@ def past_data(
         own_parent = of_group[groups]
     own_parent[parents] = np.arange(len(parents))
     return Data(
-        x=x[cases],
+        x=_at(x, cases),
         y=y[cases],
-        x_parents=x[parents],
+        x_parents=_at(x, parents),
         y_parents=y[parents],
         n_values=schema.n_values,
         n_classes=n_classes,

@@ -368,3 +368,11 @@ def test_a_damaged_schema_is_refused(change):
     double["columns"] *= 2
     with pytest.raises(ValueError, match="a name of its own"):
         Schema.from_dict(double)
+
+
+def test_a_table_of_codes_alone_is_kept_once():
+    coded = Schema.learn([["a", 1], ["b", 2], ["a", 1]])
+    table = coded.encode([["a", 1], ["b", 2]])
+    assert table.values is table.x
+    binned = Schema.learn([[0.5 * i] for i in range(40)])
+    assert not np.shares_memory(*(lambda table: (table.x, table.values))(binned.encode([[1.0]])))

@@ -231,3 +231,11 @@ def test_those_who_truly_resemble_the_case_lead():
     found = model.neighbors(case[None].astype(float), top=20).rows[0]
     assert set(found) == set(like)
     assert model.cases_.shape == (n,)
+
+
+def test_the_past_cases_are_kept_once():
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(60, 3))
+    fitted = PatchworkClassifier(draws=20, random_state=0).fit(X, (X[:, 0] > 0).astype(int)).fitted_
+    for array in (fitted.values, fitted.past.x, fitted.past.x_parents):
+        assert np.shares_memory(array, fitted.x)

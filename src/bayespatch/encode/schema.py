@@ -251,11 +251,12 @@ class Schema:
         own = [
             p.numbers if c.keeps_numbers else codes for c, p, (codes, _) in zip(self.columns, plain, parts, strict=True)
         ]
+        codes = np.column_stack([codes for codes, _ in parts])
         return EncodedTable(
-            np.where(compared, np.column_stack([codes for codes, _ in parts]), np.nan),
+            codes if compared.all() else np.where(compared, codes, np.nan),
             np.column_stack([unseen for _, unseen in parts]),
             self.names,
-            np.column_stack(own),
+            np.column_stack(own) if any(column.keeps_numbers for column in self.columns) else codes,
             table.ids,
         )
 
