@@ -1,7 +1,7 @@
 """How concentrated, complete, stable and cheap explanations are.
 
 ``python benchmarks/explanations.py --suite FOLDER`` needs about a minute per table and core; FOLDER has hepatitis.csv
-and other tables. ``--parts`` and ``--tables`` run some of it. The result is results/explanations.json.
+and other tables. ``--parts`` and ``--tables`` run some of it.
 
 - concentration: how many past cases carry an answer, and the slope that turns their votes into probabilities
 - scaling: what fewer or more voters would cost, with all log weights scaled, and slope and pool learned anew
@@ -35,7 +35,6 @@ from bayespatch.model import HIDDEN
 from bayespatch.pool import Pool
 from bayespatch.predict import blank_votes, predict_batches, predict_cases
 
-HOME = Path(__file__).parent
 KINDS = ("range", "unseen", "itself", "combination", "subgroup", "rare")
 SHOWN = ("heart", "breast", "hepatitis")
 N_FOLDS = 10
@@ -285,11 +284,8 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tables", nargs="+", default=list(SHOWN), help="on these tables only")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("--quick", action="store_true", help="short chains, one fold: to see that it runs")
-    parser.add_argument("--out", type=Path, help="JSON file (default: results/explanations.json, unless quick)")
-    options = parser.parse_args(arguments)
-    if options.out is None and not options.quick and list(options.parts) == list(PARTS):
-        options.out = HOME / "results" / "explanations.json"
-    return options
+    parser.add_argument("--out", type=Path, help="JSON file")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from bayespatch.retrieval.sums import LEAST
 
 Array = NDArray[np.float64]
 
-MOST_PRODUCTS = 4e8  # subsets x past cases x draws that are multiplied;
+MOST_PRODUCTS = 2e8  # subsets x past cases x draws that are multiplied;
 MOST_EXPONENTIALS = 8e6  # or exponentiated, where only some of the subsets are evaluated
 FEWEST_DRAWS = 48  # of the importances
 N_BATCHES = 8  # of draws and, in large tables, of past cases; their spread tells the error
