@@ -106,6 +106,7 @@ def compared(
 
     return {
         "rows": len(y),
+        "seeds": len(old),
         "log_loss": means(lambda p, y: losses(p, y).mean()),
         "auc": means(metrics.auc),
         "calibration_error": means(metrics.calibration_error),
@@ -138,12 +139,13 @@ def page(found: dict[str, Any]) -> str:
         "",
         "## Difference and fit time",
         "",
-        "| table | rows | log loss, pool minus version 0.2 | fit in version 0.2, s | fit now, s |",
-        "|---|---|---|---|---|",
+        "| table | rows | seeds | log loss, pool minus version 0.2 | fit in version 0.2, s | fit now, s |",
+        "|---|---|---|---|---|---|",
     ]
     for table, part in found.items():
         lines.append(
-            f"| {table} | {part['rows']} | {part['pool_minus_old']:+.4f} ± {part['its_standard_error']:.4f} "
+            f"| {table} | {part['rows']} | {part['seeds']} "
+            f"| {part['pool_minus_old']:+.4f} ± {part['its_standard_error']:.4f} "
             f"| {part['seconds'][OLD]:.1f} | {part['seconds']['pool']:.1f} |"
         )
     return "\n".join(lines) + "\n"
