@@ -28,7 +28,7 @@ _INTERRUPTED, _TERMINATED = 130, 143
 
 
 @dataclass
-class _Wishes:
+class _GlobalOptions:
     """What was asked for before the name of the command."""
 
     traceback: bool = False
@@ -45,7 +45,7 @@ def new_app(
     commands: Sequence[Callable[..., Any]], about: str, version: str, groups: Mapping[str, Group] | None = None
 ) -> typer.Typer:
     """The program with its commands, in their order; a docstring's examples stand below its options."""
-    wishes = _Wishes()
+    options = _GlobalOptions()
     app = typer.Typer(
         name="bayespatch",
         help=about,
@@ -64,21 +64,21 @@ def new_app(
         traceback: bool = typer.Option(False, "--traceback", help="Show the traceback of an error, for a bug report."),
         _: bool = typer.Option(False, "--version", callback=tell_version, is_eager=True, help="Show the version."),
     ) -> None:
-        wishes.traceback = traceback
+        options.traceback = traceback
 
-    _register(app, commands, wishes)
+    _register(app, commands, options)
     for name, group in (groups or {}).items():
         inside = typer.Typer(name=name, help=group.about, no_args_is_help=True)
-        _register(inside, group.commands, wishes)
+        _register(inside, group.commands, options)
         app.add_typer(inside, name=name)
     return app
 
 
-def _register(app: typer.Typer, commands: Sequence[Callable[..., Any]], wishes: _Wishes) -> None:
+def _register(app: typer.Typer, commands: Sequence[Callable[..., Any]], options: _GlobalOptions) -> None:
     for command in commands:
         text, examples = help_of(command)
         epilog = "\n\n".join(["Examples:", *examples])
-        app.command(command_name(command), help=text, epilog=epilog)(_plainly(command, wishes))
+        app.command(command_name(command), help=text, epilog=epilog)(_plainly(command, options))
 
 
 def command_name(command: Callable[..., Any]) -> str:
@@ -92,7 +92,7 @@ def help_of(command: Callable[..., Any]) -> tuple[str, list[str]]:
     return text, examples.splitlines()
 
 
-def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]:
+def _plainly(command: Callable[..., Any], options: _GlobalOptions) -> Callable[..., Any]:
     """The command, whose failures are one sentence and a code."""
 
     @wraps(command)
@@ -111,7 +111,7 @@ def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]
                 _close_stdout()
                 raise typer.Exit(1) from None
             except _FAILURES as error:
-                if wishes.traceback:
+                if options.traceback:
                     raise
                 say(f"bayespatch: {_sentence(error)}")
                 try:
@@ -125,12 +125,12 @@ def _plainly(command: Callable[..., Any], wishes: _Wishes) -> Callable[..., Any]
 
 def _sentence(error: BaseException) -> str:
     """What is wrong, in one line; some errors of Python's say nothing."""
-    said = " ".join(str(error).split())
+    text = " ".join(str(error).split())
     if isinstance(error, MemoryError):
-        return said or "out of memory; pass fewer cases, parents or draws, or run it on a larger machine"
+        return text or "out of memory; pass fewer cases, parents or draws, or run it on a larger machine"
     if isinstance(error, RecursionError):
         return "the input is nested too deeply; pass simple values"
-    return said or type(error).__name__
+    return text or type(error).__name__
 
 
 def _close_stdout() -> None:
@@ -163,12 +163,12 @@ def _terminable() -> Iterator[list[int]]:
 @contextmanager
 def _notes() -> Iterator[None]:
     """Warnings as lines on stderr, each once."""
-    said = set()
+    shown = set()
 
     def note(message: Warning | str, *_: object, **__: object) -> None:
         line = f"note: {' '.join(str(message).split())}"
-        if line not in said:
-            said.add(line)
+        if line not in shown:
+            shown.add(line)
             say(line)
 
     with warnings.catch_warnings():

@@ -9,7 +9,7 @@ from bayespatch.cli.app import usage_error
 from bayespatch.cli.estimators import estimator_settings, new_estimator
 from bayespatch.cli.options import Cost, Folds, Json, Threshold
 from bayespatch.cli.shared import taking
-from bayespatch.cli.tables import Wishes, read_training, table_wishes
+from bayespatch.cli.tables import TableOptions, read_training, table_options
 from bayespatch.cli.terminal import counting, say, show, table_text
 from bayespatch.decisions import read_decision
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from bayespatch.compare import Standing
 
 
-@taking(asked=table_wishes, settings=estimator_settings)
+@taking(read_options=table_options, settings=estimator_settings)
 def compare(
-    asked: Callable[[], Wishes],
+    read_options: Callable[[], TableOptions],
     settings: Callable[[], dict[str, Any]],
     folds: Folds = 5,
     threshold: Threshold = None,
@@ -39,13 +39,13 @@ def compare(
     """
     from bayespatch.compare import compare as cross_validate
 
-    wishes, given = asked(), settings()
-    if wishes.event is not None:
+    options, given = read_options(), settings()
+    if options.event is not None:
         raise usage_error("--time is for fit; compare classes or numbers with --target")
-    learned = read_training(wishes)
+    learned = read_training(options)
     table, coded = learned.table, learned.categorical
     at = None
-    if not wishes.regression:
+    if not options.regression:
         at = _threshold(table.y, threshold, cost)
         counts = table.y.value_counts()
         few = [f"{label} ({n})" for label, n in counts.items() if n < folds]
@@ -55,12 +55,12 @@ def compare(
                 f"in some folds no method has such a class in its training data"
             )
     with counting("patchwork") as tell:
-        estimator = new_estimator(wishes.regression, coded, **given)
-        how: dict[str, Any] = {"regression": wishes.regression, "folds": folds, "seed": given["random_state"]}
+        estimator = new_estimator(options.regression, coded, **given)
+        how: dict[str, Any] = {"regression": options.regression, "folds": folds, "seed": given["random_state"]}
         how |= {"groups": table.groups, "threshold": at, "tell": tell}
         found = cross_validate(learned.features, table.y, estimator, **how)
     methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
-    shown = {"target": wishes.target, "folds": folds, "group": wishes.group, "methods": methods}
+    shown = {"target": options.target, "folds": folds, "group": options.group, "methods": methods}
     show(shown, json, _standings(found, folds, at, table.y.nunique()))
 
 
@@ -85,8 +85,10 @@ def _standings(found: list[Standing], folds: int, threshold: float | None, n_cla
     for one in found:
         cells = [f"{one.mean(m):.3f}±{one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures]
         rows.append([one.method, *cells, "" if one.seconds is None else f"{one.seconds:.1f}"])
-    said = ", ".join(f"{m} ({'more' if MORE_IS_BETTER[m] else 'less'} is better)" for m in measures)
-    shown = f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {said}"
+    directions = ", ".join(f"{m} ({'more' if MORE_IS_BETTER[m] else 'less'} is better)" for m in measures)
+    shown = (
+        f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {directions}"
+    )
     shown += "\nAll methods but the patchwork are tuned within each fold."
     if "net benefit" in measures:
         called = "the rarer class" if n_classes == 2 else "each class (means over the classes)"

@@ -118,50 +118,50 @@ def _plain(value: object) -> str:
 
 def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> list[str]:
     """What a person would want to know before fitting."""
-    said = []
+    remarks = []
     for column in columns:
         if column["kind"] == "date":
             name = column["name"]
-            said.append(f"{name!r} holds dates: fit needs --age {name!r}, --days {name!r} or --drop {name!r}")
+            remarks.append(f"{name!r} holds dates: fit needs --age {name!r}, --days {name!r} or --drop {name!r}")
     y = frame[target] if target is not None else None
     plain = [
         column["name"] for column in columns if column["kind"] not in ("date", "empty") and column["name"] != target
     ]
     if y is not None:
         n_unknown = int(y.isna().sum())
-        said += [f"{n_unknown} rows have no {target!r} and would be dropped"] if n_unknown else []
+        remarks += [f"{n_unknown} rows have no {target!r} and would be dropped"] if n_unknown else []
         known = y.notna()
         found: Found | None = notice(frame.loc[known, plain], y[known])
         rare = y.value_counts()
         few = [f"{_plain(value)} ({n})" for value, n in rare.items() if n < 3]
         if few and len(rare) <= 100 and 2 * len(rare) <= int(known.sum()):
-            said.append(f"classes with one or two cases: {', '.join(few[:8])}{' and more' if len(few) > 8 else ''}")
+            remarks.append(f"classes with one or two cases: {', '.join(few[:8])}{' and more' if len(few) > 8 else ''}")
     else:
         found = notice(frame[plain]) if plain else None
     if found is not None:
-        said += [
+        remarks += [
             f"{name!r} looks like an identifier ({why}): fit asks for --id, --drop or --keep"
             for name, why in found.identifiers.items()
         ]
-        said += [
+        remarks += [
             f"{name!r} identifies patients, and {n} rows share a value with another row: pass --group {name!r}"
             for name, n in found.repeated.items()
         ]
         rows = repeated_rows(frame[[name for name in plain if name not in found.identifiers]])
         if rows:
-            said.append(
+            remarks.append(
                 f"{duplicates_text(rows, len(frame))}: remove repeats, or name the column of patients with --group"
             )
-        said += [f"values are nearly all different in {name!r}" for name in found.unique]
-        said += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
-        said += [f"{name!r} duplicates {other!r}" for name, other in found.copies.items()]
-        said += [
+        remarks += [f"values are nearly all different in {name!r}" for name in found.unique]
+        remarks += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
+        remarks += [f"{name!r} duplicates {other!r}" for name, other in found.copies.items()]
+        remarks += [
             f"{name!r} alone predicts {target!r} for {100 * share:.4g}% of the cases: is it known only after the "
             f"outcome?"
             for name, share in found.leaks.items()
         ]
-    said += [f"{column['name']!r} is empty" for column in columns if column["kind"] == "empty"]
-    return said
+    remarks += [f"{column['name']!r} is empty" for column in columns if column["kind"] == "empty"]
+    return remarks
 
 
 def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:

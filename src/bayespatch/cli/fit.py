@@ -13,15 +13,15 @@ from bayespatch.cli.estimators import estimator_settings, fitted, new_estimator,
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Cases, Checkpoint, Force, HideIds, Json, Labels, ModelOut
 from bayespatch.cli.shared import taking
-from bayespatch.cli.tables import Wishes, read_training, read_training_files, table_wishes
+from bayespatch.cli.tables import TableOptions, read_training, read_training_files, table_options
 from bayespatch.cli.terminal import facts_text, say, show
 from bayespatch.source import Training
 from bayespatch.source.parts import parquet_files
 
 
-@taking(asked=table_wishes, settings=estimator_settings)
+@taking(read_options=table_options, settings=estimator_settings)
 def fit(
-    asked: Callable[[], Wishes],
+    read_options: Callable[[], TableOptions],
     settings: Callable[[], dict[str, Any]],
     out: ModelOut = Path("model.bpatch"),
     labels: Labels = None,
@@ -53,13 +53,13 @@ def fit(
     $ bayespatch fit 'registry/*.parquet' --target outcome --scheduler tcp://10.0.0.1:8786
     """
     check_new(force, out, cases)
-    wishes, given = asked()._replace(labels=labels), settings()
-    files, sample = parquet_files(wishes.data), None
+    options, given = read_options()._replace(labels=labels), settings()
+    files, sample = parquet_files(options.data), None
     if files is None:
-        table, coded, follow_up = read_training(wishes)
+        table, coded, follow_up = read_training(options)
     else:
         how = {"categorical": given["categorical"], "seed": given["random_state"], "scheduler": given["scheduler"]}
-        (table, coded, follow_up), sample = read_training_files(wishes, files, **how)
+        (table, coded, follow_up), sample = read_training_files(options, files, **how)
     if hide_ids:
         X = table.X.reset_index(drop=True)
         X.attrs = table.X.attrs
@@ -69,7 +69,7 @@ def fit(
         y = table.y.to_frame().assign(**{str(table.event.name): table.event})[[table.event.name, table.y.name]]
         estimator = new_survival(coded, checkpoint=checkpoint, **given)
     else:
-        estimator = new_estimator(wishes.regression, coded, checkpoint=checkpoint, **given)
+        estimator = new_estimator(options.regression, coded, checkpoint=checkpoint, **given)
     try:
         if sample is None:
             fitted(estimator, table.X, y, table.groups, follow_up or None)

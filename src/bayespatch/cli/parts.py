@@ -21,7 +21,7 @@ _TEXTS = ("file", "label", "closest", "outcome_of_closest", "attention", "warnin
 _PART = re.compile(r"part-\d{5,}\.parquet")
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """What is wanted of every case."""
 
     id_column: str | None
@@ -82,17 +82,17 @@ def predict_files(
     from bayespatch.predict import UnseenValueWarning
     from bayespatch.workers import over_workers
 
-    asked = _Asked(id_column, hide_ids, worklist, wanted)
+    request = _Request(id_column, hide_ids, worklist, wanted)
     with replacing_folder(out) as folder:
         tasks = [(part, os.path.join(folder, f"part-{k:05d}.parquet")) for k, part in enumerate(parts_of(files))]
         if scheduler is None:
             with warnings.catch_warnings():
                 for said_once_for_all in (UnseenValueWarning, OutOfRangeWarning):
                     warnings.simplefilter("ignore", said_once_for_all)
-                done = [_predict_part((model, asked), task) for task in tasks]
+                done = [_predict_part((model, request), task) for task in tasks]
         else:
             model.set_params(engine="cpu", scheduler=None, n_jobs=1)
-            done = list(over_workers(_predict_part, (model, asked), tasks, scheduler))
+            done = list(over_workers(_predict_part, (model, request), tasks, scheduler))
         for part in done:
             if part.n_cases and not (os.path.exists(part.path) and os.path.getsize(part.path) == part.n_bytes):
                 raise refuse(
@@ -122,33 +122,33 @@ def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
         say(f"note: {n_refused} of {n_cases} cases have no adequate precedent and were not predicted")
 
 
-def _predict_part(shared: tuple[Any, _Asked], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:
+def _predict_part(shared: tuple[Any, _Request], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:
     """Where the work is done: one part read, predicted and written."""
     from bayespatch.explain.guards import outside
 
-    model, asked = shared
+    model, request = shared
     part, target = task
     frame = read_part(part)
     if not len(frame):
         return _Done(target, 0, 0, 0, {}, {})
     schema = model.schema_
     try:
-        X = features_of(frame, schema.names if schema.named else list(frame.columns), id_column=asked.id_column)
+        X = features_of(frame, schema.names if schema.named else list(frame.columns), id_column=request.id_column)
         encoded = schema.encode(X)
     except ValueError as error:
         raise ValueError(f"{part.label}: {error}") from None
-    if asked.hide_ids or asked.id_column is None:
+    if request.hide_ids or request.id_column is None:
         X = X.set_axis(range(part.first, part.first + len(X)), axis=0)
     far = (outside(encoded.values, model.fitted_.ranges) != 0).sum(axis=0).tolist()
-    if asked.worklist:
-        rows = [flat_line(one) for one in worklist_of(model, X, asked.wanted["level"], asked.wanted["decision"])]
+    if request.worklist:
+        rows = [flat_line(one) for one in worklist_of(model, X, request.wanted["level"], request.wanted["decision"])]
     else:
-        rows = [dict(flat(one)) for one in predictions(model, X, **asked.wanted)]
+        rows = [dict(flat(one)) for one in predictions(model, X, **request.wanted)]
     if "row" in rows[0]:
         rows = [{"file": part.file, **row} for row in rows]
-    elif asked.id_column:
-        rows = [{asked.id_column if name == "id" else name: value for name, value in row.items()} for row in rows]
-    texts = {*_TEXTS, str(asked.id_column), *(["predicted"] if hasattr(model, "classes_") else [])}
+    elif request.id_column:
+        rows = [{request.id_column if name == "id" else name: value for name, value in row.items()} for row in rows]
+    texts = {*_TEXTS, str(request.id_column), *(["predicted"] if hasattr(model, "classes_") else [])}
     kinds = {name: "string" if name in texts else "int64" if name == "row" else "float64" for name in rows[0]}
     write_part(target, kinds, rows)
     n_refused = sum(row["predicted"] is None for row in rows)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.case import decision_of, load_model, read_cases
 from bayespatch.cli.files import check_new, write
@@ -123,10 +126,8 @@ def predict(
     if worklist:
         with counting("worklist") as tell:
             listed = worklist_of(loaded, X, level, decision, tell)
-        if json:
-            write(as_json({"model": str(model), "level": level, "worklist": listed}), None)
-        if out is not None or not json:
-            write(as_csv([flat_line(one) for one in listed], named=id_column, raw=raw), out)
+        document = {"model": str(model), "level": level, "worklist": listed} if json else None
+        _deliver(document, lambda: as_csv([flat_line(one) for one in listed], named=id_column, raw=raw), out)
         if out is not None:
             say(f"{len(listed)} cases are in {out}, the highest risk first")
         return
@@ -137,9 +138,15 @@ def predict(
     if abstain:
         n_refused = sum(one["class"] is None for one in found)
         say(f"note: {n_refused} of {len(found)} cases have no adequate precedent and were not predicted")
-    if json:
-        write(as_json({"model": str(model), "level": level, "predictions": found}), None)
-    if out is not None or not json:
-        write(as_csv(found, named=id_column, raw=raw), out)
+    document = {"model": str(model), "level": level, "predictions": found} if json else None
+    _deliver(document, lambda: as_csv(found, named=id_column, raw=raw), out)
     if out is not None:
         say(f"{len(found)} predictions written to {out}")
+
+
+def _deliver(document: object, table: Callable[[], str], out: Path | None) -> None:
+    """Print the JSON document, if one is wanted; write the CSV table to `out`, or print it where nothing else is."""
+    if document is not None:
+        write(as_json(document), None)
+    if out is not None or document is None:
+        write(table(), out)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from bayespatch.encode import Sample
 
 
-class Wishes(NamedTuple):
-    """What was said about a table."""
+class TableOptions(NamedTuple):
+    """The options about a table."""
 
     data: str
     target: str
@@ -80,7 +80,7 @@ class Learned(NamedTuple):
         return _features(self.table.X, self.follow_up)
 
 
-def table_wishes(
+def table_options(
     data: Data,
     target: TargetOrTime = None,
     time: TimeColumn = None,
@@ -100,7 +100,7 @@ def table_wishes(
     until: Until = None,
     dictionary: DictionaryFile = None,
     regression: Regression = False,
-) -> Wishes:
+) -> TableOptions:
     """The options about a table to learn from."""
     if (time is None) != (event is None):
         raise usage_error(
@@ -111,7 +111,7 @@ def table_wishes(
     outcome = target if time is None else time
     if outcome is None:
         raise usage_error("name the column to predict: --target COLUMN, or --time COLUMN and --event COLUMN")
-    return Wishes(
+    return TableOptions(
         data,
         outcome,
         regression or time is not None,
@@ -133,27 +133,29 @@ def table_wishes(
     )
 
 
-def read_training(wishes: Wishes) -> Learned:
+def read_training(options: TableOptions) -> Learned:
     """The table, with a word about columns that will not help and a question about those that may be identifiers."""
-    data = wishes.data
-    said = _dictionary(wishes)
-    texts = [name for name in (wishes.id_column, wishes.group) if name]
-    if said is not None:
-        texts += [name for name, entry in said.entries.items() if entry.identifier or entry.kind == "text"]
-    numbers = {} if said is None else {name: unit for name, unit in said.measured.items() if name not in texts}
+    data = options.data
+    dictionary = _dictionary(options)
+    texts = [name for name in (options.id_column, options.group) if name]
+    if dictionary is not None:
+        texts += [name for name, entry in dictionary.entries.items() if entry.identifier or entry.kind == "text"]
+    numbers = (
+        {} if dictionary is None else {name: unit for name, unit in dictionary.measured.items() if name not in texts}
+    )
     with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
-        frame = read(data, wishes.query, delimiter=wishes.delimiter, texts=texts, numbers=numbers)
-    frame = chosen_rows(frame, wishes.date, wishes.since, wishes.until)
-    if wishes.date is not None and wishes.date not in (*wishes.age, *wishes.days, wishes.as_of):
-        frame = frame.drop(columns=wishes.date)
-    roles = _roles(wishes, said, list(map(str, frame.columns)))
-    table = training_table(frame, wishes.target, regression=wishes.regression, group_column=wishes.group, **roles)
-    if wishes.event is not None:
-        check_column(table.X, wishes.event, "--event")
-        table = table._replace(event=table.X[wishes.event], X=table.X.drop(columns=wishes.event))
-    follow_up = _follow_up(wishes, said, [name for name in table.X.columns if name != wishes.target])
-    table = _described(table, wishes, said, follow_up)
-    return Learned(table, _coded(said, _features(table.X, follow_up).columns), follow_up)
+        frame = read(data, options.query, delimiter=options.delimiter, texts=texts, numbers=numbers)
+    frame = chosen_rows(frame, options.date, options.since, options.until)
+    if options.date is not None and options.date not in (*options.age, *options.days, options.as_of):
+        frame = frame.drop(columns=options.date)
+    roles = _roles(options, dictionary, list(map(str, frame.columns)))
+    table = training_table(frame, options.target, regression=options.regression, group_column=options.group, **roles)
+    if options.event is not None:
+        check_column(table.X, options.event, "--event")
+        table = table._replace(event=table.X[options.event], X=table.X.drop(columns=options.event))
+    follow_up = _follow_up(options, dictionary, [name for name in table.X.columns if name != options.target])
+    table = _described(table, options, dictionary, follow_up)
+    return Learned(table, _coded(dictionary, _features(table.X, follow_up).columns), follow_up)
 
 
 def chosen_rows(frame: Any, date: str | None, since: str | None, until: str | None) -> Any:
@@ -169,67 +171,76 @@ def chosen_rows(frame: Any, date: str | None, since: str | None, until: str | No
 
 
 def read_training_files(
-    wishes: Wishes, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
+    options: TableOptions, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
 ) -> tuple[Learned, Sample]:
     """A table that lies in many files: a sample of its rows, looked at as `read_training` does."""
-    if wishes.event:
-        raise ValueError(f"--time is for one table, and {wishes.data!r} names many files; leave it out")
-    if wishes.follow_up:
-        raise ValueError(f"--follow-up works with one table, but {wishes.data!r} names several files; remove it")
-    single = {"--query": wishes.query, "--delimiter": wishes.delimiter, "--group": wishes.group, "--date": wishes.date}
+    if options.event:
+        raise ValueError(f"--time is for one table, and {options.data!r} names many files; leave it out")
+    if options.follow_up:
+        raise ValueError(f"--follow-up works with one table, but {options.data!r} names several files; remove it")
+    single = {
+        "--query": options.query,
+        "--delimiter": options.delimiter,
+        "--group": options.group,
+        "--date": options.date,
+    }
     for option, given in single.items():
         if given is not None:
-            raise ValueError(f"{option} works with one table, but {wishes.data!r} names several files; remove it")
+            raise ValueError(f"{option} works with one table, but {options.data!r} names several files; remove it")
     from bayespatch.workers import computed
 
-    said = _dictionary(wishes)
+    dictionary = _dictionary(options)
     each = one_after_the_other if scheduler is None else partial(computed, scheduler=scheduler)
     columns = column_names(files[0])
-    table = training_parts(files, wishes.target, each, **_roles(wishes, said, columns))
+    table = training_parts(files, options.target, each, **_roles(options, dictionary, columns))
     with working(f"Reading {len(files)} files"):
-        sample = table.sample(seed, classes=not wishes.regression, categorical=(*categorical, *_coded(said, columns)))
+        sample = table.sample(
+            seed, classes=not options.regression, categorical=(*categorical, *_coded(dictionary, columns))
+        )
     check_identifiers(sample.X)  # two parts may have the same
-    found = Training(sample.X, outcomes_of(sample.y, wishes.regression), sample.n_unknown)
-    found = _described(found, wishes, said, {})
-    return Learned(found, _coded(said, found.X.columns), {}), replace(sample, X=found.X, y=found.y)
+    found = Training(sample.X, outcomes_of(sample.y, options.regression), sample.n_unknown)
+    found = _described(found, options, dictionary, {})
+    return Learned(found, _coded(dictionary, found.X.columns), {}), replace(sample, X=found.X, y=found.y)
 
 
-def _dictionary(wishes: Wishes) -> Dictionary | None:
-    return None if wishes.dictionary is None else Dictionary.read(wishes.dictionary)
+def _dictionary(options: TableOptions) -> Dictionary | None:
+    return None if options.dictionary is None else Dictionary.read(options.dictionary)
 
 
-def _roles(wishes: Wishes, said: Dictionary | None, columns: Sequence[str]) -> dict[str, Any]:
+def _roles(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> dict[str, Any]:
     """Which of the columns are identifiers, left out, or dates; a dictionary may say so, too."""
-    id_column, drop = wishes.id_column, list(wishes.drop)
-    if said is not None:
-        named = [name for name in said.names if said[name].identifier and name in columns and name not in drop]
-        named = [name for name in named if name != wishes.group]
+    id_column, drop = options.id_column, list(options.drop)
+    if dictionary is not None:
+        named = [
+            name for name in dictionary.names if dictionary[name].identifier and name in columns and name not in drop
+        ]
+        named = [name for name in named if name != options.group]
         id_column = id_column or (named[0] if len(named) == 1 else None)
         drop += [name for name in named if name != id_column]
-    intervals = [Interval("years", name, wishes.as_of) for name in wishes.age]
-    intervals += [Interval("days", name, wishes.as_of) for name in wishes.days]
+    intervals = [Interval("years", name, options.as_of) for name in options.age]
+    intervals += [Interval("days", name, options.as_of) for name in options.days]
     return {"id_column": id_column, "drop": drop, "intervals": intervals}
 
 
-def _coded(said: Dictionary | None, columns: Iterable[object]) -> tuple[str, ...]:
+def _coded(dictionary: Dictionary | None, columns: Iterable[object]) -> tuple[str, ...]:
     """Those of the columns whose numbers are names of categories, by the dictionary."""
-    if said is None:
+    if dictionary is None:
         return ()
-    named = [name for name in map(str, columns) if name in said]
-    return tuple(name for name in named if said[name].kind == "number" and said[name].levels)
+    named = [name for name in map(str, columns) if name in dictionary]
+    return tuple(name for name in named if dictionary[name].kind == "number" and dictionary[name].levels)
 
 
-def _follow_up(wishes: Wishes, said: Dictionary | None, columns: Sequence[str]) -> dict[str, Any]:
+def _follow_up(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> dict[str, Any]:
     """Follow-up columns and their kinds, from the dictionary and --follow-up; event columns are among them."""
-    described = {} if said is None else said.follow_up
+    described = {} if dictionary is None else dictionary.follow_up
     kinds: dict[str, Any] = {name: kind for name, kind in described.items() if name in columns}
-    for text in wishes.follow_up:
+    for text in options.follow_up:
         name, _, kind = (text, "", "") if text in columns else text.partition("=")
         how, _, event = kind.partition(":")
         kinds[name] = (how, event) if event else (kind or None)
     events = {kind[1] for kind in kinds.values() if isinstance(kind, tuple)}
-    if wishes.target in {*kinds, *events}:
-        raise ValueError(f"--target {wishes.target!r} is also named by --follow-up; name another column there")
+    if options.target in {*kinds, *events}:
+        raise ValueError(f"--target {options.target!r} is also named by --follow-up; name another column there")
     from bayespatch.follow_up import columns_of, follow_up_roles  # slow to import
 
     roles = follow_up_roles(kinds)
@@ -246,21 +257,23 @@ def _features(X: Any, follow_up: dict[str, Any]) -> Any:
     return X.drop(columns=columns_of(roles, list(X.columns))) if roles else X
 
 
-def _described(table: Training, wishes: Wishes, said: Dictionary | None, follow_up: dict[str, Any]) -> Training:
+def _described(
+    table: Training, options: TableOptions, dictionary: Dictionary | None, follow_up: dict[str, Any]
+) -> Training:
     """The table, looked at, and called as the dictionary and --labels say."""
-    table = _looked_at(table, wishes, follow_up)
-    if said is not None:
-        X, y = said.describe(table.X, table.y)
+    table = _looked_at(table, options, follow_up)
+    if dictionary is not None:
+        X, y = dictionary.describe(table.X, table.y)
         table = table._replace(X=X, y=y)
-    if wishes.labels is not None:
-        table = table._replace(y=_labelled(table.y, wishes.labels, wishes.regression))
+    if options.labels is not None:
+        table = table._replace(y=_labelled(table.y, options.labels, options.regression))
     return table
 
 
-def _looked_at(table: Training, wishes: Wishes, follow_up: dict[str, Any]) -> Training:
+def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Any]) -> Training:
     """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
     if table.n_unknown:
-        say(f"note: {table.n_unknown} rows without {wishes.target!r} dropped: nothing can be learned from them")
+        say(f"note: {table.n_unknown} rows without {options.target!r} dropped: nothing can be learned from them")
     features = _features(table.X, follow_up)
     empty = [name for name in features.columns if features[name].isna().all()]
     if empty and len(empty) < features.shape[1]:
@@ -268,11 +281,11 @@ def _looked_at(table: Training, wishes: Wishes, follow_up: dict[str, Any]) -> Tr
         table = table._replace(X=table.X.drop(columns=empty))
         features = features.drop(columns=empty)
     found = notice(features, table.y)
-    asked = {name: why for name, why in found.identifiers.items() if name not in wishes.keep}
-    if asked:
-        name, why = next(iter(asked.items()))
-        more = f" (so do {listed(list(asked)[1:])})" if len(asked) > 1 else ""
-        as_id = f"--id {name!r} to identify cases by it, " if wishes.id_column is None else ""
+    ambiguous = {name: why for name, why in found.identifiers.items() if name not in options.keep}
+    if ambiguous:
+        name, why = next(iter(ambiguous.items()))
+        more = f" (so do {listed(list(ambiguous)[1:])})" if len(ambiguous) > 1 else ""
+        as_id = f"--id {name!r} to identify cases by it, " if options.id_column is None else ""
         raise ValueError(
             f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to leave it out, or "
             f"--keep {name!r} if it is a feature"
@@ -292,9 +305,9 @@ def _looked_at(table: Training, wishes: Wishes, follow_up: dict[str, Any]) -> Tr
     for name, other in found.copies.items():
         say(f"note: column {name!r} duplicates {other!r}; remove one with --drop")
     for name, share in found.leaks.items():
-        how = f"{100 * share:.4g}% of the cases" if not wishes.regression else f"a correlation of {share:.4f}"
+        how = f"{100 * share:.4g}% of the cases" if not options.regression else f"a correlation of {share:.4f}"
         say(
-            f"note: column {name!r} alone predicts {wishes.target!r} ({how}): is it known only after the "
+            f"note: column {name!r} alone predicts {options.target!r} ({how}): is it known only after the "
             f"outcome? If so, remove it with --drop"
         )
     return table
