@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
@@ -102,3 +103,10 @@ def test_a_linear_opinion_of_the_users_own_is_stored_and_no_other(tmp_path):
     tree = fit(PatchworkClassifier(second_opinion=DecisionTreeClassifier(), **SHORT), numbers, Y)
     with pytest.raises(StorageError, match="can be stored without pickle"):
         tree.save(tmp_path / "c")
+
+
+def test_a_model_with_a_column_that_is_not_compared_is_saved_and_loaded(tmp_path):
+    X = pandas.DataFrame({"age": [30.0, 40.0, 50.0, 60.0] * 5, "site": ["A"] * 20})
+    clf = PatchworkClassifier(draws=5, warmup=5, random_state=0).fit(X, ["well", "well", "sick", "sick"] * 5)
+    clf.save(tmp_path / "m.bpatch")
+    np.testing.assert_array_equal(load(tmp_path / "m.bpatch").predict_proba(X), clf.predict_proba(X))

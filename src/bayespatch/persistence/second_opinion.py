@@ -95,6 +95,8 @@ def _check_design(design: Design, schema: Schema) -> None:
 
 def _fits(term: Term, column: Column) -> bool:
     """Whether the terms are such as could be learned of the column, and finite whatever its value is."""
+    if not column.is_compared:
+        return term == Term()
     numbers = (term.low, term.high, term.center, term.scale)
     tuples = [getattr(term, name) for name in _TUPLES]
     if not all(type(number) is float and np.isfinite(number) for number in numbers):
