@@ -93,7 +93,7 @@ async def honest(server: Server, rate: float, seconds: float) -> dict[str, Any]:
 
         async def one(i: int) -> None:
             due, kind = begin + i / rate, kinds[i % len(kinds)]
-            body = {"values": patient(i), "reliance": False} if kind["method"] == "POST" else None
+            body = {"values": patient(i)} if kind["method"] == "POST" else None
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             try:
                 answer = await client.request(**kind, json=body, headers=server.headers)
