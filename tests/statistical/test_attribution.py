@@ -52,7 +52,6 @@ def test_points_add_up_on_random_rows(name):
         total = said["mean"] if parts["class"] is None else said["probabilities"][parts["class"]]
         points = sum(one["points"] for one in parts["features"])
         assert scale * parts["base"] + points == pytest.approx(scale * total, abs=1e-8)
-        assert parts["error"] < (0.01 * np.std(y) if parts["class"] is None else 1.0) * 3.0
 
 
 def test_sampled_sets_agree_with_permutations_of_predictions():
