@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from contextlib import closing
 
+import numpy as np
 import pytest
 
 import bayespatch
@@ -72,7 +73,13 @@ def fitted():
         regressor = bayespatch.PatchworkRegressor(**short).fit(X, [7.0, 6.0, 1.0, 2.0] * 5)
         past = dict(x_parents=[[0], [1], [1]], y_parents=[0, 1, 1], n_values=[2], n_classes=2)
         posterior = bayespatch.sample([[0], [1]], [0, 1], **past, draws=50, warmup=50, keep_votes=True)
-    models = {"clf": clf, "regressor": regressor, "posterior": posterior}
+        rng = np.random.default_rng(0)
+        days = np.where([row[0] == "yes" for row in X], 20.0, 200.0) * rng.exponential(size=len(X))
+        times = np.array(
+            list(zip(days < 300, np.minimum(days, 300), strict=True)), dtype=[("died", bool), ("days", float)]
+        )
+        survival = bayespatch.PatchworkSurvival(draws=20, random_state=0, second_opinion=None).fit(X, times)
+    models = {"clf": clf, "regressor": regressor, "posterior": posterior, "survival": survival, "times": times}
     return {**models, "past": past, "X": X, "y": ["sick", "sick", "well", "well"] * 5}
 
 

@@ -16,7 +16,7 @@ RUNS = {
     "heart": (["--quick", "--out", "{}"], ["auc", "patient.html", "model.html", "patchwork.png", "heart.bpatch"]),
     "own_csv": (["--quick", "--out", "{}"], ["fièvre: categorical", "known outcome", "saved"]),
     "pipeline": (["--quick"], ["log_loss", "auto", "ignore"]),
-    "what_if": (["--quick"], ["what if: chest pain type", "one value at a time"]),
+    "what_if": (["--quick"], ["what if: chest pain", "one value at a time"]),
     "regression": (["--quick"], ["mean absolute error", "80 % intervals", "neighbors of the first"]),
 }
 

@@ -168,7 +168,7 @@ def test_event_columns_are_not_summarized_by_themselves():
         ({"died": 0.0}, KINDS, "'died' has no event"),
         ({"died": "no"}, KINDS, "'died' holds texts, such as 'no'"),
         ({"days": np.nan, "died": 1.0}, KINDS, "no finite time in row 0 although the event happened"),
-        ({"stay": np.nan}, ["stay"], "'stay' is empty"),
+        ({"stay": np.nan}, ["stay"], "'stay' is empty; drop it"),
         ({"drug": [str(k) for k in range(120)]}, KINDS, "'drug' has 120 different values"),
     ],
 )

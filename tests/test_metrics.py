@@ -78,7 +78,7 @@ def test_every_place_that_scores_says_the_same(monkeypatch, n_classes):
     benchmarks = import_module("scores")
     places = [
         (compared, ("accuracy", "AUC", "log loss", "Brier")),
-        (_performance(p, y, names, 0).scores, ("accuracy", "AUC", "log loss", "Brier score")),
+        (_performance(p, y, names, None, 0).scores, ("accuracy", "AUC", "log loss", "Brier score")),
         (benchmarks.fold_scores(y, p), ("accuracy", "AUC", "log loss", "Brier")),
         ({**versions, "log loss": -versions["log_score"]}, ("accuracy", None, "log loss", "brier")),
     ]

@@ -398,8 +398,8 @@ class Dictionary:
         --------
         >>> dictionary = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
         >>> print(dictionary.to_csv(), end="")
-        name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive,fixed,role,event
-        cp,chest pain,number,,1=typical;4=none,,,,,,,,
+        name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive,fixed,role,event,threshold,cost
+        cp,chest pain,number,,1=typical;4=none,,,,,,,,,,
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -296,7 +296,7 @@ def _column(by_name: Mapping[str, PlainColumn], role: FollowUpRole, table: Plain
     else:
         values, levels = _categories(plain, labels)
     if np.isnan(values).all():
-        raise ValueError(f"follow-up column {role.name!r} has no value in any row; leave it out")
+        raise ValueError(f"follow-up column {role.name!r} is empty; drop it")
     return FollowUpColumn(role.name, kind, label, unit, role.event, levels, values, causes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 
 import pytest
 from sqlalchemy import text
@@ -48,7 +49,7 @@ def test_people_sessions_and_tokens(base):
             change()
     people.sign_out(people.sign_in("Sam"))
     assert base.verify_audit().intact
-    said = str([entry.to_dict() for entry in base.audit(limit=1000)])
+    said = str([asdict(entry) for entry in base.audit(limit=1000)])
     assert all(secret not in said for secret in (link, session, token))
 
 

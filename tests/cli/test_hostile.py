@@ -303,6 +303,6 @@ def test_sigterm_writes_a_last_checkpoint(tmp_path):
         fit.kill()
         fit.wait()
     assert fit.returncode == 143
-    assert "the same command goes on with what is in" in told
+    assert "run the same command again to continue from" in told
     assert (tmp_path / "run" / "state.bpatch").exists()
     assert not (tmp_path / "m").exists()

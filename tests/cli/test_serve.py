@@ -58,7 +58,7 @@ def check_service(tmp_path, workers):
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=30)[1]
     assert process.returncode == 0
-    assert re.search(rf"makes the first steward, once: http://127.0.0.1:{port}/join/[\w-]{{40,}}", said)
+    assert re.search(rf"first steward with this one-time link: http://127.0.0.1:{port}/join/[\w-]{{40,}}", said)
     assert "GET /health 200" in said
     assert "stopped" in said
 

@@ -139,7 +139,8 @@ def test_the_manifest_can_be_read_by_itself(small, blob, tmp_path):
 
 
 def test_what_can_be_loaded_is_registered():
-    assert {name: getattr(bayespatch, name) for name in ("PatchworkClassifier", "PatchworkRegressor")} == LOADABLE
+    NAMES = ("PatchworkClassifier", "PatchworkRegressor", "PatchworkSurvival")
+    assert {name: getattr(bayespatch, name) for name in NAMES} == LOADABLE
 
 
 # Without the cases

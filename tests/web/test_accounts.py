@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 
 import pyotp
 import pytest
@@ -226,7 +227,7 @@ def test_the_second_factor(clinic_on_both, clock):
     assert browser.submit("/account/second-factor", action="remove", own_password=PASSWORD).status_code == 303
     assert sign_in(served, "") == 303
     assert sign_in(served, codes[2]) == 303, "a code that nobody asks for does no harm"
-    log = str([entry.to_dict() for entry in served.base.audit(limit=1000)])
+    log = str([asdict(entry) for entry in served.base.audit(limit=1000)])
     assert not [text for text in (secret, *codes) if text in log]
     assert served.base.verify_audit().intact
 

@@ -595,7 +595,15 @@ class CaseBase(Reuse):
             return follow_up.record(transaction, case, values)
 
     def follow_up(self, case: int | str, *, by: str) -> tuple[follow_up.Recording, ...]:
-        """What was recorded about a case after it came in, the first recording first."""
+        """What was recorded about a case after it came in, the first recording first.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.follow_up(1, by="Dr. Roe")
+        ()
+        """
         with self._database.writing(by) as transaction:
             row = case_rows.find(transaction.connection, case)
             transaction.record("read", row.id)

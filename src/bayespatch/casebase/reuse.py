@@ -81,7 +81,7 @@ class Reuse:
         >>> from bayespatch import CaseBase
         >>> with CaseBase.demo() as base:
         ...     seen = base.consult({"age": 99, "pain": "rest"}, by="Dr. Roe")
-        ...     seen.predicted, seen.explanation["case"]["warnings"][-1]
+        ...     seen.predicted, seen.explanation["case"]["warnings"][0]
         ('sick', 'age is 99 years, outside of the usual range, 18 to 95.')
         """
         check_by(by)

@@ -149,6 +149,7 @@ def _predict_part(shared: tuple[Any, _Request], task: tuple[FilePart, str], n_th
     elif request.id_column:
         rows = [{request.id_column if name == "id" else name: value for name, value in row.items()} for row in rows]
     texts = {*_TEXTS, str(request.id_column), *(["predicted"] if hasattr(model, "classes_") else [])}
+    texts |= {name for row in rows for name, value in row.items() if isinstance(value, str)}
     kinds = {name: "string" if name in texts else "int64" if name == "row" else "float64" for name in rows[0]}
     write_part(target, kinds, rows)
     n_refused = sum(row["predicted"] is None for row in rows)

@@ -248,6 +248,11 @@ random_state, progress
         Returns
         -------
         array of shape (n,)
+
+        Examples
+        --------
+        >>> survival.predict(X[:2]).shape
+        (2,)
         """
         fitted = self._times_fitted()
         return np.asarray(1.0 - self._survival(fitted, X, fitted.event_times).mean(axis=1))
@@ -259,6 +264,11 @@ random_state, progress
         -------
         array of n StepFunction, or array of shape (n, T)
             With `return_array`, the probabilities to be event-free at `unique_times_`.
+
+        Examples
+        --------
+        >>> survival.predict_survival_function(X[:2], return_array=True).shape[0]
+        2
         """
         fitted = self._times_fitted()
         found = self._survival(fitted, X, fitted.event_times)
@@ -270,6 +280,11 @@ random_state, progress
         Returns
         -------
         array of n StepFunction, or array of shape (n, T)
+
+        Examples
+        --------
+        >>> bool(survival.predict_cumulative_hazard_function(X[:1])[0](0.0) >= 0.0)
+        True
         """
         fitted = self._times_fitted()
         found = -np.log(np.maximum(self._survival(fitted, X, fitted.event_times), 1e-12))
@@ -281,6 +296,11 @@ random_state, progress
         Returns
         -------
         array of shape (n,)
+
+        Examples
+        --------
+        >>> survival.predict_median(X[:2]).shape
+        (2,)
         """
         fitted = self._times_fitted()
         reached = self._survival(fitted, X, fitted.event_times) <= 0.5
@@ -295,6 +315,11 @@ random_state, progress
         Returns
         -------
         array of shape (n, T, 2)
+
+        Examples
+        --------
+        >>> survival.predict_survival_interval(X[:2], [100.0]).shape
+        (2, 1, 2)
         """
         at, level, fitted = _read_at(times), check_level(level), self._times_fitted()
         parts = [fitted.survival_interval(share, values, at, level) for share, values in self._voted(fitted, X)]
@@ -307,6 +332,11 @@ random_state, progress
         -------
         dict of arrays of shape (n, T)
             "precedents", "additive" (the Cox model) and "pool".
+
+        Examples
+        --------
+        >>> survival.predict_opinions(X[:2], [100.0])["pool"].shape
+        (2, 1)
         """
         at, fitted = _read_at(times), self._times_fitted()
         if fitted.pool is None:
@@ -351,6 +381,11 @@ random_state, progress
         Returns
         -------
         SurvivalExplanation
+
+        Examples
+        --------
+        >>> survival.explain(X[0]).to_dict()["case"]["target"]
+        ''
         """
         fitted = self._times_fitted()
         at = None if time is None else float(_read_at(time)[0])
@@ -377,6 +412,11 @@ random_state, progress
         Returns
         -------
         float
+
+        Examples
+        --------
+        >>> bool(survival.score(X, times) > 0.5)
+        True
         """
         return harrell_concordance(*read_times(y), self.predict(X))
 

@@ -73,7 +73,7 @@ def group_voters(
     >>> agrees = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 0]], bool)
     >>> found = group_voters(np.full(6, 1 / 6), agrees, np.array([0, 1, 0, 1, 1, 1]), 2, np.array([1.0, 0.5, 0.2]))
     >>> [(group.members.tolist(), group.shared) for group in found]
-    [([0, 1, 2], (0, 1)), ([3, 4, 5], (1,))]
+    [([0, 1, 2], (0,)), ([3, 4, 5], (1,))]
     """
     order = np.argsort(-shares, kind="stable")
     cast = np.cumsum(shares[order])

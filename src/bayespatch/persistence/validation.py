@@ -173,8 +173,8 @@ def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) 
     if ("posterior.steps" in arrays) != (sizes["T"] > 0):
         raise ValueError("the steps of the importances are not as many as the manifest says")
     closed = "posterior.log_weights" in arrays
-    if "posterior.efficiency" in arrays and not closed:
-        raise ValueError("the efficiency of an approximation is stored, and votes were sampled")
+    if ("posterior.efficiency" in arrays) != closed:
+        raise ValueError("the efficiency of the approximation belongs to closed-form votes, and to these alone")
     if closed != ("posterior.compares_missing" in arrays):
         raise ValueError("closed-form votes need both the weights of the comparisons and what these compare")
     if closed != (sizes["K"] > 0) or (sizes["A"], sizes["B"]) != ((0, 0) if closed else (sizes["N"], sizes["S"])):
@@ -298,6 +298,8 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
     for rows in (past["parents"], past["cases"]):
         if rows[-1] >= sizes["n"] or not np.all(rows[1:] > rows[:-1]):
             raise ValueError("parents or cases are not rows of the training table in their order")
+    if len(past.get("shown", ())) != sizes["V"]:
+        raise ValueError("past cases that may be shown are not as many as the manifest says")
     shown = past.get("shown", past["parents"])
     if not np.all(shown[1:] > shown[:-1]) or not np.all(np.isin(shown, past["parents"])):
         raise ValueError("past cases that may be shown are not among the parents, in their order")
