@@ -14,7 +14,7 @@ from bayespatch.persistence.arrays import (
 )
 
 SIZES = {"n": 5, "N": 4, "S": 3, "P": 2, "M": 2, "C": 2, "D": 6, "R": 3, "T": 7, "A": 4, "B": 3, "K": 5, "Q": 4}
-SIZES |= {"s": SALT_BYTES, "e": 1}
+SIZES |= {"s": SALT_BYTES, "e": 1, "V": 2}
 
 
 def good():

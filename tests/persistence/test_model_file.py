@@ -13,6 +13,7 @@ import pytest
 
 import bayespatch
 from bayespatch import PatchworkClassifier, load
+from bayespatch.estimator.learning import ConstantColumnWarning
 from bayespatch.persistence import atomic
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.model_file import LeftOut, read_manifest
@@ -365,3 +366,14 @@ def test_a_parameter_that_came_later_has_its_default(blob, tmp_path):
     (tmp_path / "newer").write_bytes(put_together(manifest, parts))
     with pytest.raises(StorageError, match="has no parameters new_in_3000"):
         load(tmp_path / "newer")
+
+
+def test_a_model_with_constant_columns_is_saved_and_loaded(tmp_path):
+    """No second-opinion terms are learned from columns that are not compared."""
+    rng = np.random.default_rng(0)
+    number = rng.normal(size=(40, 1))
+    X = np.column_stack([number, np.full(40, 3.0), [1.0] * 39 + [2.0]])
+    with pytest.warns(ConstantColumnWarning):
+        clf = PatchworkClassifier(random_state=0, chains=2, draws=20).fit(X, number[:, 0] + rng.normal(size=40) > 0)
+    clf.save(tmp_path / "model.bpatch")
+    np.testing.assert_array_equal(load(tmp_path / "model.bpatch").predict_proba(X), clf.predict_proba(X))
