@@ -78,7 +78,7 @@ def fitted():
         times = np.array(
             list(zip(days < 300, np.minimum(days, 300), strict=True)), dtype=[("died", bool), ("days", float)]
         )
-        survival = bayespatch.PatchworkSurvival(draws=20, random_state=0, second_opinion=None).fit(X, times)
+        survival = bayespatch.PatchworkSurvival(draws=20, random_state=0).fit(X, times)
     models = {"clf": clf, "regressor": regressor, "posterior": posterior, "survival": survival, "times": times}
     return {**models, "past": past, "X": X, "y": ["sick", "sick", "well", "well"] * 5}
 

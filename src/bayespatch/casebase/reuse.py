@@ -82,7 +82,7 @@ class Reuse:
         >>> with CaseBase.demo() as base:
         ...     seen = base.consult({"age": 99, "pain": "rest"}, by="Dr. Roe")
         ...     seen.predicted, seen.explanation["case"]["warnings"][0]
-        ('sick', 'age is 99 years, outside of the usual range, 18 to 95.')
+        ('sick', 'age is 99 years, outside the range of the past cases, 31 to 80, by 19. Check the value.')
         """
         check_by(by)
         external_id = case_rows.check_external_id(external_id)

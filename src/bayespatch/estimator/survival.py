@@ -385,7 +385,7 @@ random_state, progress
         Examples
         --------
         >>> survival.explain(X[0]).to_dict()["case"]["target"]
-        ''
+        'days'
         """
         fitted = self._times_fitted()
         at = None if time is None else float(_read_at(time)[0])
