@@ -126,8 +126,8 @@ def test_a_refit_begins_where_the_active_model_ended(sqlite_places, monkeypatch)
 def test_who_is_forgotten_while_it_runs_is_not_in_what_it_finds(base, monkeypatch):
     fit = refitting.PatchworkClassifier.fit
 
-    def forgets(self, X, y):
-        found = fit(self, X, y)
+    def forgets(self, X, y, **options):
+        found = fit(self, X, y, **options)
         monkeypatch.undo()
         base.forget(7, "asked for it", by=BY)
         return found

@@ -19,7 +19,7 @@ def table(**columns):
 
 
 def test_a_table_is_split():
-    X, y, n_unknown, _ = training_table(table(), "sick", id_column="who", drop=["pain"])
+    X, y, n_unknown, *_ = training_table(table(), "sick", id_column="who", drop=["pain"])
     assert list(X.columns) == ["age"]
     assert list(X.index) == ["P0", "P1", "P2", "P3", "P4", "P5"]
     assert y.name == "sick"
@@ -88,7 +88,7 @@ def test_features_are_found_by_name_among_others():
 
 
 def test_rows_without_an_outcome_are_left_out_and_counted():
-    X, y, n_unknown, _ = training_table(table(sick=["yes", None, "no", None, "no", "yes"]), "sick", id_column="who")
+    X, y, n_unknown, *_ = training_table(table(sick=["yes", None, "no", None, "no", "yes"]), "sick", id_column="who")
     assert (list(X.index), y.tolist(), n_unknown) == (["P0", "P2", "P4", "P5"], ["yes", "no", "no", "yes"], 2)
 
 
