@@ -1,6 +1,6 @@
 """Writes the measured figures into README.md, between the marks, from what the benchmarks have left behind.
 
-``make pages GENERATORS=readme`` after ``benchmarks/against.py``. A test fails where README.md is stale.
+``make pages GENERATORS=readme`` after ``benchmarks/second_opinion.py``. A test fails where README.md is stale.
 """
 
 from __future__ import annotations
@@ -11,23 +11,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- quality -->", "<!-- /quality -->"
-NAMES = ("pool", "precedents", "additive", "logistic regression", "version 0.2")
+NAMES = ("pool", "precedents", "additive", "logistic regression")
 
 
 def block(results: Path) -> str:
-    """What stands between the marks: log loss of both opinions and their pool, table by table."""
-    path = results / "against.json"
+    """The log loss of both opinions, of their pool and of logistic regression, table by table."""
+    path = results / "second_opinion.json"
     if not path.exists():
-        return "The comparison has not been run for this version: `python benchmarks/against.py`."
-    found = json.loads(path.read_text(encoding="utf-8"))
+        return "The comparison has not been run for this version: `python benchmarks/second_opinion.py`."
+    rows = json.loads(path.read_text(encoding="utf-8"))["tables"]["log loss"]
     lines = [
-        "Log loss, ten folds, the same for all (`python benchmarks/against.py`):",
+        "Log loss in ten-fold cross-validation, two seeds, the same folds for all (lower is better). *Precedents* are",
+        "similar patients alone, *additive* is the risk score alone, *pool* is the default answer.",
         "",
+        f"| table | {' | '.join(NAMES)} |",
+        f"|{' --- |' * (len(NAMES) + 1)}",
     ]
-    lines += [f"| table | {' | '.join(NAMES)} |", f"|{' --- |' * (len(NAMES) + 1)}"]
-    for table, part in found.items():
-        lines.append(f"| {table} | {' | '.join(format(part['log_loss'][name], '.3f') for name in NAMES)} |")
-    return "\n".join([*lines, "", "With AUC, calibration error and times: [docs/against.md](docs/against.md)."])
+    lines += [f"| {row['table']} | {' | '.join(format(float(row[name]), '.3f') for name in NAMES)} |" for row in rows]
+    more = "With AUC, calibration and several classes: [the second opinion](docs/second-opinion.md#measured)."
+    return "\n".join([*lines, "", more])
 
 
 def filled(readme: str, results: Path) -> str:

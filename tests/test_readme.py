@@ -107,17 +107,12 @@ def test_the_figures_are_those_measured():
 
 def test_figures_come_from_the_results(tmp_path):
     fill = filler()
-    part = {"log_loss": {name: 0.1 * k for k, name in enumerate(fill.NAMES, 1)}}
-    (tmp_path / "against.json").write_text(json.dumps({"heart": part}))
+    row = {"table": "heart"} | {name: f"0.{k}" for k, name in enumerate(fill.NAMES, 1)}
+    (tmp_path / "second_opinion.json").write_text(json.dumps({"tables": {"log loss": [row]}}))
     text = fill.filled(f"before {fill.BEGIN} yesterday {fill.END} after", tmp_path)
     assert text.startswith("before ")
     assert text.endswith(" after")
     assert "yesterday" not in text
-    assert "| heart | 0.100 | 0.200 | 0.300 | 0.400 | 0.500 |" in text
-    (tmp_path / "against.json").unlink()
+    assert "| heart | 0.100 | 0.200 | 0.300 | 0.400 |" in text
+    (tmp_path / "second_opinion.json").unlink()
     assert "has not been run" in fill.filled(f"{fill.BEGIN}{fill.END}", tmp_path)
-
-
-def test_a_readme_without_marks_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="once each"):
-        filler().filled("no marks", tmp_path)
