@@ -4,7 +4,7 @@
 folder (target last, blank is missing) and a class-balanced sample of the readmission table, then on a simulated
 multiclass table, and takes the paper's settings to the defaults step by step. Every fold of every model is kept in
 ``--work`` as soon as it is finished, so that an interrupted run goes on where it ended; ``--anew`` forgets those of the
-models chosen by ``--only``, after a change to ours, say. The page is docs/quality.md.
+models chosen by ``--only``, after a change to ours, say. The page is docs/quality.md, written by this program.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def test_every_command_of_a_tutorial_succeeds(page, tmp_path):
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "118"}
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     commands = [line for block in BLOCK.findall(text) for line in commands_of(block) if not line.startswith(INSTALL)]
-    assert len(commands) > 5
+    assert len(commands) > 2
     for line in commands:
         run = subprocess.run(line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert run.returncode == 0, f"{line}\n{run.stdout}\n{run.stderr}"

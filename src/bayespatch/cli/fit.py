@@ -120,7 +120,7 @@ def _rare(estimator: Any) -> list[str]:
 def _said(value: object) -> str:
     """A finding in words."""
     if value is None:
-        return "none: the outcome is a number"
+        return "none: the outcome is a number or a time"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)
