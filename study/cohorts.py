@@ -97,8 +97,9 @@ class Fold:
 
     @cached_property
     def codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Training and test table as codes; a value that training lacks has a code that nobody shares."""
-        return tuple(self.schema.encode(X).x.astype(np.int64) for X in (self.X_train, self.X_test))  # type: ignore[return-value]
+        """Training and test table as codes; unseen values have a code that nobody shares, and constant columns are 0."""
+        both = (self.schema.encode(X).x for X in (self.X_train, self.X_test))
+        return tuple(np.nan_to_num(x, nan=0.0).astype(np.int64) for x in both)  # type: ignore[return-value]
 
     @cached_property
     def numbers(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
