@@ -97,7 +97,7 @@ class Fold:
 
     @cached_property
     def codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Training and test table as codes; unseen values have a code that nobody shares, and constant columns are 0."""
+        """Training and test table as codes; an unseen value has a code that nobody shares; constant columns are 0."""
         both = (self.schema.encode(X).x for X in (self.X_train, self.X_test))
         return tuple(np.nan_to_num(x, nan=0.0).astype(np.int64) for x in both)  # type: ignore[return-value]
 
