@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest audit lint format bench study docs pages package-check clean
+.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lock audit sign lint format bench study docs pages package-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,12 +55,27 @@ test-contract: venv ## Hold the REST interface against its OpenAPI description (
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[contract]'
 	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/contract
 
+# What `bayespatch serve` needs with either database, for every supported Python. Pins stay as they are unless UPGRADE=--upgrade.
+lock: venv ## Write requirements/service.txt: the service's packages, pinned with hashes (UPGRADE=--upgrade: take newer versions)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' \
+	    $(UPGRADE) --extra web --extra casebase --extra cli --extra sql --output-file requirements/service.txt pyproject.toml
+
 SERVICE ?= pypi
-audit: venv ## Ask for known vulnerabilities of every package in .venv (SERVICE: pypi or osv); fails where there is no answer
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[audit]'
+audit: venv ## Look up known vulnerabilities of every package in .venv and in the lock file (ADVISORIES: a folder of OSV records; SERVICE: pypi or osv)
 	@mkdir -p build
 	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > build/audit.txt
+ifdef ADVISORIES
+	$(BIN)/python packaging/advisories.py '$(ADVISORIES)' build/audit.txt requirements/service.txt
+else
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[audit]'
 	$(BIN)/pip-audit --requirement build/audit.txt --no-deps --disable-pip --strict --vulnerability-service $(SERVICE)
+	$(BIN)/pip-audit --requirement requirements/service.txt --require-hashes --disable-pip --strict --vulnerability-service $(SERVICE)
+endif
+
+FILES ?= build/sbom.cdx.json
+sign: ## Sign the SBOM with an SSH key, for a build of your own (KEY: the private key; FILES: other files, such as dist/*)
+	@test -n '$(KEY)' || { echo 'Name the private key: make sign KEY=path (ssh-keygen -t ed25519 makes one)'; exit 2; }
+	for file in $(FILES); do rm -f "$$file.sig" && ssh-keygen -Y sign -q -n bayespatch -f '$(KEY)' "$$file" || exit 1; done
 
 test-lowest: ## Run the tests with the oldest versions of everything that pyproject.toml allows (Python 3.11)
 	$(PYTHON) -m venv --clear build/lowest

@@ -126,6 +126,8 @@ def main() -> None:
             if extra == "all":
                 bill_of_materials(home, python)
         check(home, sdist, "", LOADED)
+        if not sys.argv[1:] or "web" in wanted:
+            check_lock(home, wheel)
     print("wheel, sdist and extras are in order")
 
 
@@ -180,6 +182,20 @@ def check(home: Path, package: Path, extra: str, code: str) -> str:
     run([python, "-c", code], home)
     print(f"{package.name} with {f'[{extra}]' if extra else 'nothing else'}: in order", flush=True)
     return python
+
+
+def check_lock(home: Path, wheel: Path) -> None:
+    """Install what the lock file pins, by its hashes, and the wheel; nothing is missing, and the service starts."""
+    place = home / "locked"
+    run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(place)], home)
+    python = str(place / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
+    lock = str(ROOT / "requirements" / "service.txt")
+    run([*pip, "install", "--quiet", "--no-compile", "--require-hashes", "-r", lock], home)
+    run([*pip, "install", "--quiet", "--no-compile", "--no-deps", str(wheel)], home)
+    run([*pip, "check"], home)
+    run([python, "-c", "import bayespatch\n" + EXTRAS["web"][0]], home)
+    print("requirements/service.txt: in order", flush=True)
 
 
 def run(command: list[str], home: Path) -> None:
