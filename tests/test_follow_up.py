@@ -189,6 +189,24 @@ def test_stored_columns_come_back_and_a_row_can_be_removed():
     assert one["drug"]["treatments"][0]["follow_up"]["days"]["median"] is not None
 
 
+def test_names_that_only_the_removed_row_had_are_gone():
+    table = frame().astype({"died": int})
+    table.loc[7, ["drug", "days", "died"]] = ["experimental", 3.0, 2]
+    follow_up = learn(table)
+    assert "experimental" in json.dumps(follow_up.to_dict())
+    assert "died 2" in json.dumps(follow_up.to_dict())
+    rest = follow_up.without(7)
+    assert "experimental" not in json.dumps(rest.to_dict())
+    assert "died 2" not in json.dumps(rest.to_dict())
+    again = FollowUp.from_stored(json.loads(json.dumps(rest.to_dict())), rest.to_array(), 119)
+
+    def names(columns, place):
+        drug = next(column for column in columns.columns if column.name == "drug")
+        return [None if np.isnan(value) else drug.levels[int(value)] for value in np.delete(drug.values, place)]
+
+    assert names(again, []) == names(follow_up, 7)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

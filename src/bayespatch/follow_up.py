@@ -108,6 +108,18 @@ class FollowUpColumn:
         """The same column for some of its rows."""
         return replace(self, values=self.values[rows], causes=self.causes[rows] if self.kind == "time" else self.causes)
 
+    def without(self, row: int) -> FollowUpColumn:
+        """The same column without one row, and without the names of levels and last events that no other row has."""
+        rest = self.at(np.delete(np.arange(len(self.values)), row))
+        if self.kind == "time":
+            return replace(rest, levels=self.levels[: max(1, int(rest.causes.max(initial=0)))])
+        if self.kind == "number":
+            return rest
+        used, places = np.unique(rest.values[rest.known].astype(np.int64), return_inverse=True)
+        values = rest.values.copy()
+        values[rest.known] = places
+        return replace(rest, levels=tuple(self.levels[place] for place in used), values=values)
+
     @cached_property
     def known(self) -> NDArray[np.bool_]:
         """Where something was recorded, (n,)."""
@@ -142,9 +154,8 @@ class FollowUp:
         return FollowUp(tuple(column.at(rows) for column in self.columns))
 
     def without(self, row: int) -> FollowUp:
-        """The same columns without one row."""
-        n = len(self.columns[0].values)
-        return self.at(np.delete(np.arange(n), row))
+        """The same columns without one row, and without names that no other row has."""
+        return FollowUp(tuple(column.without(row) for column in self.columns))
 
     def extended(self, n: int) -> FollowUp:
         """The same columns with n more rows, in which nothing was recorded."""

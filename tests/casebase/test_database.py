@@ -16,7 +16,7 @@ from sqlalchemy import inspect, text
 from bayespatch.casebase import CaseBase, CaseBaseError
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.tables import VERSION, metadata
-from tests.casebase.clinic import BY, DICTIONARY, outcome, patient
+from tests.casebase.clinic import BY, DICTIONARY, Places, outcome, patient
 from tests.casebase.invariants import check
 
 
@@ -31,6 +31,27 @@ def test_the_migrations_make_the_tables_that_the_code_knows(places):
         assert inspect(connection).get_table_names() == ["alembic_version"]
     database.migrate("head")
     assert database.version() == VERSION
+    database.close()
+    places.drop()
+
+
+def test_postgresql_keeps_no_statistics_of_patients(server, tmp_path):
+    """Nor does a base whose server has collected some before."""
+    places = Places(tmp_path, server)
+    query = "SELECT attname FROM pg_stats WHERE tablename = 'cases' AND attname = 'patient'"
+    insert = "INSERT INTO cases (id, state, entered_at, entered_by, patient) VALUES (%d, 'open', '', '', 'Roe')"
+    database = Database(places.empty(), places.working)
+    database.migrate("0005")
+    with database.outside() as connection:
+        for number in range(1, 41):
+            connection.execute(text(insert % number))
+        connection.execute(text("ANALYZE"))
+        assert connection.execute(text(query)).all() == [("patient",)]
+    database.migrate("head")
+    with database.outside() as connection:
+        assert connection.execute(text(query)).all() == []
+        connection.execute(text("ANALYZE"))
+        assert connection.execute(text(query)).all() == []
     database.close()
     places.drop()
 

@@ -12,7 +12,7 @@ from bayespatch.casebase import CaseBaseError
 from bayespatch.casebase.cases import WITHDRAWN
 from bayespatch.casebase.forget import WITHDRAWN_WARNING, finish, redacted
 from bayespatch.casebase.without import without_case
-from tests.casebase.clinic import BY, fill, patient
+from tests.casebase.clinic import BY, DICTIONARY, fill, patient
 from tests.casebase.invariants import check
 from tests.casebase.test_cycle import refit
 
@@ -188,3 +188,68 @@ def test_nothing_in_other_explanations_tells_its_values_or_its_outcome(alone):
     assert set(gone) == {"id", "forgotten", "probability", "influence", "vote_share"}
     assert not [one["name"] for one in after["features"] if mine["index"] in one["neighbors"]]
     assert {one["close"] for one in after["features"]} == {None}
+
+
+FOLLOW_UP = {
+    "drug": {"levels": ["aspirin", "none"], "role": "treatment"},
+    "note": {"kind": "text", "role": "follow-up"},
+    "stay": {"kind": "number", "unit": "days", "role": "follow-up"},
+    "days": {"kind": "number", "role": "follow-up", "event": "died"},
+    "died": {"kind": "boolean", "role": "follow-up"},
+}
+RECORDED = {"drug": "aspirin", "note": "Wexfordia-Qzm", "stay": 2718.28182845, "days": 3141.59265359, "died": True}
+GROUP = "Family-Bjqwxtz-91"
+
+
+def follow_up_traces():
+    yield from (RECORDED["note"].encode(), GROUP.encode())
+    for number in (RECORDED["stay"], RECORDED["days"]):
+        yield from (
+            repr(number).encode(),
+            f"{number:.6g}".encode(),
+            struct.pack("<d", number),
+            struct.pack(">d", number),
+        )
+
+
+def test_follow_up_and_the_name_of_the_patient_are_found_nowhere(places, tmp_path, monkeypatch):
+    """Follow-up recorded twice, in two models and in a summary; a patient with two visits; statistics of the server."""
+    monkeypatch.setattr("tests.casebase.test_forget.traces", follow_up_traces)
+    url = places.copy()
+    if places.server is None:
+        Path(url.removeprefix("sqlite:///")).rename(tmp_path / "clinic.db")
+        url = f"sqlite:///{tmp_path / 'clinic.db'}"
+    with places.open(url) as base:
+        base.define({**DICTIONARY, **FOLLOW_UP}, "outcome", by=BY)
+        rng = random.Random(3)
+        for case in range(1, 31):
+            base.record_follow_up(case, {"stay": rng.randint(1, 20), "days": 9, "died": True, "note": "no"}, by="ward")
+        seen = base.consult(PATIENT, by="Dr. Roe", patient=GROUP)
+        base.outcome(seen.case_id, "sick", by="registry")
+        base.record_follow_up(seen.case_id, {**RECORDED, "stay": 1.0}, by="ward")
+        base.record_follow_up(seen.case_id, RECORDED, by="ward")
+        base.retain(by="registry")
+        again = base.consult({**PATIENT, "age": 100}, by="Dr. Roe", patient=GROUP)
+        base.record_follow_up(again.case_id, RECORDED, by="ward")
+        base.promote(refit(base).version, by=BY)
+        refit(base)
+        other = base.consult({**PATIENT, "town": "Ulm", "age": 99}, by=BY)
+        assert other.explanation["follow_up"]["stay"]["n"] == 31
+        if places.server is not None:
+            with base._database.outside() as connection:
+                connection.execute(text("ANALYZE"))
+        before = {trace for _, trace in search_disk(base, places)}
+        assert {RECORDED["note"].encode(), GROUP.encode()} <= before
+        assert len(before) >= 4  # or the search would show nothing
+
+        done = base.forget(seen.case_id, "asked for it", by="steward")
+        assert (done.visits, done.erased) == ((again.case_id,), True)
+        assert search_disk(base, places) == set()
+        base.backup(tmp_path / "after.db", by=BY)
+        assert found_on_disk(tmp_path) == set()
+        assert [one.values for one in base.follow_up(seen.case_id, by=BY)] == [None, None]
+        assert base.search([("patient", "=", GROUP)], by=BY).total == 0
+        assert base.consultation(other.id, by=BY)[0].explanation["follow_up"] is None
+        check(base)
+    assert search_disk(base, places) == set()
+    places.drop()

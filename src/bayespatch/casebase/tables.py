@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0005"  # of the newest migration
+VERSION = "0008"  # of the newest migration
 
 metadata = MetaData()
 
