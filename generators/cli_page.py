@@ -1,6 +1,6 @@
-"""Writes docs/cli.md: what every command takes, from the commands themselves.
+"""Writes docs/cli.md, the reference of every command, from the commands themselves.
 
-``make pages GENERATORS=cli_page``; a test fails where the page is not what this would write.
+``make pages GENERATORS=cli_page``; a test fails if the page is stale.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
+from textwrap import fill
 from typing import Any, get_args, get_type_hints
 
 from typer.models import ArgumentInfo
@@ -21,26 +22,28 @@ BEFORE = f"""# The command line
 
 <!-- Written by generators/cli_page.py: change the commands, not this page. -->
 
-`pip install "bayespatch[cli]"` gives the program `bayespatch`. {ABOUT}
+`pip install "bayespatch[cli]"` installs the program `bayespatch`.
 
-Results go to stdout, everything else (notes, progress, errors) to stderr. With `--json` stdout has one JSON document
-and nothing else. Files are written whole or not at all, also after
-Ctrl-C, and never over another one without `--force`.
+{fill(ABOUT, 120)}
+
+Results go to standard output; notes, progress and errors go to standard error. With `--json`, standard output contains
+one JSON document. Output files are complete or absent, even after Ctrl-C. Existing files are replaced only with
+`--force`.
 
 | exit code | meaning |
 |---|---|
-| 0 | done |
-| 1 | something is wrong with what it was given; one sentence on stderr says what, and the remedy |
-| 2 | it was called in a way that it does not know |
+| 0 | success |
+| 1 | invalid input or a failed operation; one sentence on standard error states the problem and the remedy |
+| 2 | usage error: unknown command or option, or a missing argument |
 | 130 | interrupted by Ctrl-C |
 
-Tables come from a CSV file (comma, semicolon, tab or `|`; UTF-8, UTF-16 or Windows-1252), a Parquet or Arrow (Feather)
-file, or a database: `sqlite:///FILE`, `postgresql://USER@HOST/NAME`, `duckdb:///FILE`, each with `--query`. Parquet and
-Arrow need `pip install "bayespatch[parquet]"`, PostgreSQL and DuckDB `pip install "bayespatch[sql]"`. A database is
-only ever read.
+A table can be a CSV file (comma, semicolon, tab or `|`; UTF-8, UTF-16 or Windows-1252), a Parquet or Arrow (Feather)
+file, or a database: `sqlite:///FILE`, `postgresql://USER@HOST/NAME` or `duckdb:///FILE`, each with `--query`. Parquet
+and Arrow need `pip install "bayespatch[parquet]"`, PostgreSQL and DuckDB `pip install "bayespatch[sql]"`. Databases are
+opened read-only.
 
-`bayespatch --install-completion` teaches the shell to complete commands and options. Real sessions are in
-[transcripts](cli-transcripts.md).
+`bayespatch --install-completion` adds shell completion for commands and options. [Sample sessions](cli-transcripts.md)
+show the commands with their output.
 """
 
 
@@ -49,7 +52,10 @@ def page() -> str:
     grouped = [
         part
         for name, group in GROUPS.items()
-        for part in (f"## bayespatch {name}\n\n{group.about}\n", *(section(one, f"{name} ") for one in group.commands))
+        for part in (
+            f"## bayespatch {name}\n\n{fill(group.about, 120)}\n",
+            *(section(one, f"{name} ") for one in group.commands),
+        )
     ]
     return "\n".join([BEFORE, *map(section, COMMANDS), *grouped])
 

@@ -1,21 +1,22 @@
-"""Do the answers hold still, and mean what they say?
+"""Calibration of the importances' error bars, and stability of the answers.
 
-``python benchmarks/honesty.py [--suite FOLDER] [--parts halves coverage steady base speed]`` measures on the heart data
+``python benchmarks/stability.py [--suite FOLDER] [--parts halves coverage steady base speed]`` measures on heart
 (and the CSV files of the folder, target last, for base rates):
 
 halves     fits to two random halves of the table: |difference of mean q_j| over the root of the summed variances;
-coverage   outcomes drawn from the voting model with known importances: how many 90 % intervals hold the truth;
-steady     60 held-out patients, several seeds: how much the probabilities differ, and by what error they are said to;
-base       a row of which nothing is known: the base rates, also with class weights;
+coverage   outcomes drawn from the voting model with known importances: share of 90% intervals that contain the truth;
+steady     60 held-out patients, several seeds: differences of the probabilities, compared with the stated error;
+base       a row of missing values: the base rates, also with class weights;
 speed      predict_proba of 1,000 heart-sized cases, and a fit of 3,000 rows of 20 columns.
 
-Results are kept in results/honesty.json, and docs/honesty.md is written from them.
+Results are kept in results/stability.json, and docs/stability.md is written from them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 import time
 import warnings
 from collections.abc import Callable
@@ -41,7 +42,7 @@ from bayespatch.tune import constants
 
 HOME = Path(__file__).parent
 N_ROUNDS = 150  # of a tenth of the outcomes each, before they follow from each other
-RESULTS, PAGE = HOME / "results" / "honesty.json", HOME.parent / "docs" / "honesty.md"
+RESULTS, PAGE = HOME / "results" / "stability.json", HOME.parent / "docs" / "stability.md"
 
 
 def halves(n_splits: int = 10) -> dict[str, Any]:
@@ -175,7 +176,7 @@ def base(tables: list[Table]) -> dict[str, Any]:
 
 
 def speed() -> dict[str, Any]:
-    """Seconds by the clock and of the processor, with all cores."""
+    """Wall-clock and processor seconds, with all cores."""
     X, y = datasets.load_heart()
     rows = X.iloc[np.random.default_rng(0).integers(0, len(X), 1000)]
     clf = PatchworkClassifier(random_state=0).fit(X, y)
@@ -200,67 +201,89 @@ def speed() -> dict[str, Any]:
 
 
 def page(found: dict[str, Any]) -> str:
-    """docs/honesty.md."""
-    lines = [
-        "# Answers that hold still and mean what they say",
-        "",
-        "Written by `python benchmarks/honesty.py` from benchmarks/results/honesty.json; edit the program instead.",
+    """docs/stability.md."""
+    parts = [
+        (
+            "# Calibration and stability",
+            "How well the error bars of the importances are calibrated, how much answers change with the random seed, "
+            "and what a patient without any known value gets. `python benchmarks/stability.py` writes this page and "
+            "`benchmarks/results/stability.json`.",
+        ),
+        *(_halves(found["halves"]) if "halves" in found else ()),
+        *(_coverage(found["coverage"]) if "coverage" in found else ()),
+        *(_steady(found["steady"]) if "steady" in found else ()),
+        *(_base(found["base"]) if "base" in found else ()),
+        *(_speed(found["speed"]) if "speed" in found else ()),
     ]
-    if part := found.get("halves"):
-        low, middle, high = part["posterior_sd"]
-        lines += [
-            "",
-            "## Importances: are their error bars true?",
-            "",
-            f"Heart, split into two random halves, {part['splits']} times, a fit to each half: the difference of the "
-            "two posterior means of a feature's importance over the root of the summed posterior variances has median "
-            f"**{part['median']:.2f}** (a normal distribution with true error bars: 0.67; shrinkage makes it less), "
-            f"**{part['share_below_3']:.1%}** of them are below 3, the largest is {part['largest']:.2f}. Posterior "
-            f"standard deviations: {low:.2f} to {high:.2f}, median {middle:.2f}.",
-        ]
-    if part := found.get("coverage"):
-        lines += [
-            "",
-            "Outcomes drawn from the voting model (one neighbor, slope) with known importances, "
-            f"{part['tables']} tables of 8 features: share of the intervals that hold the truth.",
-            "",
-            "| | 90 % intervals | 50 % intervals |",
-            "|---|---|---|",
-        ]
-        for name in ("parents and cases apart", "all past cases predict each other"):
-            cells = [f"{part[name][level]['share']:.1%} ± {part[name][level]['error']:.1%}" for level in ("90%", "50%")]
-            lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
-    if part := found.get("steady"):
-        lines += [
-            "",
-            "## Steady",
-            "",
-            f"Heart: {part['patients']} held-out patients, {part['seeds']} fits with other seeds, each pair compared.",
-            "",
-            "| | mean difference | largest | stated error | largest | rms difference / stated | same four neighbors |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        for name in ("with the second opinion", "precedents alone"):
-            row = part[name]
-            lines.append(
-                f"| {name} | {row['mean_difference']:.4f} | {row['largest_difference']:.4f} "
-                f"| {row['stated_error']:.4f} | {row['largest_stated_error']:.4f} "
-                f"| {row['difference_over_stated']:.2f} | {row['same_four_neighbors']:.0%} |"
-            )
-        demo = part["demo_patient"]
-        lines += [
-            "",
-            f"One patient explained with seeds 0 to 9: {min(demo):.3f} to {max(demo):.3f} "
-            f"({100 * part['demo_range']:.1f} points apart).",
-        ]
-    if part := found.get("base"):
-        lines += ["", "## A patient of whom nothing is known", "", "Largest difference from the class frequencies:", ""]
-        lines += ['| table | plain | class_weight="balanced" |', "|---|---|---|"]
-        lines += [f"| {name} | {gap['plain']:.4f} | {gap['weighted']:.4f} |" for name, gap in part.items()]
-    if part := found.get("speed"):
-        lines += ["", "## Speed", "", "| | s by the clock | s of the processor |", "|---|---|---|"]
-        lines += [f"| {name} | {t['seconds']:.2f} | {t['processor_seconds']:.2f} |" for name, t in part.items()]
-    return "\n".join(lines) + "\n"
+    blocks = [block if block.startswith("|") else textwrap.fill(block, 120) for part in parts for block in part]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _halves(part: dict[str, Any]) -> list[tuple[str, ...]]:
+    low, middle, high = part["posterior_sd"]
+    text = (
+        f"The heart data are split into two random halves, {part['splits']} times, and a model is fitted to each "
+        "half. For each feature, the difference of the two posterior means is divided by the root of the summed "
+        f"posterior variances. The absolute ratios have median **{part['median']:.2f}** (0.67 for normal posteriors "
+        f"with correct error bars; shrinkage lowers it), **{part['share_below_3']:.1%}** are below 3, and the largest "
+        f"is {part['largest']:.2f}. Posterior standard deviations range from {low:.2f} to {high:.2f} (10% and 90% "
+        f"quantiles), median {middle:.2f}."
+    )
+    return [("## Error bars of the importances", text)]
+
+
+def _coverage(part: dict[str, Any]) -> list[tuple[str, ...]]:
+    text = (
+        f"Coverage: {part['tables']} simulated tables of 8 features, whose outcomes are drawn from the voting model "
+        "(one neighbor, one slope) with known importances. The table states the share of intervals that contain the "
+        "true importance."
+    )
+    lines = ["| | 90% intervals | 50% intervals |", "|---|---|---|"]
+    names = {
+        "parents and cases apart": "voters and predicted cases are separate",
+        "all past cases predict each other": "",
+    }
+    for name, shown in names.items():
+        cells = [f"{part[name][level]['share']:.1%} ± {part[name][level]['error']:.1%}" for level in ("90%", "50%")]
+        lines.append(f"| {shown or name} | {cells[0]} | {cells[1]} |")
+    return [(text, "\n".join(lines))]
+
+
+def _steady(part: dict[str, Any]) -> list[tuple[str, ...]]:
+    text = (
+        f"Heart data, {part['patients']} held-out patients, {part['seeds']} fits that differ in the seed only. Each "
+        "pair of fits is compared; differences are those of the predicted probability."
+    )
+    lines = [
+        "| | mean difference | largest | stated error | largest | rms difference / stated | same four neighbors |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in ("with the second opinion", "precedents alone"):
+        row = part[name]
+        lines.append(
+            f"| {name} | {row['mean_difference']:.4f} | {row['largest_difference']:.4f} "
+            f"| {row['stated_error']:.4f} | {row['largest_stated_error']:.4f} "
+            f"| {row['difference_over_stated']:.2f} | {row['same_four_neighbors']:.0%} |"
+        )
+    demo = part["demo_patient"]
+    spread = (
+        f"The probability of heart disease for one patient, with seeds 0 to 9, lies between {min(demo):.3f} and "
+        f"{max(demo):.3f} (a range of {100 * part['demo_range']:.1f} percentage points)."
+    )
+    return [("## Other seeds", text, "\n".join(lines), spread)]
+
+
+def _base(part: dict[str, Any]) -> list[tuple[str, ...]]:
+    lines = ['| table | default | class_weight="balanced" |', "|---|---|---|"]
+    lines += [f"| {name} | {gap['plain']:.4f} | {gap['weighted']:.4f} |" for name, gap in part.items()]
+    text = "If all values are missing, the prediction is the (weighted) class frequency. Largest difference from it:"
+    return [("## A patient without known values", text, "\n".join(lines))]
+
+
+def _speed(part: dict[str, Any]) -> list[tuple[str, ...]]:
+    lines = ["| | wall-clock time, s | processor time, s |", "|---|---|---|"]
+    lines += [f"| {name} | {t['seconds']:.2f} | {t['processor_seconds']:.2f} |" for name, t in part.items()]
+    return [("## Speed", "\n".join(lines))]
 
 
 def main() -> None:
