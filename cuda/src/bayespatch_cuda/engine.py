@@ -10,14 +10,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from bayespatch.engine.base import Engine, GivenEngine, Neighbors, Observation, first_capacity, frozen
+from bayespatch.engine.base import Engine, GivenEngine, Neighbors, Observation, first_capacity, frozen, neighbors_of
 from bayespatch.engine.cpu import layout as cpu_layout
 from bayespatch.engine.cpu.engine import CpuEngine, CpuState
 from bayespatch.engine.cpu.summary import add_w, add_z
@@ -28,7 +28,7 @@ from bayespatch.engine.votes import PARENT_MISSING
 from bayespatch.model import Data, Latent, Model, feature_constants, log_beta_density
 from bayespatch_cuda import importance, layout, summary, sums, update
 from bayespatch_cuda.importance import Chain, Move, ParentCodes, Prior
-from bayespatch_cuda.launch import Launcher, grid_of_pairs, grid_over, power_of_two
+from bayespatch_cuda.launch import Grid, Launcher, grid_of_pairs, grid_over, power_of_two
 from bayespatch_cuda.layout import (
     DeviceData,
     DeviceNeighbors,
@@ -38,6 +38,10 @@ from bayespatch_cuda.layout import (
 )
 from bayespatch_cuda.update import Shape
 from bayespatch_cuda.weigh import LOG_STEP
+
+if TYPE_CHECKING:
+    from numba.cuda.cudadrv.driver import Stream
+    from numba.cuda.dispatcher import CUDADispatcher
 
 MOST_AT_ONCE = 8  # features: more would need more registers, and groups could not run side by side
 
@@ -57,7 +61,7 @@ class CudaState:
     entries: DeviceNeighbors  # z, w and kappa
     spare: DeviceNeighbors  # where the next update of the cases writes
     run: UpdateArguments
-    stream: Any
+    stream: Stream
     launcher: Launcher
 
 
@@ -197,7 +201,7 @@ class CudaEngine(GivenEngine[CudaState]):
             layout.blank((n_cases, capacity) if self.constants.kind == 2 else (1, 1), np.float64),
         )
 
-    def launch(self, kernel: Any, grid: Any, state: CudaState, *args: Any) -> None:
+    def launch(self, kernel: CUDADispatcher, grid: Grid, state: CudaState, *args: object) -> None:
         """Run a kernel in the chain's stream."""
         state.launcher(kernel, grid, state.stream, *args)
 
@@ -207,7 +211,7 @@ class CudaEngine(GivenEngine[CudaState]):
         grid = (blocks, self.data.x.shape[1]), threads
         self.launch(importance.fill_importance, grid, state, self.parents, state.weights, state.importance)
 
-    def set_importance(self, state: CudaState, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
+    def set_importance(self, state: CudaState, q: NDArray[np.float64], q_tilde: NDArray[np.float64]) -> None:
         """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
         layout.overwrite(state.weights.logit_q, logit_inside(q))
         layout.overwrite(state.weights.logits, logit_inside(q_tilde))
@@ -222,7 +226,7 @@ class CudaEngine(GivenEngine[CudaState]):
         self.draw_importance(state, key)
         state.n_sweeps += 1
 
-    def sweep_given_q(self, state: CudaState, q: NDArray[Any]) -> None:
+    def sweep_given_q(self, state: CudaState, q: NDArray[np.float64]) -> None:
         """The cases given q-tilde, then q-tilde given q and w."""
         layout.overwrite(state.weights.logit_q, logit_inside(q))
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
@@ -234,7 +238,9 @@ class CudaEngine(GivenEngine[CudaState]):
         """z, w and kappa of every case given q-tilde."""
         self.update_parts(state, state.as_one_part, state.run, key)
 
-    def update_given(self, state: CudaState, q_tilde: NDArray[Any], key: np.uint64, numbers: NDArray[np.int64]) -> None:
+    def update_given(
+        self, state: CudaState, q_tilde: NDArray[np.floating], key: np.uint64, numbers: NDArray[np.int64]
+    ) -> None:
         """z, w and kappa of every case given q-tilde of its part, all at once."""
         if state.parts is None or state.parts.given.shape != q_tilde.shape:
             n_parts = len(q_tilde)
@@ -286,10 +292,15 @@ class CudaEngine(GivenEngine[CudaState]):
             weights = (1, c.n_features) if c.kind == 2 else (0, 1)  # of a vote
             rules = make_nodes(c2, c.lam, capacity) if c.kind == 1 else make_rates(c2, c.lam, *weights, capacity)
             by_weight = np.outer(np.arange(c.n_features + 1), rules.place[:, 0]) if c.kind == 2 else np.zeros((1, 1))
-            self.nodes[capacity] = sums.DeviceNodes(*map(layout.to_device, (*rules, np.exp(-c.lam * by_weight))))
+            self.nodes[capacity] = sums.DeviceNodes(
+                layout.to_device(rules.place),
+                layout.to_device(rules.weight),
+                layout.to_device(rules.span),
+                layout.to_device(np.exp(-c.lam * by_weight)),
+            )
         return self.nodes[capacity]
 
-    def over_pairs(self) -> Any:
+    def over_pairs(self) -> tuple[int, int]:
         """Blocks and threads for cases and the features that move at once: given z independent, except in Model II."""
         n_cases, n_features = self.data.x.shape
         return grid_of_pairs(n_cases, 1 if self.constants.kind == 2 else n_features)
@@ -377,7 +388,7 @@ class CudaEngine(GivenEngine[CudaState]):
             kappa = layout.from_device(entries.kappa, state.stream)[:, :longest].copy()
         return Neighbors(n, parent.copy(), bits, kappa)
 
-    def freeze(self, state: CudaState) -> dict[str, NDArray[Any]]:
+    def freeze(self, state: CudaState) -> dict[str, NDArray[np.generic]]:
         """What the CPU's engine would write of this state; all else on the GPU follows from it."""
         n, parent, bits, kappa = self.neighbors(state)
         beyond = np.arange(parent.shape[1]) >= n[:, None]
@@ -395,11 +406,11 @@ class CudaEngine(GivenEngine[CudaState]):
         )
         return frozen(state_of_cpu)
 
-    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CudaState:
+    def thaw(self, arrays: Mapping[str, NDArray[np.generic]], seed: int, chain: int) -> CudaState:
         """The state that `freeze` was given, on the GPU."""
         state = self.start(seed, chain)
         self.check_frozen(arrays, state, seed, chain)
-        neighbors = Neighbors(*(arrays[f"neighbors.{name}"] for name in Neighbors._fields))
+        neighbors = neighbors_of(arrays, "neighbors")
         cpu_layout.check_neighbors(self.constants, neighbors, len(self.data.x_parents))
         state.n_sweeps = int(arrays["n_sweeps"])
         layout.overwrite(state.weights.logit_q, arrays["logit_q"])

@@ -7,7 +7,7 @@ evaluated by all threads of a block together, and they take the same slice-sampl
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from numba import cuda, float64, int32, uint64
 
@@ -28,48 +28,50 @@ from bayespatch.engine.votes import VOTE_ON
 from bayespatch_cuda.compiling import compiled, inlined
 from bayespatch_cuda.layout import Importance, chance_at
 
+if TYPE_CHECKING:
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
 BLOCK = 256  # threads for a feature, at most; a power of two
 
 
 class ParentCodes(NamedTuple):
     """What q-tilde has to know of the data: where values are missing."""
 
-    x: Any  # (S, P) float64, missing values as in ``votes.py``
+    x: DeviceNDArray  # (S, P) float64, missing values as in ``votes.py``
 
 
 class Prior(NamedTuple):
     """The constants of q and q-tilde."""
 
-    gamma: Any  # (P,)
-    sigma1: Any  # (P,)
+    gamma: DeviceNDArray  # (P,)
+    sigma1: DeviceNDArray  # (P,)
     sigma2: float
 
 
 class Chain(NamedTuple):
     """q, q-tilde and the counts that they depend on."""
 
-    logit_q: Any  # (P,)
-    logits: Any  # (S, P) logit q-tilde
-    step: Any  # (P,) width of the proposals for logit q; the sign is where the next one goes
-    n_neighbors: Any  # (S,) int32
-    n_on: Any  # (S, P) int32
-    above: Any  # (2, P, N+1) int32: how many parents have n > k, and s > k
+    logit_q: DeviceNDArray  # (P,)
+    logits: DeviceNDArray  # (S, P) logit q-tilde
+    step: DeviceNDArray  # (P,) width of the proposals for logit q; the sign is where the next one goes
+    n_neighbors: DeviceNDArray  # (S,) int32
+    n_on: DeviceNDArray  # (S, P) int32
+    above: DeviceNDArray  # (2, P, N+1) int32: how many parents have n > k, and s > k
 
 
 class Move(NamedTuple):
     """A proposal for q and q-tilde, and its acceptance ratio."""
 
-    old: Any  # (4, S, P) float64: q-tilde, rows as in ``votes.py``
-    new: Any  # (4, S, P)
-    logit_new: Any  # (P,)
-    logits_new: Any  # (S, P)
-    log_prior: Any  # (P,) log of prior ratio and Jacobian
-    log_ratio: Any  # (P, blocks)
-    moved: Any  # (P,) int32: whether a proposal was accepted since w was drawn
-    likelihood: (
-        Any  # (2, N, P) p(x_ij | z_i), w summed out, with q-tilde as it is and as proposed; (1, 1, 1) in Model II
-    )
-    present: Any  # (P,) int32: which of the two is as it is
+    old: DeviceNDArray  # (4, S, P) float64: q-tilde, rows as in ``votes.py``
+    new: DeviceNDArray  # (4, S, P)
+    logit_new: DeviceNDArray  # (P,)
+    logits_new: DeviceNDArray  # (S, P)
+    log_prior: DeviceNDArray  # (P,) log of prior ratio and Jacobian
+    log_ratio: DeviceNDArray  # (P, blocks)
+    moved: DeviceNDArray  # (P,) int32: whether a proposal was accepted since w was drawn
+    # (2, N, P) p(x_ij | z_i), w summed out, with q-tilde as it is and as proposed; (1, 1, 1) in Model II
+    likelihood: DeviceNDArray
+    present: DeviceNDArray  # (P,) int32: which of the two is as it is
 
 
 @inlined

@@ -9,7 +9,7 @@ Where numba-cuda is not built as expected, kernels are launched in the ordinary 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -21,6 +21,12 @@ try:
     DESCRIBES = hasattr(_Kernel, "_prepare_args") and hasattr(_Kernel, "argument_types")
 except ImportError:
     DESCRIBES = False
+
+if TYPE_CHECKING:
+    from cuda.core import Kernel
+    from numba import types
+    from numba.cuda.cudadrv.driver import Stream
+    from numba.cuda.dispatcher import CUDADispatcher
 
 
 REMEMBERED = 64  # named tuples
@@ -38,15 +44,26 @@ NUMBERS = {"int64": int, "uint64": np.uint64, "float64": float}  # what `launch`
 WRAPPED = ctypes.c_int64, ctypes.c_double  # `launch` is quicker with what is inside
 
 
+Grid = tuple[int | tuple[int, ...], int]  # blocks, threads of a block
+
+
+class Prepared(NamedTuple):
+    """The parts of a launch that do not depend on its arguments."""
+
+    overload: _Kernel  # the compiled kernel
+    numbers: list[type | None]  # how each argument that is a number is converted
+    place: tuple[Stream, LaunchConfig, Kernel]
+
+
 class Launcher:
     """Launches the kernels of a chain in its stream, and remembers what they and their arguments look like."""
 
     def __init__(self) -> None:
-        self.ready: dict[Any, Any] = {}  # kernel -> specialised kernel
-        self.prepared: dict[Any, Any] = {}  # kernel and grid -> what does not depend on the arguments
-        self.described: dict[int, tuple[Any, list[Any]]] = {}  # named tuple -> itself (kept alive), its arguments
+        self.ready: dict[CUDADispatcher, CUDADispatcher] = {}  # kernel -> specialized kernel
+        self.prepared: dict[tuple[CUDADispatcher, Grid], Prepared] = {}
+        self.described: dict[int, tuple[object, list[object]]] = {}  # named tuple -> itself (kept alive), its arguments
 
-    def __call__(self, kernel: Any, grid: Any, stream: Any, *args: Any) -> None:
+    def __call__(self, kernel: CUDADispatcher, grid: Grid, stream: Stream, *args: object) -> None:
         """Run `kernel` on a grid (blocks, threads)."""
         if kernel not in self.ready:
             self.ready[kernel] = kernel.specialize(*args)
@@ -57,7 +74,7 @@ class Launcher:
         if (kernel, grid) not in self.prepared:
             self.prepared[kernel, grid] = self.prepare(kernel, grid, stream)
         overload, numbers, place = self.prepared[kernel, grid]
-        flat: list[Any] = []
+        flat: list[object] = []
         for kind, number, value in zip(overload.argument_types, numbers, args, strict=True):
             if number:
                 flat.append(number(value))
@@ -65,21 +82,21 @@ class Launcher:
                 flat += self.describe(overload, kind, value, place[0])
         launch(*place, *flat)
 
-    def prepare(self, kernel: Any, grid: Any, stream: Any) -> tuple[Any, list[Any], tuple[Any, Any, Any]]:
+    def prepare(self, kernel: CUDADispatcher, grid: Grid, stream: Stream) -> Prepared:
         """The compiled kernel, which of its arguments are numbers, and where and how it is launched."""
         configured = self.ready[kernel][*grid, stream]
         overload = next(iter(self.ready[kernel].overloads.values()))
         config = LaunchConfig(grid=configured.griddim, block=configured.blockdim)
         numbers = [NUMBERS.get(str(kind)) for kind in overload.argument_types]
-        return overload, numbers, (configured.stream, config, overload._codelibrary.get_cufunc().kernel)
+        return Prepared(overload, numbers, (configured.stream, config, overload._codelibrary.get_cufunc().kernel))
 
-    def describe(self, overload: Any, kind: Any, value: Any, stream: Any) -> list[Any]:
+    def describe(self, overload: _Kernel, kind: types.Type, value: object, stream: Stream) -> list[object]:
         """An argument as the driver takes it."""
         if id(value) in self.described:
             return self.described[id(value)][1]
-        found: list[Any] = []
-        overload._prepare_args(kind, value, stream, [], found)
-        flat = [one.value if isinstance(one, WRAPPED) else one for one in found]
+        arguments: list[object] = []
+        overload._prepare_args(kind, value, stream, [], arguments)
+        flat = [one.value if isinstance(one, WRAPPED) else one for one in arguments]
         if hasattr(value, "_fields"):
             if len(self.described) >= REMEMBERED:
                 self.described.clear()

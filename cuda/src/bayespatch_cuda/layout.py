@@ -6,7 +6,7 @@ in the same bits, and the entries of a case are sorted by parent.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -14,6 +14,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from bayespatch_cuda.compiling import inlined
 from bayespatch_cuda.launch import power_of_two
+
+if TYPE_CHECKING:
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+    from numba.cuda.cudadrv.driver import Stream
 
 GROUP = 32  # threads that update a case together, at most: a warp
 MOST_FEATURES = 400  # of a case, that 48 KB of shared memory hold in any model
@@ -23,49 +27,49 @@ BIT = np.uint32(1)
 class DeviceData(NamedTuple):
     """The data on the GPU. Word v of W has the features 32 v .. 32 v + 31."""
 
-    same: Any  # (W, N, S) uint32: where case and parent agree
-    votes: Any  # (W, S) uint32: where the parent has a value to vote for
-    observed: Any  # (W, N) uint32: where the case has a value
-    y: Any  # (N,) int32
-    own_parent: Any  # (N,) int32
-    y_parents: Any  # (S,) int32
-    c2: Any  # (P,) float64
-    mu: Any  # (2, M) float64: mu and mu0
+    same: DeviceNDArray  # (W, N, S) uint32: where case and parent agree
+    votes: DeviceNDArray  # (W, S) uint32: where the parent has a value to vote for
+    observed: DeviceNDArray  # (W, N) uint32: where the case has a value
+    y: DeviceNDArray  # (N,) int32
+    own_parent: DeviceNDArray  # (N,) int32
+    y_parents: DeviceNDArray  # (S,) int32
+    c2: DeviceNDArray  # (P,) float64
+    mu: DeviceNDArray  # (2, M) float64: mu and mu0
 
 
 class DeviceNeighbors(NamedTuple):
     """z, w and kappa of all cases: n[i] entries of a capacity C, sorted by parent."""
 
-    n: Any  # (N,) int32
-    parent: Any  # (N, C) int32
-    bits: Any  # (N, C, W) uint32: w
-    same: Any  # (N, C, W) uint32: where case and parent agree
-    kappa: Any  # (N, C) float64, or (1, 1) where the model derives it
-    tilt: Any  # (N, C) float64 in Model II, else (1, 1): what `sums.find_tilt` leaves of the feature at hand
+    n: DeviceNDArray  # (N,) int32
+    parent: DeviceNDArray  # (N, C) int32
+    bits: DeviceNDArray  # (N, C, W) uint32: w
+    same: DeviceNDArray  # (N, C, W) uint32: where case and parent agree
+    kappa: DeviceNDArray  # (N, C) float64, or (1, 1) where the model derives it
+    tilt: DeviceNDArray  # (N, C) float64 in Model II, else (1, 1): what `sums.find_tilt` leaves of the feature at hand
 
 
 class Importance(NamedTuple):
     """q-tilde on the GPU."""
 
-    double: Any  # (4, S, P) float64, rows as in ``votes.py``: ON, OFF, VOTE_ON, VOTE_OFF
-    chance: Any  # float32: VOTE_ON once more, in the order of `chance_at`
+    double: DeviceNDArray  # (4, S, P) float64, rows as in ``votes.py``: ON, OFF, VOTE_ON, VOTE_OFF
+    chance: DeviceNDArray  # float32: VOTE_ON once more, in the order of `chance_at`
     group: int
 
 
 class ImportanceOfParts(NamedTuple):
     """q-tilde of G parts of the cases, of equal size, one after the other: as `Importance`, for each of them."""
 
-    double: Any  # (G, 4, S, P) float64
-    chance: Any  # (G, ...) float32
+    double: DeviceNDArray  # (G, 4, S, P) float64
+    chance: DeviceNDArray  # (G, ...) float32
     group: int
-    given: Any  # (G, S, P) float32: what it was filled from
+    given: DeviceNDArray  # (G, S, P) float32: what it was filled from
 
 
 class UpdateArguments(NamedTuple):
     """What an update of the cases is given, and where it answers."""
 
-    numbers: Any  # (N,) int64: of the cases in the whole data
-    most: Any  # (1,) int32: the longest list, where it was too long
+    numbers: DeviceNDArray  # (N,) int64: of the cases in the whole data
+    most: DeviceNDArray  # (1,) int32: the longest list, where it was too long
 
 
 @inlined
@@ -108,17 +112,17 @@ def vote_weight(kind, entries, s, i):
     return count
 
 
-def to_device(array: NDArray[Any]) -> Any:
+def to_device(array: NDArray[np.generic]) -> DeviceNDArray:
     """A copy of an array on the GPU."""
     return cuda.to_device(np.ascontiguousarray(array))
 
 
-def blank(shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+def blank(shape: tuple[int, ...], dtype: DTypeLike) -> DeviceNDArray:
     """Memory on the GPU, not initialised."""
     return cuda.device_array(shape, dtype)
 
 
-def from_device(array: Any, stream: Any = 0) -> Any:
+def from_device(array: DeviceNDArray, stream: Stream | Literal[0] = 0):
     """A copy of an array of the GPU, once the stream has done its work."""
     host = array.copy_to_host(stream=stream)
     if stream:
@@ -126,7 +130,7 @@ def from_device(array: Any, stream: Any = 0) -> Any:
     return host
 
 
-def overwrite(device: Any, array: NDArray[Any]) -> None:
+def overwrite(device: DeviceNDArray, array: NDArray[np.generic]) -> None:
     """Put an array into memory of the GPU."""
     device.copy_to_device(np.ascontiguousarray(array))
 

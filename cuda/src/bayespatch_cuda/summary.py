@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numba import cuda, float64
@@ -69,7 +68,7 @@ def summarise_case(kind, c, table, entries, votes, class_votes, shares, i):
 
 
 @lru_cache(KEPT)
-def summary_kernel(shape: Shape) -> Any:
+def summary_kernel(shape: Shape):
     """Vote shares (N, M) and log likelihood (N,) of the cases."""
     kind, size, n_classes, _, _ = shape
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import cuda, float64, int32, int64, uint64
@@ -32,14 +32,17 @@ from bayespatch_cuda.launch import THREADS
 from bayespatch_cuda.layout import BIT, in_word, vote_weight
 from bayespatch_cuda.update import KEPT
 
+if TYPE_CHECKING:
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
 
 class DeviceNodes(NamedTuple):
     """`quadrature.Nodes` on the GPU, and exp(-u lam k) by weight in Model II."""
 
-    place: Any  # (nodes, P), in Models II and III (nodes, 1)
-    weight: Any  # (nodes, P)
-    span: Any  # (2, C+1)
-    decay: Any  # (P+1, nodes) in Model II, else (1, 1)
+    place: DeviceNDArray  # (nodes, P), in Models II and III (nodes, 1)
+    weight: DeviceNDArray  # (nodes, P)
+    span: DeviceNDArray  # (2, C+1)
+    decay: DeviceNDArray  # (P+1, nodes) in Model II, else (1, 1)
 
 
 @inlined
@@ -287,7 +290,7 @@ def log_others(c, table, nodes, importance, entries, votes, class_votes, rng, ke
 
 
 @lru_cache(KEPT)
-def tilt_kernel(n_features: int, n_classes: int) -> Any:
+def tilt_kernel(n_features: int, n_classes: int):
     """Model II: `entries.tilt` of all cases for feature j."""
 
     @cuda.jit
@@ -302,7 +305,7 @@ def tilt_kernel(n_features: int, n_classes: int) -> Any:
 
 
 @lru_cache(KEPT)
-def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
+def compare_kernel(kind: int, n_features: int, n_classes: int):
     """log_ratio[j, block], how much better the new q~ explains feature j of the block's cases, for features
     first..last-1, w summed out; in Model II, where they come one at a time, with w drawn and what that changes.
 
@@ -343,7 +346,7 @@ def compare_kernel(kind: int, n_features: int, n_classes: int) -> Any:
 
 
 @lru_cache(KEPT)
-def redraw_kernel(kind: int, n_features: int) -> Any:
+def redraw_kernel(kind: int, n_features: int):
     """w_i:j afresh for features first..last-1 whose q~ has moved, and s_bj with it.
 
     A thread keeps its feature. Features share words: a bit is switched where it changes, and the others are left alone.

@@ -11,10 +11,11 @@ A kernel is made for a `Shape`: memory of fixed size that a thread indexes by co
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import config, cuda, float32, float64, uint32, uint64
+from numpy.typing import NDArray
 
 from bayespatch.engine.streams import key_of, to_unit
 from bayespatch.engine.votes import AGREE, AGREES, DIFFERS, MU, MU0, N_CANDIDATES, TOTAL
@@ -46,28 +47,28 @@ KEPT = 32  # kernels of so many shapes are kept
 class Case(NamedTuple):
     """What a group keeps of its case, for all of its threads to see."""
 
-    votes: Any  # (2, P) float32, in Model III float64: AGREE and TOTAL
-    gain: Any  # (P, 2) float32: the largest R_j - 1 that a vote which DIFFERS or AGREES could bring
-    slope: Any  # (2, P) float32, in Model III: R_j(kappa) - 1 = slope kappa / (1 - slope[DIFFERS] kappa)
-    class_votes: Any  # (M,) as `votes`
-    label: Any  # (M,) float32: the largest H
-    label_slope: Any  # (2, M) float32: H(k) - 1 likewise, slope[AGREES] being that of the class
+    votes: NDArray[np.float32]  # (2, P), in Model III float64: AGREE and TOTAL
+    gain: NDArray[np.float32]  # (P, 2): the largest R_j - 1 that a vote which DIFFERS or AGREES could bring
+    slope: NDArray[np.float32]  # (2, P), in Model III: R_j(kappa) - 1 = slope kappa / (1 - slope[DIFFERS] kappa)
+    class_votes: NDArray[np.floating]  # (M,) as `votes`
+    label: NDArray[np.float32]  # (M,): the largest H
+    label_slope: NDArray[np.float32]  # (2, M): H(k) - 1 likewise, slope[AGREES] being that of the class
 
 
 class Own(NamedTuple):
     """What a thread has to hand: in shared memory, or indexed by constants in loops that are unrolled, in registers."""
 
-    same: Any  # (W,) uint32: where the parent that this thread looks at and the case agree
-    ahead: Any  # (W,) uint32: the same of the parent that it will look at next, on its way from memory
-    candidate: Any  # (R,) float32: Model III: candidates for the parent's kappa
-    product: Any  # (R,) float32: prod_j f_j(kappa), for each of them
+    same: NDArray[np.uint32]  # (W,): where the parent that this thread looks at and the case agree
+    ahead: NDArray[np.uint32]  # (W,): the same of the parent that it will look at next, on its way from memory
+    candidate: NDArray[np.float32]  # (R,): Model III: candidates for the parent's kappa
+    product: NDArray[np.float32]  # (R,): prod_j f_j(kappa), for each of them
 
 
 class Change(NamedTuple):
     """The parent that comes or goes; the same in all threads of a group."""
 
-    bits: Any  # (W,) uint32: its w
-    same: Any  # (W,) uint32: where it and the case agree
+    bits: NDArray[np.uint32]  # (W,): its w
+    same: NDArray[np.uint32]  # (W,): where it and the case agree
 
 
 class Shape(NamedTuple):
@@ -84,17 +85,17 @@ class Counting(NamedTuple):
     """Model II: what a group of threads needs to weigh a pair."""
 
     pair: Pair
-    weight: Any  # (P + 1,) float32: by the number of features that are on
-    row: Any  # (P + 1,) float32: coefficients of a polynomial
-    decided: Any  # (P, C) uint32: bit d % group of word d // group: whether feature j is on if d up to it are
+    weight: NDArray[np.float32]  # (P + 1,): by the number of features that are on
+    row: NDArray[np.float32]  # (P + 1,): coefficients of a polynomial
+    decided: NDArray[np.uint32]  # (P, C): bit d % group of word d // group: whether feature j is on if d up to it are
 
 
 class Choosing(NamedTuple):
     """Model III: the same, for candidates of kappa."""
 
-    candidate: Any  # (R,) float64
-    factor: Any  # (R, P) float64
-    weight: Any  # (R,) float64
+    candidate: NDArray[np.float64]  # (R,)
+    factor: NDArray[np.float64]  # (R, P)
+    weight: NDArray[np.float64]  # (R,)
 
 
 @inlined
@@ -209,7 +210,7 @@ def store_entry(kind, entries, change, n, i, b, k):
 
 
 @lru_cache(KEPT)
-def looking(kind: int, group: int, part: int) -> Any:
+def looking(kind: int, group: int, part: int):
     """Whether a parent, of class `label`, may become a neighbor, as one thread can tell; in Model I, whether it does.
 
     `drawn`: whether its candidates for kappa have been drawn (Model III).
@@ -234,7 +235,7 @@ def looking(kind: int, group: int, part: int) -> Any:
 
 
 @lru_cache(KEPT)
-def weighing(kind: int, size: int, group: int) -> Any:
+def weighing(kind: int, size: int, group: int):
     """k with which parent b, who may become a neighbor, does so; negative: it does not."""
     n_counts = size + 1
 
@@ -279,7 +280,7 @@ def weighing(kind: int, size: int, group: int) -> Any:
 
 
 @lru_cache(KEPT)
-def drawing(kind: int, size: int, group: int) -> Any:
+def drawing(kind: int, size: int, group: int):
     """w of parent b, which becomes a neighbor and votes with weight k, into `change.bits`."""
     n_words, n_counts = -(-size // 32), size + 1
     everyone = np.uint32((1 << group) - 1)
@@ -332,7 +333,7 @@ def drawing(kind: int, size: int, group: int) -> Any:
 
 
 @lru_cache(KEPT)
-def changing(kind: int, size: int, group: int) -> tuple[Any, Any]:
+def changing(kind: int, size: int, group: int):
     """A neighbor goes, and a parent becomes one: the votes, the counts and the lists."""
     n_words = -(-size // 32)
 
@@ -367,7 +368,7 @@ def limited_registers(kind: int, size: int) -> dict[str, int]:
 
 
 @lru_cache(KEPT)
-def update_kernel(shape: Shape) -> Any:
+def update_kernel(shape: Shape):
     """One sweep over all parents of every case, from the entries `old` to `new`; `most`: the longest list, if too long.
 
     A group of threads a case, a block each; a group is a warp or a part of one. n_b and s_bj of `chain` are added to.

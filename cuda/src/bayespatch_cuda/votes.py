@@ -13,7 +13,7 @@ negligible weights count as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -25,6 +25,9 @@ from bayespatch.retrieval.sums import Array, Layout, LeaveOneOutSums, LeftOut, V
 from bayespatch_cuda import layout as gpu
 from bayespatch_cuda.compiling import inlined
 from bayespatch_cuda.launch import power_of_two
+
+if TYPE_CHECKING:
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
 
 THREADS = 128  # of a block, a power of two; also the past cases of a tile, at most
 TILE_ROWS = 4096  # table rows in shared memory: tiles are smaller where a case has more than 32 keys
@@ -39,25 +42,25 @@ BATCH_BYTES = 2**29  # of sums or shares on the GPU at a time
 class DevicePast(NamedTuple):
     """Past cases on the GPU."""
 
-    codes: Any  # (P, N)
-    start: Any  # (M + 1,)
+    codes: DeviceNDArray  # (P, N)
+    start: DeviceNDArray  # (M + 1,)
 
 
 class DeviceCases(NamedTuple):
     """The cases of a batch, and who may not vote on them."""
 
-    low: Any  # (n, K)
-    high: Any
-    left_out: Any
-    edges: Any  # (n + 1,)
+    low: DeviceNDArray  # (n, K)
+    high: DeviceNDArray
+    left_out: DeviceNDArray
+    edges: DeviceNDArray  # (n + 1,)
 
 
 class DeviceVotes(NamedTuple):
     """What the kernels multiply, and where they put the result."""
 
-    table: Any  # (T, D), (D, T) or (T,)
-    scale: Any  # (n, M, D) of shares, else (1, 1, 1)
-    sums: Any  # (stretches, n, M, D), (stretches, n, M, K + 1), or shares (n, N)
+    table: DeviceNDArray  # (T, D), (D, T) or (T,)
+    scale: DeviceNDArray  # (n, M, D) of shares, else (1, 1, 1)
+    sums: DeviceNDArray  # (stretches, n, M, D), (stretches, n, M, K + 1), or shares (n, N)
 
 
 @inlined

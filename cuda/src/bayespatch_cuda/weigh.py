@@ -15,9 +15,10 @@ Every pair has random numbers of its own, named by its key, so that threads need
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespatch.engine.streams import beta, key_of, open_stream, to_unit
 from bayespatch.engine.votes import (
@@ -134,12 +135,12 @@ class Pair(NamedTuple):
     float32.
     """
 
-    off: Any
-    on: Any
-    total: Any  # T_j
-    gain: Any  # 1/A_j where the two agree, else 0
-    counts: Any  # 1, or 0 where a value is missing and R_j is 1
-    scale: Any  # what the factor was divided by
+    off: NDArray[np.float32]
+    on: NDArray[np.float32]
+    total: NDArray[np.float32]  # T_j
+    gain: NDArray[np.float32]  # 1/A_j where the two agree, else 0
+    counts: NDArray[np.float32]  # 1, or 0 where a value is missing and R_j is 1
+    scale: NDArray[np.float32]  # what the factor was divided by
 
 
 @inlined

@@ -16,7 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +113,7 @@ class Engine(ABC, Generic[State]):
     def add_neighbors(self, state: State, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
         """Add z (N, S) and, if `w_sum` is given, z*w (N, S, P) to running sums."""
 
-    def freeze(self, state: State) -> dict[str, NDArray[Any]]:
+    def freeze(self, state: State) -> dict[str, NDArray[np.generic]]:
         """The whole state as arrays by name, for a checkpoint; `thaw` restores it.
 
         This works for states with fields that are integers (seed and chain among them), arrays or `Neighbors`. An
@@ -121,7 +121,7 @@ class Engine(ABC, Generic[State]):
         """
         return frozen(state)
 
-    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> State:
+    def thaw(self, arrays: Mapping[str, NDArray[np.generic]], seed: int, chain: int) -> State:
         """The state from which `freeze` made these arrays; a ValueError if they cannot be a state of this chain."""
         state = self.start(seed, chain)
         self.check_frozen(arrays, state, seed, chain)
@@ -129,12 +129,12 @@ class Engine(ABC, Generic[State]):
         for field in fields(state):
             value = getattr(state, field.name)
             if isinstance(value, Neighbors):
-                parts[field.name] = Neighbors(*(arrays[f"{field.name}.{name}"] for name in Neighbors._fields))
+                parts[field.name] = neighbors_of(arrays, field.name)
             else:
                 parts[field.name] = int(arrays[field.name]) if isinstance(value, int) else arrays[field.name]
         return replace(state, **parts)
 
-    def check_frozen(self, arrays: Mapping[str, NDArray[Any]], state: State, seed: int, chain: int) -> None:
+    def check_frozen(self, arrays: Mapping[str, NDArray[np.generic]], state: State, seed: int, chain: int) -> None:
         """Refuse arrays that `freeze` could not have made of the chain whose new `state` this is."""
         expected = self.freeze(state)
         if set(arrays) != set(expected):
@@ -163,7 +163,9 @@ class GivenEngine(Engine[State]):
         """Update everything but q once, in place, given q (P,)."""
 
     @abstractmethod
-    def update_given(self, state: State, q_tilde: NDArray[Any], key: np.uint64, numbers: NDArray[np.int64]) -> None:
+    def update_given(
+        self, state: State, q_tilde: NDArray[np.floating], key: np.uint64, numbers: NDArray[np.int64]
+    ) -> None:
         """Update z, w and kappa of every case given q-tilde (G, S, P), with the random numbers of `key` (``streams``).
 
         The cases are G parts of equal size, one after the other, and each part has its own q-tilde. A case's stream
@@ -179,18 +181,28 @@ class GivenEngine(Engine[State]):
         """The lists of neighbors."""
 
 
-def frozen(state: DataclassInstance) -> dict[str, NDArray[Any]]:
+def frozen(state: DataclassInstance) -> dict[str, NDArray[np.generic]]:
     """The fields of a state as arrays; those of `Neighbors` one by one."""
     return dict(_leaves(state))
 
 
-def _leaves(state: DataclassInstance) -> Iterator[tuple[str, NDArray[Any]]]:
+def _leaves(state: DataclassInstance) -> Iterator[tuple[str, NDArray[np.generic]]]:
     for field in fields(state):
         value = getattr(state, field.name)
         if isinstance(value, Neighbors):
             yield from ((f"{field.name}.{name}", part) for name, part in value._asdict().items())
         else:
             yield field.name, np.asarray(value)
+
+
+def neighbors_of(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Neighbors:
+    """The lists of neighbors that `frozen` has stored under this name of a field."""
+    return Neighbors(
+        arrays[f"{name}.n"].astype(np.int32, copy=False),
+        arrays[f"{name}.parent"].astype(np.int32, copy=False),
+        arrays[f"{name}.bits"].astype(np.uint64, copy=False),
+        arrays[f"{name}.kappa"].astype(np.float64, copy=False),
+    )
 
 
 def first_capacity(n_parents: int, alpha: float) -> int:

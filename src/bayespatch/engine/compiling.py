@@ -10,7 +10,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from numba import njit
 
@@ -21,7 +20,7 @@ STAMP = digest_of_sources(_PACKAGE / "engine") + digest_of_sources(_PACKAGE / "r
 REASSOCIATED = {"reassoc", "contract", "nsz"}  # sums and products may be reordered, and so use vector instructions
 
 
-def kept(further_stamp: str = "", **options: Any) -> Callable[[Any], Any]:
+def kept(further_stamp: str = "", **options):
     """Numba's compiler with these options, its results kept on disk under the stamp of all sources.
 
     `further_stamp`: a digest of the sources of another package that compiles kernels with this function.
@@ -30,9 +29,9 @@ def kept(further_stamp: str = "", **options: Any) -> Callable[[Any], Any]:
     file) stays in place. So with the reading of its index.
     """
 
-    def compile_one(function: Any) -> Any:
+    def compile_one(function):
         kernel = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-        cache_file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+        cache_file = getattr(getattr(kernel, "_cache", None), "_cache_file", kernel)
         if hasattr(cache_file, "_source_stamp"):
             cache_file._source_stamp = STAMP + further_stamp
         if hasattr(cache_file, "_load_index"):
@@ -42,10 +41,10 @@ def kept(further_stamp: str = "", **options: Any) -> Callable[[Any], Any]:
     return compile_one
 
 
-def _nothing_if_unreadable(load_index: Callable[[], Any]) -> Callable[[], Any]:
+def _nothing_if_unreadable(load_index: Callable[[], object]) -> Callable[[], object]:
     """An index that an earlier version has left may name classes that are gone: then there is none."""
 
-    def load() -> Any:
+    def load() -> object:
         try:
             return load_index()
         except (AttributeError, ImportError, EOFError, TypeError, ValueError, pickle.UnpicklingError):

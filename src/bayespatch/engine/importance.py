@@ -18,7 +18,6 @@ ever, and a walk in one dimension loses less time in going to and fro.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -264,6 +263,6 @@ def log_prior(
     return float(log + log_kappa)
 
 
-def logit_inside(p: NDArray[Any]) -> NDArray[np.float64]:
+def logit_inside(p: NDArray[np.floating]) -> NDArray[np.float64]:
     """logit p, finite also where single precision has rounded p to 0 or 1."""
     return np.asarray(logit(np.clip(p.astype(np.float64), 1e-300, 1.0 - 2.0**-25)))

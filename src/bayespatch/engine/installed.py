@@ -16,11 +16,14 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bayespatch.engine import digest_of_sources
 from bayespatch.engine.base import Engine
 from bayespatch.validation import check_choice
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 BUILT_IN: dict[str, str] = {
     "cpu": "bayespatch.engine.cpu:CpuEngine",
@@ -45,7 +48,7 @@ def check_engine(name: object, *others: str) -> str:
     return check_choice("engine", name, (*others, *dict.fromkeys((*BUILT_IN, *INSTALL, *added("bayespatch.engines")))))
 
 
-def load_engine(name: str) -> type[Engine[Any]]:
+def load_engine(name: str) -> type[Engine[DataclassInstance]]:
     """The engine class of this name.
 
     Raises
@@ -60,17 +63,17 @@ def load_engine(name: str) -> type[Engine[Any]]:
     """
     if check_engine(name) in BUILT_IN:
         module, _, class_name = BUILT_IN[name].partition(":")
-        engine: type[Engine[Any]] = getattr(import_module(module), class_name)
+        engine: type[Engine[DataclassInstance]] = getattr(import_module(module), class_name)
         return engine
     return _loaded("bayespatch.engines", name)
 
 
-def load_votes(name: str) -> Any:
+def load_votes(name: str):
     """The module of this engine that computes closed-form votes."""
     return _loaded("bayespatch.votes", name)
 
 
-def _loaded(group: str, name: str) -> Any:
+def _loaded(group: str, name: str):
     point = added(group).get(name)
     if point is None:
         command = INSTALL.get(name, f"install the package that has the entry point {name!r} in the group {group!r}")

@@ -9,7 +9,6 @@ and q_j over the features.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +95,7 @@ class PaperEngine(Engine[PaperState]):
         state.z, state.w, state.kappa = latent.z, latent.w, latent.kappa
         return state
 
-    def set_importance(self, state: PaperState, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
+    def set_importance(self, state: PaperState, q: NDArray[np.float64], q_tilde: NDArray[np.float64]) -> None:
         """Put q into a chain; q-tilde is integrated out."""
         state.logit_q = np.clip(logit(q), -30.0, 30.0)
 

@@ -27,7 +27,7 @@ f_b = 1 - q~_b + q~_b d_b with d_b = exp(-u_r lam k_b), and k_b q~_b d_b in plac
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,9 @@ HANDFUL = 4  # nodes that a thread of a GPU deals with at once
 class Nodes(NamedTuple):
     """Rules of quadrature, of whole handfuls of nodes each, one after the other."""
 
-    place: Any  # (nodes, P) float64: s; in Models II and III (nodes, 1): the rate u
-    weight: Any  # (nodes, P) float64: W; in Models II and III W exp(-u c2)
-    span: Any  # (2, C+1) int32: where the rule for a case with n neighbors begins and ends
+    place: NDArray[np.float64]  # (nodes, P): s; in Models II and III (nodes, 1): the rate u
+    weight: NDArray[np.float64]  # (nodes, P): W; in Models II and III W exp(-u c2)
+    span: NDArray[np.int32]  # (2, C+1): where the rule for a case with n neighbors begins and ends
 
 
 def gauss_jacobi(beta: float, n_nodes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

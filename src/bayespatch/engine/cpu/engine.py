@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,12 +86,12 @@ class CpuEngine(GivenEngine[CpuState]):
         neighbors = layout.blank_neighbors(self.constants, n_cases, capacity)
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
 
-    def set_importance(self, state: CpuState, q: NDArray[Any], q_tilde: NDArray[Any]) -> None:
+    def set_importance(self, state: CpuState, q: NDArray[np.float64], q_tilde: NDArray[np.float64]) -> None:
         """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
         state.logit_q = logit_inside(q)
         state.logit_q_tilde = logit_inside(q_tilde)
 
-    def thaw(self, arrays: Mapping[str, NDArray[Any]], seed: int, chain: int) -> CpuState:
+    def thaw(self, arrays: Mapping[str, NDArray[np.generic]], seed: int, chain: int) -> CpuState:
         """The state that `freeze` was given. Kernels do not ask whether an index lies inside an array: this does."""
         state = super().thaw(arrays, seed, chain)
         layout.check_neighbors(self.constants, state.neighbors, len(self.data.x_parents))
@@ -106,7 +105,7 @@ class CpuEngine(GivenEngine[CpuState]):
         self.draw_importance(state, key)
         state.n_sweeps += 1
 
-    def sweep_given_q(self, state: CpuState, q: NDArray[Any]) -> None:
+    def sweep_given_q(self, state: CpuState, q: NDArray[np.float64]) -> None:
         """The cases given q-tilde, then q-tilde given q and w."""
         state.logit_q = logit_inside(q)
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
@@ -118,7 +117,9 @@ class CpuEngine(GivenEngine[CpuState]):
         """z, w and kappa of every case given q-tilde."""
         self.update_some(state, state.logit_q_tilde, key, self.numbers, 0, len(self.data.x))
 
-    def update_given(self, state: CpuState, q_tilde: NDArray[Any], key: np.uint64, numbers: NDArray[np.int64]) -> None:
+    def update_given(
+        self, state: CpuState, q_tilde: NDArray[np.floating], key: np.uint64, numbers: NDArray[np.int64]
+    ) -> None:
         """z, w and kappa of every case given q-tilde of its part, one part after the other."""
         size = len(self.data.x) // len(q_tilde)
         for part, given in enumerate(q_tilde):
@@ -332,7 +333,7 @@ class CpuEngine(GivenEngine[CpuState]):
 
     def count_neighbors(self, state: CpuState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """n_b (S,): how many cases parent b is a neighbor of; s_bj (S, P): for how many of them its feature j is on."""
-        counts: list[Any] = [None] * self.n_threads
+        counts = [(np.empty(0, np.int64), np.empty(0, np.int64))] * self.n_threads
 
         def count(thread: int, first: int, last: int) -> None:
             n, parent, bits, kappa = state.neighbors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ class Sums(NamedTuple):
     class_votes: NDArray[np.float64]  # (2, M)
 
 
-def on_cache_line(array: Any) -> NDArray[Any]:
+def on_cache_line(array):
     """A copy that begins on a cache line.
 
     NumPy's arrays begin anywhere; vector instructions that cross a line take twice as long, and two threads that write
