@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from scipy.special import expit, softmax
 
 from bayespatch.importances import Effects
 from bayespatch.model import Data, Model
-from bayespatch.retrieval import CaseIndex, LeftOut, leave_one_out
+from bayespatch.retrieval import CaseIndex, LeftOut, Ranges, leave_one_out
 
 Array = NDArray[np.float64]
 
@@ -170,12 +171,23 @@ class LeaveOneOutBatches:
         # A class that has more of the parents than of the cases would be heard too often.
         self.heard = base / np.maximum(counts, 0.5 / n_parents)
 
+    @cached_property
+    def _ranges(self) -> Ranges:
+        """The codes that agree with each case."""
+        return self.index.ranges(self.data.x)
+
+    def _ranges_of(self, rows: NDArray[np.int64]) -> Ranges:
+        """The same for some of the cases; small tables look them up."""
+        if len(self.data.x) > MOST_AT_ONCE:
+            return self.index.ranges(self.data.x[rows])
+        return self._ranges.part(rows)
+
     def scores(self, position: Array, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """Weighted log p(y_i | all others), (n,), of some cases, and its gradient, (n, P + E + 1)."""
         weights, _ = self.effects.log_weights(position[None])
         found = leave_one_out(
             self.index,
-            self.index.ranges(self.data.x[rows]),
+            self._ranges_of(rows),
             self.data.y[rows],
             LeftOut.members(self.index, self.data.own_parent[rows], self.data.groups),
             weights[0],
