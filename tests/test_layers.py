@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # The path through the code, from a table to a page. A layer (a package, or a module) knows those before it, never those
-# after. Three modules of `persistence` come early: they know files, not models, and sampling writes with them.
+# after. Four modules of `persistence` come early: they know files, not models, and sampling writes with them.
 LAYERS = (
     *(
         "version",
@@ -26,6 +26,7 @@ LAYERS = (
     *("encode", "follow_up", "dictionary", "parents"),
     *("engine", "workers", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
+    "persistence.mapped_arrays",
     *("retrieval", "sampling", "importances", "importances_at_scale", "importances_of_times"),
     *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
     *("feature_importance", "subgroups", "fitted", "fitted_times", "explain", "plot", "report"),
@@ -37,6 +38,7 @@ LAYERS = (
 ARRAY_LAYERS = (
     *("version", "model", "simulate", "validation", "survival", "available_memory", "engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
+    "persistence.mapped_arrays",
     *("retrieval", "sampling", "importances", "importances_at_scale", "calibrate", "predict", "leave_one_out"),
 )
 TABLE_LAYERS = ("encode", "parents", "datasets", "source")

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from bayespatch.engine import digest_of_sources
 
@@ -165,6 +165,12 @@ class HeldParts:
                 if not set(holders) & set(self.client.nthreads()):
                     future.cancel()
                     future, holders = self._send(part, arguments)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "the past cases of this model are on Dask workers and cannot be copied or pickled with it; save the model "
+            "with save(path) and load it where it is needed"
+        )
 
     def close(self) -> None:
         """Let the workers drop the parts."""

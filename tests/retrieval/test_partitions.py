@@ -1,5 +1,8 @@
 """Past cases in parts vote as one index."""
 
+import os
+import pickle
+import tempfile
 from functools import partial
 
 import numpy as np
@@ -8,8 +11,19 @@ import pytest
 
 from bayespatch.encode import Schema
 from bayespatch.encode.partitions import Part, Partitions
-from bayespatch.retrieval import CaseIndex, LargestShares, LeftOut, PartitionedIndex, leave_one_out, vote, vote_shares
+from bayespatch.persistence.atomic import StorageError
+from bayespatch.retrieval import (
+    CaseIndex,
+    LargestShares,
+    LeftOut,
+    PartitionedIndex,
+    PartsInFiles,
+    leave_one_out,
+    vote,
+    vote_shares,
+)
 from bayespatch.retrieval import partitions as module
+from bayespatch.retrieval.past_part import PastPart
 from tests.retrieval.test_votes import PROBLEMS, Problem
 
 
@@ -53,7 +67,7 @@ def check(p, index, k=7):
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 5])
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", [name for name, how in PROBLEMS.items() if not how.get("own")])
 def test_parts_are_the_whole(name, n_parts):
     p = Problem(0, **PROBLEMS[name])
     index = in_parts(p, n_parts)
@@ -93,6 +107,70 @@ def test_threads_and_batches_of_cases(monkeypatch):
     p = Problem(1, n_past=200, n_features=9, n_classes=2, groups=True)
     monkeypatch.setattr(module, "SHARES_AT_ONCE", 150)  # two cases at a time
     check(p, in_parts(p, 3, n_threads=2))
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_parts_in_files(n_parts, tmp_path):
+    p = Problem(2, n_past=60, n_features=6, n_classes=3, groups=True)
+    p.x[:, 0] = np.random.default_rng(0).normal(size=60)  # each has a value of its own
+    values, ids = 10.0 * p.x, [f"patient {row}" for row in range(60)]
+    rows = np.array_split(np.arange(60), n_parts)
+    arguments = [(p.x[part], p.y[part], values[part], [ids[row] for row in part]) for part in rows]
+    p.index = CaseIndex.build(p.x, p.y, 3, p.windows)
+    p.new, p.left_out = p.x[np.maximum(p.rows, 0)], LeftOut.members(p.index, p.rows, p.groups)
+    index = PartitionedIndex.build(given_all, arguments, 3, p.windows, in_files=True)
+    folder = index.parts.folder
+    check(p, index)
+    asked = np.array([59, 3, 30, 3])
+    some = index.cases(asked)
+    np.testing.assert_array_equal(some.x, p.x[asked])
+    np.testing.assert_array_equal(some.values, values[asked])
+    assert (some.y.tolist(), some.ids) == (p.y[asked].tolist(), [ids[row] for row in asked])
+    assert [rows.tolist() for rows in index.rows_with(values[[40, 2]])] == [[40], [2]]
+    assert [rows.tolist() for rows in index.rows_with(values[[40]] + 0.5)] == [[]]
+
+    with pytest.raises(TypeError, match="save the model with save"):
+        pickle.dumps(index)
+    digests = index.write(str(tmp_path))
+    again = PartitionedIndex.of_parts(PartsInFiles(str(tmp_path), digests), n_parts, p.windows)
+    again.parts.check()
+    index.close()
+    assert not os.path.exists(folder)
+    check(p, again)
+    check(p, pickle.loads(pickle.dumps(again)))
+    damaged = again.parts.path(digests[-1])
+    with open(damaged, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")
+    with pytest.raises(StorageError, match="is damaged: its checksum differs"):
+        again.parts.check()
+    os.unlink(damaged)
+    with pytest.raises(StorageError, match="this file of past cases is missing; put the folder"):
+        again.parts.check()
+
+
+def given_all(*arrays):
+    return arrays
+
+
+def test_a_part_that_cannot_be_read_leaves_no_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    p = Problem(2, n_past=20, n_features=2, n_classes=2)
+    with pytest.raises(ValueError, match="the table has no column 'b'"):
+        PartitionedIndex.build(second_fails, [(p.x, p.y), ("b",)], 2, p.windows, in_files=True)
+    assert not os.listdir(tmp_path)
+
+
+def second_fails(x, y=None):
+    return fails(x) if y is None else (x, y)
+
+
+@pytest.mark.parametrize("bad", [b"", b"\xff" * 40, b"\x02" + bytes(7) + b"{}"])
+def test_files_that_hold_no_part(bad, tmp_path):
+    path = tmp_path / "part.cases"
+    path.write_bytes(bad)
+    with pytest.raises(StorageError, match="this is not a file of past cases"):
+        PastPart.read(str(path))
 
 
 def test_no_cases():

@@ -14,7 +14,7 @@ N_QUERIES = 5
 class Problem:
     """Past cases with categories, windows (some nested) and missing values; draws of weights."""
 
-    def __init__(self, seed, n_past, n_features, n_classes, n_draws=4, strength=0.5, groups=False):
+    def __init__(self, seed, n_past, n_features, n_classes, n_draws=4, strength=0.5, groups=False, own=False):
         rng = np.random.default_rng(seed)
         self.x = rng.integers(0, 5, (n_past, n_features)).astype(float)
         is_number = rng.random(n_features) < 0.4
@@ -22,7 +22,8 @@ class Problem:
         self.x[rng.random(self.x.shape) < 0.1] = np.nan
         self.windows = [(0.3, 0.1, 0.8)[: rng.integers(1, 4)] if number else (0.0,) for number in is_number]
         self.y = rng.integers(0, n_classes, n_past)
-        self.index = CaseIndex.build(self.x, self.y, n_classes, self.windows)
+        self.own = np.exp(2.0 * np.random.default_rng(seed).normal(size=n_past)) if own else None
+        self.index = CaseIndex.build(self.x, self.y, n_classes, self.windows, weights=self.own)
         self.rows = rng.choice(n_past, min(N_QUERIES, n_past), replace=False)
         self.rows[0] = -1  # somebody new
         self.new = self.x[np.maximum(self.rows, 0)].copy()
@@ -49,6 +50,8 @@ class Problem:
                 found += unknown[:, :, None] * self.weights[:, k]
                 k += 1
         assert k == len(self.index.columns)
+        if self.own is not None:
+            found += np.log(self.own)[None, :, None]
         for i, row in enumerate(self.rows):
             if row >= 0:
                 mine = [row] if self.groups is None else self.groups == self.groups[row]
@@ -74,6 +77,10 @@ PROBLEMS = {
     "seventy features": dict(n_past=300, n_features=70, n_classes=4),
     "beyond single precision": dict(n_past=300, n_features=70, n_classes=3, strength=3.0),
     "strong": dict(n_past=2500, n_features=14, n_classes=2, strength=3.0),
+    "one feature, weights": dict(n_past=40, n_features=1, n_classes=2, own=True),
+    "weights": dict(n_past=2 * BLOCK + 17, n_features=12, n_classes=3, own=True),
+    "weights and groups": dict(n_past=2500, n_features=14, n_classes=2, strength=3.0, groups=True, own=True),
+    "weights beyond single precision": dict(n_past=300, n_features=70, n_classes=3, strength=3.0, own=True),
 }
 
 
@@ -119,7 +126,11 @@ def test_parts_add_up_to_the_whole(problem, n_parts):
     whole = vote(p.index, p.index.ranges(p.new), p.weights)
     missing = p.index.compares_missing
     rows = np.array_split(np.arange(len(p.y)), n_parts)
-    parts = [CaseIndex.build(p.x[r], p.y[r], p.index.n_classes, p.windows, missing) for r in rows]
+    own = [None if p.own is None else p.own[r] for r in rows]
+    parts = [
+        CaseIndex.build(p.x[r], p.y[r], p.index.n_classes, p.windows, missing, weights)
+        for r, weights in zip(rows, own, strict=True)
+    ]
     sums = [vote(part, part.ranges(p.new), p.weights) for part in parts]
     total = sums[0]
     for more in sums[1:]:
@@ -218,6 +229,34 @@ def test_further_cases_can_be_left_out():
     weights = np.exp(logs) * p.heard[p.y][None, :, None]
     expected = np.einsum("nbd,bm->ndm", weights / weights.sum(axis=1, keepdims=True), np.eye(2)[p.y])
     np.testing.assert_allclose(found.shares(p.heard), expected, atol=1e-5)
+
+
+def test_an_integer_weight_is_as_many_equal_past_cases():
+    p = Problem(5, n_past=80, n_features=6, n_classes=3)
+    times = np.random.default_rng(1).integers(1, 5, 80)
+    weighted = CaseIndex.build(p.x, p.y, 3, p.windows, weights=times)
+    rows = np.repeat(np.arange(80), times)
+    repeated = CaseIndex.build(p.x[rows], p.y[rows], 3, p.windows)
+    one, many = (vote(index, index.ranges(p.new), p.weights) for index in (weighted, repeated))
+    np.testing.assert_allclose(one.sums, many.sums, rtol=1e-5)
+    assert weighted.total_weight == len(rows)
+    np.testing.assert_array_equal(weighted.weight_by_class, np.bincount(p.y[rows]))
+
+
+def test_a_gpu_refuses_weights():
+    p = Problem(0, n_past=40, n_features=1, n_classes=2, own=True)
+    with pytest.raises(ValueError, match="engine='cuda' has no weights for past cases; pass engine='cpu'"):
+        vote(p.index, p.index.ranges(p.new), p.weights, engine="cuda")
+    vote(p.index, p.index.ranges(p.new), p.weights, engine="auto")
+
+
+def test_further_cases_count_once_beside_weights():
+    p = Problem(6, n_past=50, n_features=4, n_classes=2, own=True)
+    more = p.index.with_cases(p.x[:3], p.y[:3])
+    rows = np.append(np.arange(50), [0, 1, 2])
+    whole = CaseIndex.build(p.x[rows], p.y[rows], 2, p.windows, weights=np.append(p.own, np.ones(3)))
+    np.testing.assert_array_equal(more.weights, whole.weights)
+    np.testing.assert_array_equal(more.rows, whole.rows)
 
 
 @pytest.mark.parametrize("n_levels", [200, 300, 70_000])

@@ -146,7 +146,7 @@ class ClosedForm:
         weights = np.maximum(self.log_weights.reshape(-1, self.log_weights.shape[2]), 0.0).sum(axis=1)
         differ = np.log(self.differ.reshape(-1, self.differ.shape[2]))
         known = (~np.isnan(x)).astype(np.float64)
-        log_total = np.maximum(sums.log_total(), -1e6) - np.log(max(1, self.index.n_cases))
+        log_total = np.maximum(sums.log_total(), -1e6) - np.log(max(self.index.total_weight, np.finfo(np.float64).tiny))
         return np.asarray((log_total + weights + np.einsum("nj,dj->nd", known, differ)).mean(axis=1))
 
     def _neighbors(

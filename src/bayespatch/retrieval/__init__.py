@@ -12,7 +12,8 @@ comparisons that hold.
 from __future__ import annotations
 
 from bayespatch.retrieval.index import CaseIndex, Ranges
-from bayespatch.retrieval.partitions import LargestShares, PartitionedIndex
+from bayespatch.retrieval.partitions import LargestShares, PartitionedIndex, PartsInFiles
+from bayespatch.retrieval.past_part import PastCases
 from bayespatch.retrieval.sums import LeftOut, VoteSums
 from bayespatch.retrieval.votes import leave_one_out, vote, vote_shares
 
@@ -21,6 +22,8 @@ __all__ = [
     "LargestShares",
     "LeftOut",
     "PartitionedIndex",
+    "PartsInFiles",
+    "PastCases",
     "Ranges",
     "VoteSums",
     "leave_one_out",

@@ -51,6 +51,8 @@ class CaseIndex:
     reach : array of shape (K,)
         By how much two values may differ and still pass the comparison; NaN: the comparison asks if the past case's
         value is missing.
+    weights : array of shape (N,), or None
+        How often the vote of each stored case counts, above 0; None: once.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class CaseIndex:
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     reach: NDArray[np.float64]
+    weights: NDArray[np.float64] | None = None
 
     @classmethod
     def build(
@@ -77,6 +80,7 @@ class CaseIndex:
         n_classes: int,
         windows: Sequence[Sequence[float]],
         has_missing: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
     ) -> CaseIndex:
         """Index a coded table.
 
@@ -93,6 +97,8 @@ class CaseIndex:
             separately.
         has_missing : bool array of shape (P,), optional
             Columns that need a comparison for missing values: pass those of the whole table where x is a part of it.
+        weights : array of shape (N,), optional
+            How often the vote of each case counts, above 0.
         """
         rows = np.argsort(y, kind="stable")
         levels = tuple(np.unique(column[~np.isnan(column)]) for column in x.T)
@@ -102,12 +108,13 @@ class CaseIndex:
             codes[j] = np.where(np.isnan(column), 0, np.searchsorted(values, column) + 1)
         missing = np.array([bool((row == 0).any()) for row in codes]) if has_missing is None else has_missing
         start = np.searchsorted(y[rows], np.arange(n_classes + 1)).astype(np.int64)
-        return cls(codes, levels, start, rows, *_comparisons(windows, missing))
+        own = None if weights is None else np.asarray(weights, dtype=np.float64)[rows]
+        return cls(codes, levels, start, rows, *comparisons(windows, missing), own)
 
     def with_missing(self, has_missing: NDArray[np.bool_]) -> CaseIndex:
         """The same past cases, with comparisons for missing values of these columns, (P,), and of no others."""
         windows = [self.reach[(self.columns == j) & ~np.isnan(self.reach)] for j in range(len(self.levels))]
-        columns, reach = _comparisons(windows, has_missing)
+        columns, reach = comparisons(windows, has_missing)
         return replace(self, columns=columns, reach=reach)
 
     def with_cases(self, x: NDArray[np.float64], y: NDArray[np.int64]) -> CaseIndex:
@@ -131,12 +138,34 @@ class CaseIndex:
             parts = [np.append(0, np.searchsorted(values, part.levels[j]) + 1)[part.codes[j]] for part in (self, more)]
             codes[j] = np.concatenate(parts)[order]
         rows = np.concatenate([self.rows, self.n_cases + more.rows])[order]
-        return replace(self, codes=codes, levels=levels, start=self.start + more.start, rows=rows)
+        weights = None
+        if self.weights is not None:  # a further case counts once
+            weights = np.concatenate([self.weights, np.ones(more.n_cases)])[order]
+        return replace(self, codes=codes, levels=levels, start=self.start + more.start, rows=rows, weights=weights)
 
     @property
     def n_cases(self) -> int:
         """N."""
         return self.codes.shape[1]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights: N where all past cases weigh the same."""
+        return float(self.n_cases) if self.weights is None else float(self.weights.sum())
+
+    @property
+    def weight_by_class(self) -> NDArray[np.float64]:
+        """Sum of the weights of each class, (M,)."""
+        if self.weights is None:
+            return np.diff(self.start).astype(np.float64)
+        return np.asarray(np.bincount(self.classes, self.weights, self.n_classes), dtype=np.float64)
+
+    @property
+    def log_range_of_weights(self) -> float:
+        """Logarithm of the largest weight over the smallest."""
+        if self.weights is None or not len(self.weights):
+            return 0.0
+        return float(np.log(self.weights.max() / self.weights.min()))
 
     @property
     def compares_missing(self) -> NDArray[np.bool_]:
@@ -160,6 +189,20 @@ class CaseIndex:
         places = np.empty(self.n_cases, np.int64)
         places[self.rows] = np.arange(self.n_cases)
         return places
+
+    def values(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The coded values of k stored cases, (k, P); NaN where missing.
+
+        Examples
+        --------
+        >>> x = np.array([[0.0, 1.0], [2.0, np.nan]])
+        >>> CaseIndex.build(x, np.array([1, 0]), 2, [(0.0,), (0.0,)]).values(np.array([1, 0])).tolist()
+        [[0.0, 1.0], [2.0, nan]]
+        """
+        found = np.empty((len(positions), len(self.levels)))
+        for j, values in enumerate(self.levels):
+            found[:, j] = np.append(np.nan, values)[self.codes[j, positions]]
+        return found
 
     def ranges(self, x: NDArray[np.float64]) -> Ranges:
         """The codes that agree with each of n cases, in every comparison; x has shape (n, P).
@@ -186,7 +229,7 @@ def _smallest_type(levels: Sequence[NDArray[np.float64]]) -> type[np.unsignedint
     return np.uint8 if most < 2**8 - 1 else np.uint16 if most < 2**16 - 1 else np.uint32
 
 
-def _comparisons(
+def comparisons(
     windows: Sequence[Sequence[float] | NDArray[np.float64]], has_missing: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Column and reach of every comparison."""

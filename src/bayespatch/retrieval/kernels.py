@@ -113,6 +113,22 @@ def add_many(table, rows, product, total):
             total[d] += product[d]
 
 
+@vectorised
+def add_weighted(table, rows, weight, places, first, product, total):
+    """The same for cases with weights of their own: past case b counts weight[first + places[b]] times."""
+    for b in range(rows.shape[1]):
+        factor = np.float32(weight[first + places[b]])
+        leading = table[rows[0, b]]
+        for d in range(len(total)):
+            product[d] = factor * leading[d]
+        for c in range(1, rows.shape[0]):
+            more = table[rows[c, b]]
+            for d in range(len(total)):
+                product[d] *= more[d]
+        for d in range(len(total)):
+            total[d] += product[d]
+
+
 @compiled
 def log_weight(table, rows, b, logs):
     """logs_d: log weight of a past case; `table` has logarithms."""
@@ -145,8 +161,11 @@ def best_past_case(codes, start, layout, low, high, excluded, upper, lower, scra
 
 
 @compiled
-def vote_on_case(codes, start, layout, low, high, excluded, tables, scratch, sums, shift):
-    """sums[m, d]: total weight of the past cases of each class in each draw, over exp(shift[d])."""
+def vote_on_case(codes, start, weight, layout, low, high, excluded, tables, scratch, sums, shift):
+    """sums[m, d]: total weight of the past cases of each class in each draw, over exp(shift[d]).
+
+    `weight` has the past cases' own weights, or is empty where all weigh the same.
+    """
     sums[:] = 0.0
     shift[:] = 0.0
     best = -math.inf
@@ -163,24 +182,28 @@ def vote_on_case(codes, start, layout, low, high, excluded, tables, scratch, sum
             drop_excluded(excluded, first, kept)
             best = bound(rows, kept, tables.upper, tables.lower, best, scratch.above)
             n = compact(rows, kept, scratch.above, best - tables.cut, scratch.places)
-            add_block(tables, scratch, n, shift, sums[m])
+            add_block(tables, scratch, weight, first, n, shift, sums[m])
 
 
 @compiled
-def add_block(tables, scratch, n, shift, total):
-    """Add the weights of the first n past cases in `scratch.rows`."""
-    rows = scratch.rows
+def add_block(tables, scratch, weight, block, n, shift, total):
+    """Add the weights of the first n past cases in `scratch.rows`; `block` is the first past case of the block."""
+    rows, places = scratch.rows, scratch.places
     if tables.by_logs:
         for b in range(n):
             log_weight(tables.logs, rows, b, scratch.logs)
+            factor = weight[block + places[b]] if len(weight) else 1.0
             for d in range(len(total)):
-                total[d] += math.exp(scratch.logs[d] - shift[d])
+                total[d] += factor * math.exp(scratch.logs[d] - shift[d])
         return
     part = scratch.total
     for first in range(0, n, ADDED):
-        some = rows[:, first : min(first + ADDED, n)]
+        last = min(first + ADDED, n)
+        some = rows[:, first:last]
         part[:] = 0.0
-        if rows.shape[0] == 1:
+        if len(weight):
+            add_weighted(tables.products, some, weight, places[first:last], block, scratch.product, part)
+        elif rows.shape[0] == 1:
             add_one(tables.products, some, part)
         elif rows.shape[0] == 2:
             add_two(tables.products, some, part)
@@ -275,7 +298,7 @@ def exponentiate_rows(table, rows, top, weights):
 
 
 @compiled
-def weigh_left_out(codes, start, layout, low, high, excluded, table, by_logs, top, scratch, sums):
+def weigh_left_out(codes, start, weight, layout, low, high, excluded, table, by_logs, top, scratch, sums):
     """sums[m, r]: total weight of the past cases of class m that have table row r, in one draw, over exp(top)."""
     sums[:] = 0.0
     for m in range(len(start) - 1):
@@ -287,6 +310,9 @@ def weigh_left_out(codes, start, layout, low, high, excluded, table, by_logs, to
                 exponentiate_rows(table, rows, top, weights)
             else:
                 multiply_rows(table, rows, weights)
+            if len(weight):
+                for b in range(n):
+                    weights[b] *= weight[first + b]
             for at in range(np.searchsorted(excluded, first), len(excluded)):
                 if excluded[at] >= first + n:
                     break
@@ -335,11 +361,11 @@ def sum_by_comparison(by_row, layout, sums):
 
 
 @compiled
-def vote_on_cases(codes, start, layout, low, high, excluded, edges, tables, scratch, first, last, sums, shift):
+def vote_on_cases(codes, start, weight, layout, low, high, excluded, edges, tables, scratch, first, last, sums, shift):
     """Cases first..last-1; `excluded[edges[i]:edges[i + 1]]` may not vote on case i."""
     for i in range(first, last):
         out = excluded[edges[i] : edges[i + 1]]
-        vote_on_case(codes, start, layout, low[i], high[i], out, tables, scratch, sums[i], shift[i])
+        vote_on_case(codes, start, weight, layout, low[i], high[i], out, tables, scratch, sums[i], shift[i])
 
 
 @compiled
@@ -353,13 +379,13 @@ def share_on_cases(
 
 @compiled
 def leave_out_cases(
-    codes, start, layout, low, high, excluded, edges, table, by_logs, scratch, by_row, first, last, sums, shift
+    codes, start, weight, layout, low, high, excluded, edges, table, by_logs, scratch, by_row, first, last, sums, shift
 ):
     for i in range(first, last):
         out = excluded[edges[i] : edges[i + 1]]
         if by_logs:
             top = best_left_out(codes, start, layout, low[i], high[i], out, table, scratch)
             shift[i] = 0.0 if top == -math.inf else top
-        weigh_left_out(codes, start, layout, low[i], high[i], out, table, by_logs, shift[i], scratch, by_row)
+        weigh_left_out(codes, start, weight, layout, low[i], high[i], out, table, by_logs, shift[i], scratch, by_row)
         for m in range(len(start) - 1):
             sum_by_comparison(by_row[m], layout, sums[i, m])

@@ -1,26 +1,34 @@
-"""Past cases in several parts, each in this process or on a Dask worker, that vote as one index.
+"""Past cases in several parts, in files, in this process or on Dask workers, that vote as one index.
 
-A part keeps the codes of its own cases, one or two bytes a value, and never sends them. Coded values of the cases in
-question and log weights go to every part; sums and the largest voters come back. The size of both does not depend on
-the number of past cases.
+A part keeps its own cases (`PastPart`), one or two bytes a value. Coded values of the cases in question and log weights
+go to every part; sums and the largest voters come back. The size of both does not depend on the number of past cases.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import starmap
 from operator import add
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespatch.retrieval.index import CaseIndex
+from bayespatch.persistence.atomic import refuse, replacing
+from bayespatch.persistence.mapped_arrays import file_digest
+from bayespatch.retrieval.index import CaseIndex, comparisons
+from bayespatch.retrieval.past_part import PastCases, PastPart
 from bayespatch.retrieval.sums import Array, LeaveOneOutScores, LeaveOneOutSums, LeftOut, VoteSums
 from bayespatch.retrieval.votes import leave_one_out_sums, vote, vote_shares
 
 SHARES_AT_ONCE = 2**24  # of past cases in the votes on some cases, in a part
+ENDING = ".cases"  # of a file with a part
 
 
 class LargestShares(NamedTuple):
@@ -68,7 +76,7 @@ def _largest(shares: Array, rows: NDArray[np.int64], k: int) -> NDArray[np.int64
 
 
 class Parts(Protocol):
-    """Several `CaseIndex`, wherever they are."""
+    """Several `PastPart`, wherever they are."""
 
     def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
         """function(shared, part, own argument) for every part, in their order."""
@@ -80,7 +88,7 @@ class Parts(Protocol):
 class PartsHere:
     """Parts in this process."""
 
-    def __init__(self, parts: Iterable[CaseIndex]) -> None:
+    def __init__(self, parts: Iterable[PastPart]) -> None:
         self.parts = list(parts)
 
     def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
@@ -90,6 +98,69 @@ class PartsHere:
     def close(self) -> None:
         """Drop the parts."""
         self.parts = []
+
+
+class PartsInFiles:
+    """Parts in files, mapped into this process; each file is named by its SHA-256.
+
+    Parameters
+    ----------
+    folder : str
+    digests : sequence of str
+        Of the files, in the order of the parts.
+    is_temporary : bool
+        Whether the folder is deleted with this object.
+    """
+
+    def __init__(self, folder: str, digests: Sequence[str], is_temporary: bool = False) -> None:
+        self.folder, self.digests, self.is_temporary = folder, tuple(digests), is_temporary
+        self._mapped: dict[str, PastPart] = {}
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if is_temporary else None
+
+    def path(self, digest: str) -> str:
+        """The file of a part."""
+        return os.path.join(self.folder, digest + ENDING)
+
+    def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
+        """function(shared, part, own argument) for every part, in their order."""
+        return (function(shared, self._part(name), value) for name, value in zip(self.digests, own, strict=True))
+
+    def check(self) -> None:
+        """Compare every file with its digest; damage is a StorageError."""
+        for digest in self.digests:
+            path = self.path(digest)
+            if not os.path.isfile(path):
+                remedy = "put the folder with the past cases beside the model file, under this name"
+                raise refuse(path, "this file of past cases is missing", remedy)
+            if file_digest(path) != digest:
+                raise refuse(path, "this file of past cases is damaged: its checksum differs")
+
+    def close(self) -> None:
+        """Drop the parts, and files that are temporary."""
+        self._mapped = {}
+        if self._remove is not None:
+            self._remove()
+
+    def _part(self, digest: str) -> PastPart:
+        if digest not in self._mapped:
+            self._mapped[digest] = PastPart.read(self.path(digest))
+        return self._mapped[digest]
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.is_temporary:
+            not_portable()
+        return {"folder": self.folder, "digests": self.digests}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+def not_portable() -> NoReturn:
+    """Refuse to copy past cases that are not in files of their own."""
+    raise TypeError(
+        "the past cases of this model are in temporary files or on Dask workers and cannot be copied or pickled with "
+        "it; save the model with save(path) and load it where it is needed"
+    )
 
 
 class PartitionedIndex:
@@ -108,6 +179,8 @@ class PartitionedIndex:
         Past cases of each class.
     compares_missing : bool array of shape (P,)
         For which columns a comparison asks whether a past case's value is missing.
+    columns, reach : arrays of shape (K,)
+        As in `CaseIndex`.
 
     Examples
     --------
@@ -129,10 +202,13 @@ class PartitionedIndex:
         first_row: NDArray[np.int64],
         n_by_class: NDArray[np.int64],
         compares_missing: NDArray[np.bool_],
+        windows: Sequence[Sequence[float]],
         n_threads: int = 1,
     ) -> None:
         self.parts, self.n_threads = parts, n_threads
         self.first_row, self.n_by_class, self.compares_missing = first_row, n_by_class, compares_missing
+        self.windows = tuple(tuple(each) for each in windows)
+        self.columns, self.reach = comparisons(self.windows, compares_missing)
 
     @classmethod
     def build(
@@ -145,6 +221,7 @@ class PartitionedIndex:
         has_missing: NDArray[np.bool_] | None = None,
         scheduler: str | None = None,
         each: Callable[..., Iterable[Any]] | None = None,
+        in_files: bool = False,
         n_threads: int = 1,
     ) -> PartitionedIndex:
         """Read and index each part where it lies.
@@ -152,7 +229,8 @@ class PartitionedIndex:
         Parameters
         ----------
         read : callable
-            From the arguments of a part to its coded values (n, P) and classes (n,); see `Partitions.coding`.
+            From the arguments of a part to its coded values (n, P) and classes (n,), and where past cases are to be
+            shown their own values (n, P) and names (n texts, or None); see `Partitions.coding`.
         arguments : iterable of tuples
             The arguments for each part. They may contain parts of Dask collections.
         n_classes, windows
@@ -160,10 +238,13 @@ class PartitionedIndex:
         has_missing : bool array of shape (P,), optional
             Columns that need a comparison for missing values; if left out, those that have missing values in any part.
         scheduler : str, optional
-            Address of a Dask scheduler: each part stays on a worker. Without it the parts are kept in this process.
+            Address of a Dask scheduler: each part stays on a worker. Without it the parts are kept in this process, or
+            in files.
         each : callable, optional
             Calls a function with each of a number of argument lists, as `Partitions.each`; without a scheduler, and if
             left out, parts are read one after the other in this process.
+        in_files : bool
+            Without a scheduler: keep the parts in temporary files, which are deleted with the index.
         n_threads : int
             Threads that vote, in this process; on workers one thread handles a part.
         """
@@ -176,17 +257,32 @@ class PartitionedIndex:
             from bayespatch.workers import HeldParts
 
             parts = HeldParts(_indexed, whole, scheduler)
+        elif in_files:
+            folder = tempfile.mkdtemp(prefix="bayespatch-")
+            try:
+                ask = [(folder, *one) for one in whole]
+                parts = PartsInFiles(folder, list(each(_filed, ask) if each else starmap(_filed, ask)), True)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
         else:
             parts = PartsHere(each(_indexed, whole) if each is not None else starmap(_indexed, whole))
+        return cls.of_parts(parts, len(whole), windows, n_threads)
+
+    @classmethod
+    def of_parts(
+        cls, parts: Parts, n_parts: int, windows: Sequence[Sequence[float]], n_threads: int = 1
+    ) -> PartitionedIndex:
+        """Of parts that are there; on an error they are dropped."""
         try:
-            sizes, missing = zip(*parts.each(_described, None, range(len(whole))), strict=True)
+            sizes, missing = zip(*parts.each(_described, None, range(n_parts)), strict=True)
             by_class = np.array(sizes, np.int64)
         except BaseException:
             parts.close()
             raise
         first_row = np.append(0, np.cumsum(by_class.sum(axis=1)))
         compares_missing = np.logical_or.reduce(missing)
-        return cls(parts, first_row, by_class.sum(axis=0), compares_missing, n_threads)
+        return cls(parts, first_row, by_class.sum(axis=0), compares_missing, windows, n_threads)
 
     @property
     def n_cases(self) -> int:
@@ -197,6 +293,16 @@ class PartitionedIndex:
     def n_classes(self) -> int:
         """M."""
         return len(self.n_by_class)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all past cases, which weigh the same."""
+        return float(self.n_cases)
+
+    @property
+    def weight_by_class(self) -> Array:
+        """Sum of the weights of each class, (M,)."""
+        return self.n_by_class.astype(np.float64)
 
     def vote(self, x: Array, log_weights: Array, *, left_out: LeftOut | None = None, engine: str = "cpu") -> VoteSums:
         """Votes of all past cases on n cases, in every draw.
@@ -262,6 +368,35 @@ class PartitionedIndex:
         sums: LeaveOneOutSums = reduce(add, self._each(_leave_one_out, question))
         return sums.scores(y, slope=slope, heard=heard, base=base)
 
+    def cases(self, rows: NDArray[np.int64]) -> PastCases:
+        """The past cases in k rows of the whole table."""
+        part_of = np.searchsorted(self.first_row, rows, side="right") - 1
+        asked = [rows[part_of == k] - first for k, first in enumerate(self.first_row[:-1].tolist())]
+        found: list[PastCases] = list(self.parts.each(_cases, None, asked))
+        places = np.empty(len(rows), np.int64)
+        places[np.argsort(part_of, kind="stable")] = np.arange(len(rows))
+        x, y, values = (np.concatenate([part[k] for part in found])[places] for k in range(3))
+        if all(part.ids is None for part in found):
+            return PastCases(x, y, values, None)
+        ids = [name for part in found for name in part.ids or ()]
+        return PastCases(x, y, values, [ids[place] for place in places.tolist()])
+
+    def rows_with(self, values: Array) -> list[NDArray[np.int64]]:
+        """Rows of the whole table with exactly the own values of each of n cases, (n, P)."""
+        parts = list(self._each(_rows_with, values))
+        return [np.concatenate(rows) for rows in zip(*parts, strict=True)] if len(values) else []
+
+    def write(self, folder: str) -> tuple[str, ...]:
+        """Write the parts as files of a folder, one after the other; returns their digests."""
+        if isinstance(self.parts, PartsInFiles):
+            for digest in self.parts.digests:
+                place = os.path.join(folder, digest + ENDING)
+                if not os.path.exists(place) or file_digest(place) != digest:
+                    _copied(self.parts.path(digest), place)
+            return self.parts.digests
+        parts = self.parts.each(_as_it_is, None, range(len(self.first_row) - 1))
+        return tuple(_written(folder, part) for part in parts)
+
     def close(self) -> None:
         """Drop the parts, on workers too."""
         self.parts.close()
@@ -275,6 +410,9 @@ class PartitionedIndex:
     def _question(self, x: Array, log_weights: Array, left_out: LeftOut | None, engine: str) -> _Question:
         out = LeftOut.nobody(len(x)) if left_out is None else left_out
         return _Question(x, log_weights, out, self.compares_missing, engine, self.n_threads)
+
+    def __deepcopy__(self, _: object) -> PartitionedIndex:
+        return self  # nothing in it changes
 
     def _each(self, function: Callable[..., Any], shared: object) -> Iterator[Any]:
         return self.parts.each(function, shared, self.first_row[:-1].tolist())
@@ -302,22 +440,53 @@ def _indexed(
     windows: Sequence[Sequence[float]],
     has_missing: NDArray[np.bool_] | None,
     *arguments: object,
-) -> CaseIndex:
-    x, y = read(*arguments)
-    return CaseIndex.build(x, y, n_classes, windows, has_missing)
+) -> PastPart:
+    x, y, *more = read(*arguments)
+    values, ids = more or (None, None)
+    return PastPart.build(x, y, values, ids, n_classes, windows, has_missing)
 
 
-def _described(_: None, part: CaseIndex, __: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    return np.diff(part.start), part.compares_missing
+def _filed(folder: str, *arguments: Any) -> str:
+    """Read, index and write a part; returns the digest that names the file."""
+    return _written(folder, _indexed(*arguments))
 
 
-def _vote(question: _Question, part: CaseIndex, first: int) -> VoteSums:
-    part, out = part.with_missing(question.compares_missing), question.left_out.stored_in(part, first)
+def _written(folder: str, part: PastPart) -> str:
+    path = os.path.join(folder, secrets.token_hex(8) + ENDING)
+    digest = part.write(path)
+    os.replace(path, os.path.join(folder, digest + ENDING))
+    return digest
+
+
+def _copied(source: str, target: str) -> None:
+    with open(source, "rb") as old, replacing(target) as new:
+        shutil.copyfileobj(old, new)
+
+
+def _as_it_is(_: None, part: PastPart, __: int) -> PastPart:
+    return part
+
+
+def _cases(_: None, part: PastPart, rows: NDArray[np.int64]) -> PastCases:
+    return part.cases(rows)
+
+
+def _rows_with(values: Array, part: PastPart, first: int) -> list[NDArray[np.int64]]:
+    return [first + part.rows_with(each) for each in values]
+
+
+def _described(_: None, part: PastPart, __: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    return np.diff(part.index.start), part.index.compares_missing
+
+
+def _vote(question: _Question, stored: PastPart, first: int) -> VoteSums:
+    part, out = stored.index.with_missing(question.compares_missing), question.left_out.stored_in(stored.index, first)
     return vote(part, part.ranges(question.x), question.log_weights, left_out=out, **question.options())
 
 
-def _largest_shares(shared: tuple[_Question, VoteSums, Array, int], part: CaseIndex, first: int) -> LargestShares:
+def _largest_shares(shared: tuple[_Question, VoteSums, Array, int], stored: PastPart, first: int) -> LargestShares:
     question, totals, heard, k = shared
+    part: CaseIndex = stored.index
     x, out = question.x, question.left_out.stored_in(part, first)
     part = part.with_missing(question.compares_missing)
     ranges = part.ranges(x)
@@ -340,6 +509,6 @@ def _largest_shares(shared: tuple[_Question, VoteSums, Array, int], part: CaseIn
     return LargestShares(*(np.concatenate(each) for each in zip(*results, strict=True)))
 
 
-def _leave_one_out(question: _Question, part: CaseIndex, first: int) -> LeaveOneOutSums:
-    part, out = part.with_missing(question.compares_missing), question.left_out.stored_in(part, first)
+def _leave_one_out(question: _Question, stored: PastPart, first: int) -> LeaveOneOutSums:
+    part, out = stored.index.with_missing(question.compares_missing), question.left_out.stored_in(stored.index, first)
     return leave_one_out_sums(part, part.ranges(question.x), out, question.log_weights, **question.options())

@@ -119,7 +119,7 @@ def _tables(index: CaseIndex, log_weights: Array) -> tuple[Layout, Tables]:
         # Rounding must not drop a past case that is as good as the best.
         np.nextafter(logs.max(axis=1).astype(np.float32), np.float32(np.inf)),
         np.nextafter(logs.min(axis=1).astype(np.float32), np.float32(-np.inf)),
-        math.log(max(1, index.n_cases) / NEGLIGIBLE),
+        math.log(max(1, index.n_cases) / NEGLIGIBLE) + index.log_range_of_weights,
         not fits_products(log_weights, MOST_SUMMED),
     )
     return layout, tables
@@ -128,9 +128,18 @@ def _tables(index: CaseIndex, log_weights: Array) -> tuple[Layout, Tables]:
 def _on_gpu(engine: str, index: CaseIndex, n: int) -> bool:
     """Whether votes on n cases run on the GPU: "auto" uses one where it is present and the problem is large."""
     check_choice("engine", engine, ENGINES)
+    if index.weights is not None:
+        if engine == "cuda":
+            raise ValueError("engine='cuda' has no weights for past cases; pass engine='cpu', or no sample_weight")
+        return False
     if engine == "auto":
         return n * index.n_cases * max(1, len(index.columns)) >= LARGE and gpu_is_present()
     return engine == "cuda"
+
+
+def _own_weights(index: CaseIndex) -> Array:
+    """Weights of the past cases as the kernels take them: empty where all weigh the same."""
+    return np.empty(0) if index.weights is None else index.weights
 
 
 def _in_threads(n: int, n_threads: int, work: Callable[[int, int], object]) -> None:
@@ -188,11 +197,12 @@ def vote(
     layout, tables = _tables(index, log_weights)
     n_draws = len(log_weights)
     sums, shift = np.empty((len(ranges), index.n_classes, n_draws)), np.empty((len(ranges), n_draws))
+    weights = _own_weights(index)
 
     def work(first: int, last: int) -> None:
         scratch = Scratch.of(len(layout.offset), n_draws, tables.logs)
         kernels.vote_on_cases(
-            index.codes, index.start, layout, *ranges, *out, tables, scratch, first, last, sums, shift
+            index.codes, index.start, weights, layout, *ranges, *out, tables, scratch, first, last, sums, shift
         )
 
     _in_threads(len(ranges), n_threads, work)
@@ -251,6 +261,8 @@ def vote_shares(
         )
 
     _in_threads(len(ranges), n_threads, work)
+    if index.weights is not None:
+        shares *= index.weights.astype(np.float32)
     return shares
 
 
@@ -306,13 +318,14 @@ def leave_one_out_sums(
     logs = layout.log_table(log_weights[None])[:, 0]
     table = np.exp(logs) if in_products else logs
     sums, shift = np.empty((len(ranges), index.n_classes, len(index.columns) + 1)), np.zeros(len(ranges))
+    weights = _own_weights(index)
 
     def work(first: int, last: int) -> None:
         scratch = Scratch.of(len(layout.offset), 0, np.empty((0, 0)))
         by_row = np.empty((index.n_classes, len(table)))
         kernels.leave_out_cases(
-            index.codes, index.start, layout, *ranges, *left_out, table, not in_products, scratch, by_row, first, last,
-            sums, shift,
+            index.codes, index.start, weights, layout, *ranges, *left_out, table, not in_products, scratch, by_row,
+            first, last, sums, shift,
         )  # fmt: skip
 
     _in_threads(len(ranges), n_threads, work)

@@ -1,0 +1,53 @@
+"""Arrays in a file of safetensors, read from disk when they are used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from bayespatch.persistence.atomic import replacing
+
+_MOST_HEADER = 2**20  # bytes in which safetensors list the arrays
+_TYPES = {"U8": np.uint8, "U16": np.uint16, "U32": np.uint32, "I64": np.int64, "F64": np.float64}
+
+
+def write_arrays(path: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Write a file, which has its name once it is complete and on disk; returns its SHA-256."""
+    data = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    with replacing(path) as file:
+        file.write(data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: str) -> str:
+    """SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def map_arrays(path: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a file that `write_arrays` has written; what is not such a file is a ValueError or LookupError."""
+    size = os.path.getsize(path)
+    with Path(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(_MOST_HEADER, size - 8):
+            raise ValueError("it does not begin with a list of arrays")
+        described = json.loads(file.read(length))
+    data = np.empty(0, np.uint8)
+    if size > 8 + length:
+        # Changes would stay in this process ("c"); arrays that cannot be written would need kernels of their own.
+        data = np.asarray(np.memmap(path, np.uint8, mode="c", offset=0))[8 + length :]
+    found = {}
+    for name, entry in described.items():
+        if name != "__metadata__":
+            first, last = entry["data_offsets"]
+            found[name] = data[first:last].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return found
