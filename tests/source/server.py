@@ -36,7 +36,7 @@ def _someone() -> str | None:
 
 
 @contextmanager
-def postgresql_server(settings: str = "") -> Iterator[str]:
+def postgresql_server(settings: str = "", password: str | None = None) -> Iterator[str]:
     """Starts it, gives its URL, and removes all of it; its data are in the folder ``data`` beside the socket."""
     # The path of a socket may not be long; in memory, where the system has such a folder.
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp")
@@ -54,7 +54,13 @@ def postgresql_server(settings: str = "") -> Iterator[str]:
 
     data = os.path.join(folder, "data")
     try:
-        run("initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync", "--wal-segsize=1")
+        access = ["-A", "trust"]
+        if password is not None:
+            file = os.path.join(folder, "password")
+            with open(file, "w", encoding="utf-8") as stream:
+                stream.write(password)
+            access = ["-A", "scram-sha-256", "--pwfile", file]
+        run("initdb", "-D", data, *access, "-U", "tester", "-E", "UTF8", "--no-sync", "--wal-segsize=1")
         options = f"-k {folder} -c listen_addresses='' -c fsync=off {settings}"
         run("pg_ctl", "-D", data, "-w", "-o", options, "-l", os.path.join(folder, "log"), "start")
         try:

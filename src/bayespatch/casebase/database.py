@@ -33,6 +33,7 @@ from bayespatch.persistence.atomic import PRIVATE
 
 TIMEOUT = 30.0  # seconds for which a writer waits for another one
 KEY_FILE = "BAYESPATCH_AUDIT_KEY_FILE"  # the environment variable that names the file with the audit log's key
+PASSWORD_FILE = "BAYESPATCH_DATABASE_PASSWORD_FILE"  # names the file with PostgreSQL's password
 KEY_CHECK = "key_check"  # the setting by which a wrong key is noticed
 UNSTORABLE = "a text holds a character that cannot be stored, such as NUL or half of a surrogate pair; remove it"
 _UPGRADING = 7_265_346_017_221  # the key of PostgreSQL's lock under which one process makes the tables
@@ -75,6 +76,8 @@ class Database:
             engine = create_engine(self.url, **options)
         except ImportError as error:
             raise ImportError('a case base in PostgreSQL needs psycopg: pip install "bayespatch[sql]"') from error
+        if not self.is_sqlite and os.environ.get(PASSWORD_FILE):
+            event.listen(engine, "do_connect", _bring_password)
         event.listen(engine, "connect", self._on_connect)
         event.listen(engine, "begin", self._on_begin)
         return engine
@@ -260,7 +263,7 @@ class Database:
             return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
 
     def migrate(self, target: str) -> None:
-        """Bring the tables to a version, up or down: "head", or "base" for none at all."""
+        """Bring the tables to a version: "head", a number, "-1" for the one before, "base" for none at all."""
         from alembic import command
         from alembic.config import Config
         from alembic.script import ScriptDirectory
@@ -286,7 +289,7 @@ class Database:
                 )
             config.attributes["connection"] = connection
             try:
-                (command.downgrade if target == "base" else command.upgrade)(config, target)
+                (command.downgrade if target in ("base", "-1") else command.upgrade)(config, target)
             except CommandError as error:
                 raise CaseBaseError(f"{self.name}: cannot be brought to version {target} ({error})") from error
 
@@ -356,6 +359,20 @@ def _key() -> bytes | None:
     if len(key) < 32:
         raise CaseBaseError(f"{KEY_FILE}={path!r} has {len(key)} bytes; write a random key of 32 or more into it")
     return key
+
+
+def _bring_password(dialect: object, record: object, arguments: object, options: dict[str, Any]) -> None:
+    """The password for PostgreSQL from its file, at every connection, so that it may change while the server runs."""
+    path = os.environ[PASSWORD_FILE]
+    try:
+        password = Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise CaseBaseError(f"{PASSWORD_FILE}={path!r} cannot be read ({error.strerror}); correct it") from error
+    except UnicodeError as error:
+        raise CaseBaseError(f"{PASSWORD_FILE}={path!r} is not a text in UTF-8; write the password into it") from error
+    if not password:
+        raise CaseBaseError(f"{PASSWORD_FILE}={path!r} is empty; write the password into it")
+    options["password"] = password
 
 
 def make_private(path: str | os.PathLike[str]) -> None:

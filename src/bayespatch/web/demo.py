@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayespatch.casebase import CaseBase
+from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.refit import learn
 from bayespatch.datasets import load_heart
 
@@ -46,10 +47,16 @@ def dictionary() -> dict[str, Any]:
 
 
 def fill(base: CaseBase, by: str, parameters: dict[str, Any] | None = None) -> int:
-    """Past cases, a model of them, and a first consultation, whose number is returned."""
+    """Import past cases, fit a model and consult it once; returns the number of the consultation.
+
+    What an interrupted call has imported is kept. A case base with other columns is refused.
+    """
     X, y = load_heart()
     table = X.astype(object).where(X.notna(), None).assign(num=y.astype(object))
-    base.import_cases(table.drop(index=X.index[PATIENT]), by=by, target="num", dictionary=dictionary())
+    if base.dictionary is None:
+        base.import_cases(table.drop(index=X.index[PATIENT]), by=by, target="num", dictionary=dictionary())
+    elif base.target != "num" or list(base.dictionary.names) != list(X.columns):
+        raise CaseBaseError("the case base has columns of its own; create another one for the demo data")
     base.promote(learn(base._database, by, QUICK if parameters is None else parameters).version, by=by)
     values = {name: None if value is None else float(value) for name, value in table.iloc[PATIENT][X.columns].items()}
     return base.consult(values, by=by, external_id="example").id

@@ -114,7 +114,9 @@ class Settings:
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
+        """Where a browser finds it; a proxy in front has TLS and the usual port."""
+        if self.proxies and self.hosts:
+            return f"https://{self.hosts[0]}"
         name = self.hosts[0] if self.hosts else "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         host = f"[{name}]" if ":" in name else name
         return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"

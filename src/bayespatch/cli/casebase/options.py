@@ -45,6 +45,7 @@ MaybeTarget = Annotated[str | None, typer.Option("--target", metavar="COLUMN", h
 DictionaryFile = Annotated[
     Path | None, typer.Option("--dictionary", metavar="FILE", help="The data dictionary: CSV, YAML or JSON.")
 ]
+Demo = Annotated[bool, typer.Option("--demo", help="Fill it with the bundled heart data, a model and a consultation.")]
 AllowRepeats = Annotated[
     bool, typer.Option("--allow-repeats", help="Add rows even if they repeat cases that are already there.")
 ]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.casebase.opening import Opened, Person, base_name, counted, open_base, person
-from bayespatch.cli.casebase.options import AllowRepeats, Base, By, DictionaryFile, Folder, MaybeTarget, TableArgument
+from bayespatch.cli.casebase.options import (
+    AllowRepeats,
+    Base,
+    By,
+    Demo,
+    DictionaryFile,
+    Folder,
+    MaybeTarget,
+    TableArgument,
+)
 from bayespatch.cli.options import Delimiter, Drop, GroupColumn, IdColumn, Json, Query
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, working
@@ -14,16 +23,18 @@ def init(
     base: Base,
     target: MaybeTarget = None,
     dictionary: DictionaryFile = None,
+    demo: Demo = False,
     by: By = None,
     folder: Folder = None,
     json: Json = False,
 ) -> None:
-    """Make a new case base; with a data dictionary it also knows what its cases are.
+    """Create a case base. With a data dictionary it also knows its columns. An existing case base is left as it is.
 
     Examples
     --------
     $ bayespatch casebase init clinic.db
     $ bayespatch casebase init clinic.db --dictionary columns.csv --target outcome
+    $ bayespatch casebase init demo.db --demo
     """
     from bayespatch.casebase import CaseBase
 
@@ -31,7 +42,14 @@ def init(
         raise usage_error(
             "pass --dictionary and --target together: the description of the columns, and the one to predict"
         )
+    if demo and dictionary is not None:
+        raise usage_error("pass either --demo or --dictionary: the demo data have their own dictionary")
     with CaseBase.open(base, folder=folder) as opened:
+        if demo and not opened.models():
+            from bayespatch.web.demo import fill
+
+            with working("Importing the demo data and fitting a model"):
+                fill(opened, person(by))
         if dictionary is not None and target is not None:
             opened.define(dictionary, target, by=person(by))
         features = [] if opened.dictionary is None else list(opened.dictionary.names)
