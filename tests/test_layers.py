@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     *(
         "version",
+        "types",
         "model",
         "simulate",
         "validation",

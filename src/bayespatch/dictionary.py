@@ -34,6 +34,7 @@ from os import PathLike, fspath
 from typing import Any, Literal
 
 from bayespatch.decisions import check_texts
+from bayespatch.follow_up import KindOf
 from bayespatch.validation import closest
 
 ValueKind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
@@ -426,7 +427,7 @@ class Dictionary:
         return text.getvalue()
 
     @property
-    def follow_up(self) -> dict[str, Any]:
+    def follow_up(self) -> dict[str, KindOf]:
         """Follow-up columns and their kinds, as `fit` takes them.
 
         Examples
@@ -435,7 +436,7 @@ class Dictionary:
         >>> Dictionary.from_dict(parts).follow_up
         {'drug': 'treatment', 'days': ('time', 'died')}
         """
-        kinds: dict[str, Any] = {}
+        kinds: dict[str, KindOf] = {}
         for name, entry in self.entries.items():
             if entry.role:
                 kinds[name] = ("time", entry.event) if entry.event else None

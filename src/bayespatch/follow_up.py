@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,10 @@ Array = NDArray[np.float64]
 Kind = Literal["category", "number", "treatment", "time"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+# A kind, ("time", event column), or None: the values decide.
+KindOf: TypeAlias = str | tuple[str, str] | None
+# What `fit` takes: the names of the columns, or the kind of each.
+FollowUpColumns: TypeAlias = Sequence[str] | Mapping[str, KindOf] | None
 LEAST_CASES, LEAST_EFFECTIVE = 10, 5.0
 N_TIMES = 101
 MOST_LEVELS = 50
@@ -239,7 +243,7 @@ class FollowUp:
         return cls(tuple(columns))
 
 
-def follow_up_roles(follow_up: Any) -> tuple[FollowUpRole, ...]:
+def follow_up_roles(follow_up: FollowUpColumns) -> tuple[FollowUpRole, ...]:
     """What `fit` was told about follow-up columns.
 
     Parameters
@@ -269,7 +273,7 @@ def follow_up_roles(follow_up: Any) -> tuple[FollowUpRole, ...]:
                 f"follow_up[{name!r}] is a time without an event; pass ('time', COLUMN), the column that is 1 where "
                 f"the event happened and 0 where follow-up ended without it"
             )
-        roles.append(FollowUpRole(str(name), kind, event))
+        roles.append(FollowUpRole(str(name), cast("Kind | None", kind), event))
     events = {role.event for role in roles if role.event}
     return tuple(role for role in roles if role.name not in events or role.kind is not None)
 

@@ -4,12 +4,9 @@ import multiprocessing
 import random
 import warnings
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
-from alembic.migration import MigrationContext
-from alembic.operations import Operations
 from sqlalchemy import text
 
 from bayespatch import Hyperparameters, PatchworkClassifier
@@ -142,30 +139,6 @@ def test_a_changed_time_of_retention_is_found(base):
         connection.execute(text(f"UPDATE cases SET retained = retained - 1 WHERE id = {case}"))
         connection.execute(text("UPDATE models SET known_at = 0"))
     assert "has learned from other cases than the log says" in base.verify_audit().problems[0]
-
-
-def test_older_bases_learn_from_the_log_who_was_retained(base):
-    retain(base, NOVEL, 0)
-    migration = import_module("bayespatch.casebase.migrations.versions.v0004_retained")
-
-    def stored(connection):
-        past = dict(connection.execute(text("SELECT id, retained FROM cases WHERE retained IS NOT NULL")).all())
-        return past, connection.execute(text("SELECT version, known_at FROM models")).all()
-
-    with base._database.engine.connect().execution_options(writes=True) as connection, connection.begin():
-        before = stored(connection)
-        with Operations.context(MigrationContext.configure(connection)):
-            migration.downgrade()
-            migration.upgrade()
-        after = stored(connection)
-    assert after[0] == before[0]
-    imported = min(before[0].values())
-    # No case became a past case between the moment that is stored and the one that the log tells.
-    for (version, old), (same, new) in zip(before[1], after[1], strict=True):
-        assert version == same
-        assert imported <= min(old, new)
-        assert {case for case, at in before[0].items() if at <= old} == set(range(1, 31))
-        assert {case for case, at in before[0].items() if at <= new} == set(range(1, 31))
 
 
 def test_after_a_refit_nothing_is_counted_twice(base):

@@ -14,15 +14,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Executable, insert, select, update
 
 from bayespatch.casebase.errors import CaseBaseError
-from bayespatch.casebase.tables import audit, chain
+from bayespatch.casebase.tables import Result, Row, audit, chain
+from bayespatch.types import JSONObject
 
 ACTIONS = (
     *("define", "import", "add", "consult", "decide", "outcome", "retain", "refit", "promote", "roll back", "forget"),
@@ -42,7 +42,7 @@ class LogEntry:
     by: str
     action: str
     case_id: int | None
-    details: dict[str, Any]
+    details: JSONObject
     hash: str
 
 
@@ -65,13 +65,13 @@ class Transaction:
     def __init__(self, connection: Connection, by: str, number: int, digest: str, key: bytes | None) -> None:
         self.connection, self.by, self.at, self._key = connection, by, now(), key
         self._number, self._hash = number, digest
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[JSONObject] = []
 
-    def execute(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a statement."""
-        return self.connection.execute(*args, **kwargs)
+    def execute(self, statement: Executable, rows: Sequence[Mapping[str, object]] | None = None) -> Result:
+        """Run a statement, once or for each of the rows."""
+        return self.connection.execute(statement, rows)
 
-    def record(self, action: str, case_id: int | None = None, **details: Any) -> int:
+    def record(self, action: str, case_id: int | None = None, /, **details: object) -> int:
         """Add an audit row; returns its number."""
         assert action in ACTIONS
         self._number += 1
@@ -128,7 +128,7 @@ def row_hash(
 
 
 def check_chain(
-    rows: Iterable[Any], head_number: int, head_hash: str, expected: str | None = None, key: bytes | None = None
+    rows: Iterable[Row], head_number: int, head_hash: str, expected: str | None = None, key: bytes | None = None
 ) -> Verification:
     """Hold audit rows, in the order of their numbers, against their hashes, and their end against the stated one.
 
@@ -193,5 +193,4 @@ def entries(
     else:
         wanted = wanted.order_by(audit.c.number.desc())
     for row in connection.execute(wanted.limit(limit)):
-        details: Mapping[str, Any] = json.loads(row.details)
-        yield LogEntry(row.number, row.at, row.by, row.action, row.case_id, dict(details), row.hash)
+        yield LogEntry(row.number, row.at, row.by, row.action, row.case_id, json.loads(row.details), row.hash)

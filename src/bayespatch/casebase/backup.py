@@ -53,10 +53,10 @@ def restore(source: str | os.PathLike[str], database: Database, by: str) -> None
     try:
         other.open(create=False)
         with other.reading() as old:
-            found = verify_all(other, old)
-        if not found.intact:
+            verification = verify_all(other, old)
+        if not verification.intact:
             raise CaseBaseError(
-                f"{other.name}: was changed since it was written ({found.problems[0]}); use another backup"
+                f"{other.name}: was changed since it was written ({verification.problems[0]}); use another backup"
             )
         if database.version() is not None:
             with database.reading() as connection:
@@ -78,10 +78,10 @@ def restore(source: str | os.PathLike[str], database: Database, by: str) -> None
 
 def verify_all(database: Database, connection: Connection, head: str | None = None) -> Verification:
     """Hold the log against its hashes, and where it is whole the tables against the log."""
-    found = verify(connection, head, database.key)
-    if not found.intact:
-        return found
-    return replace(found, problems=(*models.problems(connection), *replay.problems(connection)))
+    verification = verify(connection, head, database.key)
+    if not verification.intact:
+        return verification
+    return replace(verification, problems=(*models.problems(connection), *replay.problems(connection)))
 
 
 def _vacuum_into(database: Database, target: Path) -> None:
@@ -111,6 +111,6 @@ def _copy_out(database: Database, target: Path) -> None:
 def _copy(old: Connection, new: Connection) -> None:
     """All rows of all tables, in an order in which each finds what it refers to."""
     for table in metadata.sorted_tables:
-        found = old.execute(select(table).execution_options(yield_per=_BATCH))
-        for part in found.partitions(_BATCH):
+        rows = old.execute(select(table).execution_options(yield_per=_BATCH))
+        for part in rows.partitions(_BATCH):
             new.execute(insert(table), [dict(row._mapping) for row in part])

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TypeAlias
 
 from sqlalchemy import delete, insert
 
@@ -33,8 +33,11 @@ from bayespatch.casebase.reuse import Reuse
 from bayespatch.casebase.tables import settings
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.source import read
+from bayespatch.types import JSONMapping, JSONObject, TableLike
 
 SYSTEM = "bayespatch"  # who does what no person has asked for
+
+DictionaryLike: TypeAlias = Dictionary | JSONMapping | str | os.PathLike[str]
 
 
 class CaseBase(Reuse):
@@ -208,34 +211,32 @@ class CaseBase(Reuse):
     @property
     def dictionary(self) -> Dictionary | None:
         """What the features are; None until cases were imported or defined."""
-        known = self._definition()
-        return None if known is None else known.features
+        definition = self._definition()
+        return None if definition is None else definition.features
 
     @property
     def target(self) -> str | None:
         """The column that is predicted; None until cases were imported or defined."""
-        known = self._definition()
-        return None if known is None else known.target.name
+        definition = self._definition()
+        return None if definition is None else definition.target.name
 
     @property
     def classes(self) -> dict[str, Value]:
         """What an outcome is called -> the outcome itself; empty until cases were imported or defined."""
-        known = self._definition()
-        return {} if known is None else known.classes
+        definition = self._definition()
+        return {} if definition is None else definition.classes
 
     @property
     def definition(self) -> Definition:
         """What the features and the outcome are; an error where nobody has said so yet."""
         with self._database.reading() as connection:
-            return case_rows.defined(connection)
+            return case_rows.required_definition(connection)
 
     def _definition(self) -> Definition | None:
         with self._database.reading() as connection:
-            return case_rows.definition(connection)
+            return case_rows.stored_definition(connection)
 
-    def define(
-        self, dictionary: Dictionary | Mapping[str, Any] | str | os.PathLike[str], target: str, *, by: str
-    ) -> None:
+    def define(self, dictionary: DictionaryLike, target: str, *, by: str) -> None:
         """Say what the cases are; cases that are there already have to agree.
 
         Parameters
@@ -262,7 +263,7 @@ class CaseBase(Reuse):
             raise CaseBaseError(f"data dictionary, column {unsaid[0]!r}: no kind; say number, text or boolean")
         new = case_rows.read_definition(given, target)
         with self._database.writing(by) as transaction:
-            if case_rows.definition(transaction.connection) == new:
+            if case_rows.stored_definition(transaction.connection) == new:
                 transaction.record("define", unchanged=True)
             case_rows.store_definition(transaction, new)
 
@@ -270,13 +271,13 @@ class CaseBase(Reuse):
 
     def import_cases(
         self,
-        table: Any,
+        table: TableLike,
         *,
         by: str,
         target: str | None = None,
         id_column: str | None = None,
         group_column: str | None = None,
-        dictionary: Dictionary | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        dictionary: DictionaryLike | None = None,
         drop: Iterable[str] = (),
         query: str | None = None,
         delimiter: str | None = None,
@@ -340,22 +341,22 @@ class CaseBase(Reuse):
             numbers = {name: unit for name, unit in described.measured.items() if name not in texts}
             table = read(os.fspath(table), query, delimiter=delimiter, texts=texts, numbers=numbers)
         read_table = read_cases(table, before, given, target, id_column, set(drop), group_column)
-        known, rows, outcomes, external_ids, patients, recorded = read_table
+        definition, rows, outcomes, external_ids, patients, recorded = read_table
         with self._database.writing(by) as transaction:
-            if case_rows.definition(transaction.connection) != before:
+            if case_rows.stored_definition(transaction.connection) != before:
                 raise CaseBaseError("what the cases are was changed meanwhile; import again")
-            case_rows.store_definition(transaction, known)
+            case_rows.store_definition(transaction, definition)
             ids = case_rows.add_cases(transaction, rows, outcomes, external_ids, patients)
             if not allow_repeats:
                 named = id_column is not None or group_column is not None
-                check_repeats(transaction.connection, known, ids, named=named)
+                check_repeats(transaction.connection, definition, ids, named=named)
             n_past = sum(outcome is not None for outcome in outcomes)
             seals = case_rows.entry_seals(transaction, ids)
             transaction.record("import", source=name, cases=len(ids), past=n_past, first=ids.start, seals=seals)
             follow_up.record_all(transaction, {one: row for one, row in zip(ids, recorded, strict=True) if row})
         return ids
 
-    def add(self, rows: Sequence[Mapping[str, Any]], *, by: str) -> range:
+    def add(self, rows: Sequence[Mapping[str, object]], *, by: str) -> range:
         """Add cases given as dicts: values by column, the outcome under the name of the target where it is known.
 
         Examples
@@ -366,14 +367,14 @@ class CaseBase(Reuse):
         range(25, 26)
         """
         with self._database.writing(by) as transaction:
-            known = case_rows.defined(transaction.connection)
-            target = known.target.name
+            definition = case_rows.required_definition(transaction.connection)
+            target = definition.target.name
             values, outcomes = [], []
             for number, row in enumerate(rows, start=1):
                 where = f"row {number}, "
-                values.append(known.features.check_row({n: v for n, v in row.items() if n != target}, where))
+                values.append(definition.features.check_row({n: v for n, v in row.items() if n != target}, where))
                 outcome = row.get(target)
-                outcomes.append(None if outcome is None else known.outcome(outcome, where))
+                outcomes.append(None if outcome is None else definition.outcome(outcome, where))
             if not values:
                 raise CaseBaseError("there are no cases to add; pass at least one")
             ids = case_rows.add_cases(transaction, values, outcomes, [None] * len(values))
@@ -464,8 +465,9 @@ class CaseBase(Reuse):
                 offset=offset,
                 limit=limit,
             )
-            asked = [f"{name} {operator}" for name, operator, _ in conditions]
-            transaction.record("search", where=asked, state=state, found=page.total, shown=[c.id for c in page.items])
+            compared = [f"{name} {operator}" for name, operator, _ in conditions]
+            shown = [case.id for case in page.items]
+            transaction.record("search", where=compared, state=state, found=page.total, shown=shown)
         return page
 
     # What waits for somebody
@@ -491,9 +493,9 @@ class CaseBase(Reuse):
         ['decision']
         """
         with self._database.writing(by) as transaction:
-            found = consultations.worklist(transaction.connection, waiting_for, offset, limit)
-            transaction.record("search", worklist=waiting_for or "all", shown=[item.case_id for item in found.items])
-        return found
+            page = consultations.worklist(transaction.connection, waiting_for, offset, limit)
+            transaction.record("search", worklist=waiting_for or "all", shown=[item.case_id for item in page.items])
+        return page
 
     def consultation(self, consultation: int, *, by: str) -> tuple[Consultation, Decision | None, Case]:
         """A consultation by its number, as it was shown, with what was decided, and its case.
@@ -507,16 +509,16 @@ class CaseBase(Reuse):
         True
         """
         with self._database.writing(by) as transaction:
-            found = consultations.find(transaction.connection, consultation)
-            decision = consultations.decision_of(transaction.connection, found.id)
-            case = case_rows.as_case(case_rows.find(transaction.connection, found.case_id))
-            transaction.record("read", found.case_id, consultation=found.id)
-        return found, decision, case
+            stored = consultations.find(transaction.connection, consultation)
+            decision = consultations.decision_of(transaction.connection, stored.id)
+            case = case_rows.as_case(case_rows.find(transaction.connection, stored.case_id))
+            transaction.record("read", stored.case_id, consultation=stored.id)
+        return stored, decision, case
 
     # Revise: the person decides
 
     def decide(
-        self, consultation: int, decided: Any, *, by: str, reason: str = "", code: str = "", key: str | None = None
+        self, consultation: int, decided: object, *, by: str, reason: str = "", code: str = "", key: str | None = None
     ) -> Decision:
         """Write down what was decided after a consultation; to override the model needs a reason or a code.
 
@@ -543,7 +545,7 @@ class CaseBase(Reuse):
 
     # Retain: the outcome is known
 
-    def outcome(self, case: int | str, outcome: Any, *, by: str, key: str | None = None) -> Case:
+    def outcome(self, case: int | str, outcome: object, *, by: str, key: str | None = None) -> Case:
         """Write down what became of a case; a second outcome is refused.
 
         Examples
@@ -559,12 +561,12 @@ class CaseBase(Reuse):
             if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
                 transaction.record("read", earlier)
                 return case_rows.as_case(case_rows.find(transaction.connection, earlier))
-            found = case_rows.record_outcome(transaction, case, outcome)
+            case_now = case_rows.record_outcome(transaction, case, outcome)
             if once is not None:
-                repeats.keep(transaction, once, found.id)
-            return found
+                repeats.keep(transaction, once, case_now.id)
+            return case_now
 
-    def record_follow_up(self, case: int | str, values: Mapping[str, Any], *, by: str) -> follow_up.Recording:
+    def record_follow_up(self, case: int | str, values: Mapping[str, object], *, by: str) -> follow_up.Recording:
         """Record what became of a case: values of follow-up columns, which replace earlier ones.
 
         The data dictionary names the columns (`role: follow-up` or `treatment`). They are never compared. The next
@@ -626,7 +628,7 @@ class CaseBase(Reuse):
         with self._database.writing(by) as transaction:
             return case_rows.retain(transaction, which)
 
-    def refit(self, *, by: str, wait: bool = True, **parameters: Any) -> ModelVersion | Refit:
+    def refit(self, *, by: str, wait: bool = True, **parameters: object) -> ModelVersion | Refit:
         """Learn anew from all past cases, in a process of its own, beginning where the active model ended.
 
         The new version is only offered: look at its `metrics` and `promote` it. A refit that is killed goes on where it
@@ -799,7 +801,7 @@ class CaseBase(Reuse):
 
     # Looking after it
 
-    def drift(self, *, by: str, every: str = "month") -> list[dict[str, Any]]:
+    def drift(self, *, by: str, every: str = "month") -> list[JSONObject]:
         """What the model said against what happened, by "year", "month", "day" or "all".
 
         Returns
@@ -818,10 +820,10 @@ class CaseBase(Reuse):
         (1, 1, 1.0)
         """
         with self._database.writing(by) as transaction:
-            known = case_rows.defined(transaction.connection)
-            found = drifts.drift(transaction.connection, known, every)
+            definition = case_rows.required_definition(transaction.connection)
+            periods = drifts.drift(transaction.connection, definition, every)
             transaction.record("drift", every=every)
-        return found
+        return periods
 
     def audit(
         self,
@@ -849,7 +851,7 @@ class CaseBase(Reuse):
                 entries(connection, case_id=case, by=by, action=action, after=after, before=before, limit=limit)
             )
 
-    def record_audit(self, chosen: Mapping[str, Any], *, by: str, verified: bool = False) -> None:
+    def record_audit(self, chosen: Mapping[str, object], *, by: str, verified: bool = False) -> None:
         """Note that someone has read the log: which rows were `chosen`, as in `audit`, and whether it was verified.
 
         Examples
@@ -948,15 +950,15 @@ class CaseBase(Reuse):
         24
         """
         with self._database.writing(by) as transaction:
-            known = case_rows.defined(transaction.connection)
+            definition = case_rows.required_definition(transaction.connection)
             name = os.fspath(where)
-            n = export.write(transaction.connection, known, name, table=table, state=state, sensitive=sensitive)
-            said = name.partition("://")[0] if "://" in name else os.path.basename(name)
-            transaction.record("export", to=said, cases=n, state=state, sensitive=sensitive)
+            n = export.write(transaction.connection, definition, name, table=table, state=state, sensitive=sensitive)
+            destination = name.partition("://")[0] if "://" in name else os.path.basename(name)
+            transaction.record("export", to=destination, cases=n, state=state, sensitive=sensitive)
         return n
 
 
-def _dictionary(given: Dictionary | Mapping[str, Any] | str | os.PathLike[str]) -> Dictionary:
+def _dictionary(given: DictionaryLike) -> Dictionary:
     if isinstance(given, Dictionary):
         return given
     return Dictionary.from_dict(given) if isinstance(given, Mapping) else Dictionary.read(given)

@@ -13,21 +13,22 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, inspect, literal_column, select, text, update
 
 from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError, UnavailableError
-from bayespatch.casebase.tables import cases, models, settings
+from bayespatch.casebase.tables import Row, cases, models, settings
 from bayespatch.dictionary import Dictionary, Entry, Value
+from bayespatch.types import JSONObject
 
 OPEN, PAST, WITHDRAWN = STATES = ("open", "past", "withdrawn")
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 _WHOLE, _NUMBER = re.compile(r"-?\d{1,30}", re.ASCII), re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 MOST_AT_ONCE = 1000  # cases on a page
 
-Condition = tuple[str, str, Any]
+Condition = tuple[str, str, object]  # column, operator, value
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Definition(NamedTuple):
         """What a class is called -> the outcome itself."""
         return {label: value for value, label in self.target.levels}
 
-    def outcome(self, value: Any, where: str = "") -> Value:
+    def outcome(self, value: object, where: str = "") -> Value:
         """An outcome as it is kept; it may be given by its label, or as text."""
         if isinstance(value, str) and value not in self.classes:
             for level, label in self.target.levels:
@@ -86,7 +87,7 @@ class Definition(NamedTuple):
 # What the cases are
 
 
-def definition(connection: Connection) -> Definition | None:
+def stored_definition(connection: Connection) -> Definition | None:
     """What the cases of a base are; None: nobody has said so yet."""
     stored = connection.execute(select(settings.c.value).where(settings.c.key == "definition")).scalar()
     if stored is None:
@@ -99,14 +100,14 @@ def definition(connection: Connection) -> Definition | None:
     return Definition(features, target, tuple(stored["identifiers"]), follow_up)
 
 
-def defined(connection: Connection) -> Definition:
+def required_definition(connection: Connection) -> Definition:
     """What the cases of a base are; an error where nobody has said so yet."""
-    found = definition(connection)
-    if found is None:
+    definition = stored_definition(connection)
+    if definition is None:
         raise UnavailableError(
             "the case base does not know its columns yet; import past cases, or define them with a data dictionary"
         )
-    return found
+    return definition
 
 
 def read_definition(dictionary: Dictionary, target: str) -> Definition:
@@ -134,7 +135,7 @@ def read_definition(dictionary: Dictionary, target: str) -> Definition:
 
 def store_definition(transaction: Transaction, new: Definition) -> None:
     """Write down what the cases are; cases that are there already must agree with it."""
-    old = definition(transaction.connection)
+    old = stored_definition(transaction.connection)
     if old == new:
         return
     if old is not None and transaction.execute(select(func.count()).select_from(models)).scalar():
@@ -174,14 +175,14 @@ def index_columns(connection: Connection) -> None:
     SQLite computes them as it reads, and keeps what it has computed in an index that alone answers a search whatever
     its conditions are; PostgreSQL keeps them in the table.
     """
-    known = definition(connection)
+    definition = stored_definition(connection)
     is_sqlite = connection.dialect.name == "sqlite"
     if is_sqlite:
         connection.execute(text("DROP INDEX IF EXISTS ix_cases_features"))
     for column in inspect(connection).get_columns("cases"):
         if column["name"].startswith("feature_"):
             connection.execute(text(f"ALTER TABLE cases DROP COLUMN {column['name']}"))
-    features = () if known is None else tuple(known.features.entries.values())
+    features = () if definition is None else tuple(definition.features.entries.values())
     for number, entry in enumerate(features):
         name = entry.name.replace("'", "''").replace(":", r"\:")
         kind = "double precision" if entry.kind == "number" else "text"
@@ -213,7 +214,7 @@ def add_cases(
     """
     first = 1 + (transaction.execute(select(func.max(cases.c.id))).scalar() or 0)
     check_external_ids(transaction.connection, [one for one in external_ids if one is not None])
-    stored: list[dict[str, Any]] = [
+    stored: list[JSONObject] = [
         {
             "id": first + i,
             "external_id": external_id,
@@ -268,20 +269,20 @@ def check_external_id(external_id: object) -> str | None:
     """The name that others have for a case."""
     if external_id is None:
         return None
-    found = str(external_id)
-    if not found.strip() or len(found) > 200 or not found.isprintable():
-        raise CaseBaseError(f"external id {found[:40]!r} is empty, too long, or not printable; correct it")
-    return found
+    name = str(external_id)
+    if not name.strip() or len(name) > 200 or not name.isprintable():
+        raise CaseBaseError(f"external id {name[:40]!r} is empty, too long, or not printable; correct it")
+    return name
 
 
 def check_patient(patient: object, where: str = "") -> str | None:
     """The name by which visits of one patient are known as such."""
     if patient is None:
         return None
-    found = str(patient)
-    if not found.strip() or len(found) > 200 or not found.isprintable():
-        raise CaseBaseError(f"{where}patient {found[:40]!r} is empty, too long, or not printable; correct it")
-    return found
+    name = str(patient)
+    if not name.strip() or len(name) > 200 or not name.isprintable():
+        raise CaseBaseError(f"{where}patient {name[:40]!r} is empty, too long, or not printable; correct it")
+    return name
 
 
 def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> None:
@@ -303,7 +304,7 @@ def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> N
 # What became of them
 
 
-def find(connection: Connection, case: int | str) -> Any:
+def find(connection: Connection, case: int | str) -> Row:
     """The row of a case by its id, or by its external id where a text is given."""
     if isinstance(case, bool) or not isinstance(case, int | str):
         raise CaseBaseError(f"case={case!r} is neither the number of a case nor its external id; pass one of them")
@@ -316,7 +317,7 @@ def find(connection: Connection, case: int | str) -> Any:
     return row
 
 
-def find_live(connection: Connection, case: int | str) -> Any:
+def find_live(connection: Connection, case: int | str) -> Row:
     """`find`, for a case that was not forgotten."""
     row = find(connection, case)
     if row.state == WITHDRAWN:
@@ -324,18 +325,18 @@ def find_live(connection: Connection, case: int | str) -> Any:
     return row
 
 
-def as_case(row: Any) -> Case:
+def as_case(row: Row) -> Case:
     """A row of the table as a case."""
     outcome = None if row.outcome is None else json.loads(row.outcome)
     return Case(**{**{name: row._mapping[name] for name in Case.__dataclass_fields__}, "outcome": outcome})
 
 
-def record_outcome(transaction: Transaction, case: int | str, outcome: Any) -> Case:
+def record_outcome(transaction: Transaction, case: int | str, outcome: object) -> Case:
     """Write down what became of an open case; a second outcome is refused."""
     row = find_live(transaction.connection, case)
     if row.outcome is not None:
         raise ConflictError(f"case {row.id} has an outcome already, recorded by {row.outcome_by} at {row.outcome_at}")
-    plain = defined(transaction.connection).outcome(outcome)
+    plain = required_definition(transaction.connection).outcome(outcome)
     new = {"outcome": json.dumps(plain), "outcome_at": transaction.at, "outcome_by": transaction.by}
     transaction.execute(update(cases).where(cases.c.id == row.id).values(**new))
     transaction.record("outcome", row.id, seal=seal_now(transaction, row.id))
@@ -381,36 +382,37 @@ def search(
         raise CaseBaseError(f"limit={limit!r} is not a number of cases; pass one from 1 to {MOST_AT_ONCE}")
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 2**31:
         raise CaseBaseError(f"offset={offset!r} is not a number of cases; pass 0 or more")
-    known = definition(connection)
-    asked = list(where)
-    conditions = [_condition(connection, known, one) for one in asked]
+    definition = stored_definition(connection)
+    conditions_given = list(where)
+    conditions = [_condition(connection, definition, one) for one in conditions_given]
     if state is not None:
         if state not in STATES:
             raise CaseBaseError(f"state={state!r} is not known; choose one of {', '.join(STATES)}")
         conditions.append(literal_column("state") == state)
-    key = _column(known, order)[0]
-    source = text(_source(connection, known, [*(one[0] for one in asked), order]))
+    key = _column(definition, order)[0]
+    source = text(_source(connection, definition, [*(one[0] for one in conditions_given), order]))
     total = connection.execute(select(func.count()).select_from(source).where(*conditions)).scalar() or 0
     number: ColumnElement[int] = literal_column("id")
-    by_key = [key.desc() if descending else key.asc(), number.desc() if descending else number.asc()]
+    by_key = key.desc() if descending else key.asc()
     if connection.dialect.name != "sqlite":  # there a missing value is the least
-        by_key[0] = by_key[0].nulls_last() if descending else by_key[0].nulls_first()
-    ids = select(number).select_from(source).where(*conditions).order_by(*by_key).offset(offset).limit(limit)
+        by_key = by_key.nulls_last() if descending else by_key.nulls_first()
+    by_id = number.desc() if descending else number.asc()
+    ids = select(number).select_from(source).where(*conditions).order_by(by_key, by_id).offset(offset).limit(limit)
     page = connection.execute(ids).scalars().all()
     rows = {row.id: as_case(row) for row in connection.execute(select(cases).where(cases.c.id.in_(page)))}
     return Page(tuple(rows[one] for one in page), total, offset)
 
 
-def _source(connection: Connection, known: Definition | None, names: Sequence[str]) -> str:
+def _source(connection: Connection, definition: Definition | None, names: Sequence[str]) -> str:
     """Where a search looks: SQLite has to be asked to answer from the index of the features where it can."""
-    if connection.dialect.name != "sqlite" or known is None:
+    if connection.dialect.name != "sqlite" or definition is None:
         return "cases"
-    features = [name for name in names if name in known.features]
-    inside = {*known.features.names, known.target.name, "outcome", "id"}
+    features = [name for name in names if name in definition.features]
+    inside = {*definition.features.names, definition.target.name, "outcome", "id"}
     return "cases INDEXED BY ix_cases_features" if features and set(names) <= inside else "cases"
 
 
-def read_condition(said: str, known: Definition) -> Condition:
+def read_condition(typed: str, definition: Definition) -> Condition:
     """A condition as someone types it: ``age>=60``, ``chest pain=none``, ``chol=null``.
 
     Examples
@@ -422,15 +424,15 @@ def read_condition(said: str, known: Definition) -> Condition:
     ('age', '>=', 60)
     """
     for operator in sorted(OPERATORS, key=len, reverse=True):
-        name, found, value = said.partition(operator)
-        if found:
+        name, operator_found, value = typed.partition(operator)
+        if operator_found:
             break
     else:
-        raise CaseBaseError(f"{said!r} is not a condition; write COLUMN, one of {' '.join(OPERATORS)}, and a value")
-    return condition(name.strip(), operator, value.strip(), known)
+        raise CaseBaseError(f"{typed!r} is not a condition; write COLUMN, one of {' '.join(OPERATORS)}, and a value")
+    return condition(name.strip(), operator, value.strip(), definition)
 
 
-def condition(name: str, operator: str, value: str, known: Definition) -> Condition:
+def condition(name: str, operator: str, value: str, definition: Definition) -> Condition:
     """A condition from its three parts, the value as someone types it.
 
     Examples
@@ -442,8 +444,8 @@ def condition(name: str, operator: str, value: str, known: Definition) -> Condit
     """
     if operator not in OPERATORS:
         raise CaseBaseError(f"operator {operator!r} is not known; choose one of {' '.join(OPERATORS)}")
-    plain: Any = value
-    kind = known.features[name].kind if name in known.features else "number" if name == "id" else "text"
+    plain: Value = value
+    kind = definition.features[name].kind if name in definition.features else "number" if name == "id" else "text"
     if value == "null":
         plain = None
     elif kind == "number":
@@ -456,37 +458,37 @@ def condition(name: str, operator: str, value: str, known: Definition) -> Condit
     return name, operator, plain
 
 
-def _column(known: Definition | None, name: str) -> tuple[Any, Entry | None]:
+def _column(definition: Definition | None, name: str) -> tuple[ColumnElement[object], Entry | None]:
     """The SQL of a column that one can search by: a feature, the outcome, or what is known of every case."""
-    if known is not None and name in known.features:
-        number = known.features.names.index(name)
-        return literal_column(f"feature_{number}"), known.features[name]
-    if known is not None and name in ("outcome", known.target.name):
-        return literal_column("outcome"), known.target
+    if definition is not None and name in definition.features:
+        number = definition.features.names.index(name)
+        return literal_column(f"feature_{number}"), definition.features[name]
+    if definition is not None and name in ("outcome", definition.target.name):
+        return literal_column("outcome"), definition.target
     own = ("id", "external_id", "patient", "entered_at", "entered_by", "outcome_at")
     if name in own:
         return literal_column(name), None
-    features = () if known is None else known.features.names
+    features = () if definition is None else definition.features.names
     raise CaseBaseError(f"there is no column {name!r} to search by; choose one of {', '.join((*own, *features))}")
 
 
-def _condition(connection: Connection, known: Definition | None, said: Condition) -> Any:
+def _condition(connection: Connection, definition: Definition | None, condition: Condition) -> ColumnElement[bool]:
     try:
-        name, operator, value = said
+        name, operator, value = condition
     except (TypeError, ValueError):
         raise CaseBaseError(
-            f"{said!r} is not a condition; pass (column, operator, value), as in ('age', '>=', 60)"
+            f"{condition!r} is not a condition; pass (column, operator, value), as in ('age', '>=', 60)"
         ) from None
     if operator not in OPERATORS:
         raise CaseBaseError(f"operator {operator!r} is not known; choose one of {' '.join(OPERATORS)}")
-    column, entry = _column(known, name)
+    column, entry = _column(definition, name)
     if value is None:
         if operator not in ("=", "!="):
             raise CaseBaseError(f"column {name!r}: a missing value is neither more nor less; use = or !=")
         return column.is_(None) if operator == "=" else column.is_not(None)
     if entry is not None:
-        value = known.outcome(value) if known and entry is known.target else entry.check(value)
-        if known and entry is known.target:
+        value = definition.outcome(value) if definition and entry is definition.target else entry.check(value)
+        if definition and entry is definition.target:
             value = json.dumps(value)
         elif entry.kind == "boolean" and connection.dialect.name != "sqlite":
             value = "true" if value else "false"

@@ -7,13 +7,14 @@ knows are left out.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.fitted import Fitted
 from bayespatch.metrics import accuracy, brier
+from bayespatch.types import JSONObject
 
 N_BINS = 5  # of the calibration table
 _LEAST = 1e-12  # a probability that rounds to 0
@@ -39,7 +40,7 @@ def leave_one_out(fitted: Fitted) -> LeaveOneOut:
     )
 
 
-def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> dict[str, Any]:
+def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> JSONObject:
     """How a new model stands, alone and beside the active one; ready for JSON.
 
     Returns
@@ -49,13 +50,13 @@ def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> dict[str, Any]:
         of cases, the scores of old and new, the difference of the mean log scores with its standard error (above 0: the
         new one is better), and "changes": who is given another class, with the outcome.
     """
-    found: dict[str, Any] = {"new": scores(new), "both": None}
+    result: JSONObject = {"new": scores(new), "both": None}
     if old is None or old.classes != new.classes:
-        return found
+        return result
     place = {case: i for i, case in enumerate(old.case_ids)}
     both = [(place[case], i) for i, case in enumerate(new.case_ids) if case in place]
     if not both:
-        return found
+        return result
     old, new = _chosen(old, [i for i, _ in both]), _chosen(new, [i for _, i in both])
     gain = log_scores(new) - log_scores(old)
     before, after = old.probabilities.argmax(axis=1), new.probabilities.argmax(axis=1)
@@ -68,7 +69,7 @@ def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> dict[str, Any]:
         }
         for i in np.flatnonzero(before != after).tolist()
     ]
-    found["both"] = {
+    result["both"] = {
         "n": len(both),
         "old": scores(old),
         "new": scores(new),
@@ -76,7 +77,7 @@ def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> dict[str, Any]:
         "gain_error": float(gain.std(ddof=1) / math.sqrt(len(gain))) if len(gain) > 1 else None,
         "changes": changes,
     }
-    return found
+    return result
 
 
 def _chosen(results: LeaveOneOut, rows: list[int]) -> LeaveOneOut:
@@ -91,7 +92,7 @@ def log_scores(results: LeaveOneOut) -> NDArray[np.float64]:
     return np.log(np.maximum(p, _LEAST))
 
 
-def scores(results: LeaveOneOut) -> dict[str, Any]:
+def scores(results: LeaveOneOut) -> JSONObject:
     """Mean log score, Brier score, accuracy and a calibration table."""
     p, happened = results.probabilities, results.outcomes
     return {
@@ -103,10 +104,10 @@ def scores(results: LeaveOneOut) -> dict[str, Any]:
     }
 
 
-def calibration(p: NDArray[np.float64], happened: NDArray[np.float64]) -> list[dict[str, Any]]:
+def calibration(p: NDArray[np.float64], happened: NDArray[np.float64]) -> list[JSONObject]:
     """Probabilities, of all classes, in bins of equal width: what was said, and how often it came true."""
-    said, came = p.ravel(), happened.ravel()
-    place = np.minimum((said * N_BINS).astype(int), N_BINS - 1)
+    predicted, observed = p.ravel(), happened.ravel()
+    place = np.minimum((predicted * N_BINS).astype(int), N_BINS - 1)
     table = []
     for b in range(N_BINS):
         inside = place == b
@@ -116,8 +117,8 @@ def calibration(p: NDArray[np.float64], happened: NDArray[np.float64]) -> list[d
                     "from": b / N_BINS,
                     "to": (b + 1) / N_BINS,
                     "n": int(inside.sum()),
-                    "predicted": float(said[inside].mean()),
-                    "observed": float(came[inside].mean()),
+                    "predicted": float(predicted[inside].mean()),
+                    "observed": float(observed[inside].mean()),
                 }
             )
     return table

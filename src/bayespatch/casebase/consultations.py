@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
@@ -16,6 +16,7 @@ from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundErr
 from bayespatch.casebase.tables import cases, consultations, decisions
 from bayespatch.dictionary import Value
 from bayespatch.estimator import PatchworkClassifier
+from bayespatch.types import JSONObject
 
 MOST_REASON = 10_000  # characters
 WAITING = ("decision", "outcome", "retention")  # what an open case waits for
@@ -29,7 +30,7 @@ class Consultation:
     case_id: int
     version: int
     values: dict[str, Value]
-    explanation: dict[str, Any]
+    explanation: JSONObject
     at: str
     by: str
 
@@ -79,44 +80,53 @@ class Worklist:
     offset: int
 
 
-def explain(clf: PatchworkClassifier, values: dict[str, Value], **options: Any) -> dict[str, Any]:
-    """The model's explanation of an open case; `options` as in `PatchworkClassifier.explain`."""
+class Detail(NamedTuple):
+    """How much an answer shows and how exact it is: arguments of `PatchworkClassifier.explain`."""
+
+    top: int
+    level: float
+    error: float
+
+
+def explain(clf: PatchworkClassifier, values: dict[str, Value], detail: Detail) -> JSONObject:
+    """The model's explanation of an open case."""
     # A past case with the same values is somebody else: this one is open.
-    shown: dict[str, Any] = clf.explain(values, exclude_self=False, **options).to_dict()
-    return shown
+    return clf.explain(values, exclude_self=False, **detail._asdict()).to_dict()
 
 
 def counterfactual(
     clf: PatchworkClassifier,
     values: dict[str, Value],
-    known: Definition,
+    definition: Definition,
     change: Sequence[str] | None,
-    to: Any,
-    **wishes: Any,
-) -> dict[str, Any]:
+    to: object,
+    *,
+    most: int,
+    detail: Detail,
+) -> JSONObject:
     """The smallest change that changes what the model says of a case: `Counterfactual.to_dict()`.
 
     Without `change` all features may change but those that the data dictionary calls fixed. The new values stand in
     "values" as well, as the case base keeps them.
     """
-    entries = known.features.entries
+    entries = definition.features.entries
     if change is None:
         change = [name for name, entry in entries.items() if not entry.fixed]
         if not change:
             raise CaseBaseError("the data dictionary calls every feature fixed; name those that may change")
     unknown = [name for name in change if name not in entries]
     if unknown or not change:
-        said = f"there is no feature {unknown[0]!r}" if unknown else "no feature may change"
-        raise CaseBaseError(f"change: {said}; the features are {', '.join(map(repr, entries))}")
-    target = None if to is None else known.class_name(known.outcome(to))
+        problem = f"there is no feature {unknown[0]!r}" if unknown else "no feature may change"
+        raise CaseBaseError(f"change: {problem}; the features are {', '.join(map(repr, entries))}")
+    target = None if to is None else definition.class_name(definition.outcome(to))
     try:
-        found: dict[str, Any] = clf.counterfactual(
-            values, list(change), to=target, exclude_self=False, **wishes
+        answer = clf.counterfactual(
+            values, list(change), to=target, most=most, exclude_self=False, **detail._asdict()
         ).to_dict()
     except ValueError as error:  # the class to reach is the predicted one
         raise CaseBaseError(str(error)) from error
-    new = known.features.check_row({**values, **found["raw"]})
-    return {**found, "values": {name: new[name] for name in found["changes"]}}
+    new = definition.features.check_row({**values, **answer["raw"]})
+    return {**answer, "values": {name: new[name] for name in answer["changes"]}}
 
 
 def store(
@@ -124,7 +134,7 @@ def store(
     case: int | None,
     external_id: str | None,
     values: dict[str, Value],
-    explanation: dict[str, Any],
+    explanation: JSONObject,
     version: int,
     patient: str | None = None,
 ) -> Consultation:
@@ -176,8 +186,8 @@ def of_case(connection: Connection, case_id: int) -> list[tuple[Consultation, De
     rows = connection.execute(select(consultations).where(consultations.c.case_id == case_id).order_by("id")).all()
     ids = [row.id for row in rows]
     decided = connection.execute(select(decisions).where(decisions.c.consultation_id.in_(ids)))
-    found = {row.consultation_id: Decision(**row._mapping) for row in decided}
-    return [(Consultation(**row._mapping), found.get(row.id)) for row in rows]
+    decided_after = {row.consultation_id: Decision(**row._mapping) for row in decided}
+    return [(Consultation(**row._mapping), decided_after.get(row.id)) for row in rows]
 
 
 def decision_of(connection: Connection, consultation: int) -> Decision | None:
@@ -220,32 +230,33 @@ def worklist(connection: Connection, waiting_for: str | None, offset: int, limit
     rows = connection.execute(query.offset(offset).limit(limit))
     items = []
     for row in rows:
-        found = {**row._mapping, "adequate": bool(row.adequate)}  # from JSON, SQLite has 0 and 1
-        found["outcome"] = None if row.outcome is None else json.loads(row.outcome)
+        item = {**row._mapping, "adequate": bool(row.adequate)}  # from JSON, SQLite has 0 and 1
+        item["outcome"] = None if row.outcome is None else json.loads(row.outcome)
         waits = "retention" if row.outcome is not None else "decision" if row.decided is None else "outcome"
-        items.append(WorkItem(**found, waiting_for=waits))
+        items.append(WorkItem(**item, waiting_for=waits))
     return Worklist(tuple(items), total, offset)
 
 
-def decide(transaction: Transaction, consultation: int, decided: Any, reason: str, code: str) -> Decision:
+def decide(transaction: Transaction, consultation: int, decided: object, reason: str, code: str) -> Decision:
     """Keep what a person decided; to override the model needs a reason or a code."""
-    found = find(transaction.connection, consultation)
-    earlier = transaction.execute(select(decisions).where(decisions.c.consultation_id == found.id)).first()
+    consulted = find(transaction.connection, consultation)
+    earlier = transaction.execute(select(decisions).where(decisions.c.consultation_id == consulted.id)).first()
     if earlier is not None:
         raise ConflictError(
-            f"consultation {found.id} was decided already, by {earlier.by} at {earlier.at}; consult again to revise it"
+            f"consultation {consulted.id} was decided already, by {earlier.by} at {earlier.at}; "
+            f"consult again to revise it"
         )
-    known = case_rows.defined(transaction.connection)
-    name = known.class_name(known.outcome(decided))
-    agrees = name == found.predicted
+    definition = case_rows.required_definition(transaction.connection)
+    name = definition.class_name(definition.outcome(decided))
+    agrees = name == consulted.predicted
     for what, text in {"reason": reason, "code": code}.items():
         if not isinstance(text, str) or len(text) > MOST_REASON or "\0" in text:
             raise CaseBaseError(f"{what} is not a text of at most {MOST_REASON} characters; shorten it")
     if not agrees and not (reason.strip() or code.strip()):
         raise CaseBaseError(
-            f"the model says {found.predicted!r} and the decision is {name!r}; give a reason for overriding it"
+            f"the model says {consulted.predicted!r} and the decision is {name!r}; give a reason for overriding it"
         )
-    row = Decision(found.id, agrees, name, code, reason, transaction.at, transaction.by)
+    row = Decision(consulted.id, agrees, name, code, reason, transaction.at, transaction.by)
     transaction.execute(insert(decisions).values(**vars(row)))
-    transaction.record("decide", found.case_id, consultation=found.id, agrees=agrees)
+    transaction.record("decide", consulted.case_id, consultation=consulted.id, agrees=agrees)
     return row

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
 from sqlalchemy.engine import URL, make_url
@@ -67,7 +67,7 @@ class Database:
         return (Path(own) if own else Path.home() / ".local" / "state") / "bayespatch" / key
 
     def _engine(self) -> Engine:
-        options: dict[str, Any] = {"json_serializer": json_text, "hide_parameters": True}
+        options: dict[str, object] = {"json_serializer": json_text, "hide_parameters": True}
         if self.is_sqlite:
             options["connect_args"] = {"timeout": self.timeout, "check_same_thread": False}
         else:
@@ -82,7 +82,7 @@ class Database:
         event.listen(engine, "begin", self._on_begin)
         return engine
 
-    def _on_connect(self, connection: Any, _: object) -> None:
+    def _on_connect(self, connection: sqlite3.Connection, _: object) -> None:
         if not self.is_sqlite:
             return
         connection.isolation_level = None  # transactions begin where this module says so, and as it says
@@ -143,7 +143,7 @@ class Database:
         """A connection without a transaction, for what a database does in none."""
         with self._errors(), self.engine.connect() as connection:
             if self.is_sqlite:
-                raw: Any = connection.connection.driver_connection
+                raw = cast(sqlite3.Connection, connection.connection.driver_connection)
                 yield _Raw(raw)  # type: ignore[misc]
             else:
                 yield connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -200,10 +200,10 @@ class Database:
                 raise CaseBaseError(f"{self.name}: there is no such case base; make one: bayespatch casebase init")
             make_private(self.path)
             self._warn_if_open()
-        found = self.version()
-        if found == VERSION:
+        version = self.version()
+        if version == VERSION:
             self._keep_a_log()
-        elif found is None and not create:
+        elif version is None and not create:
             raise CaseBaseError(f"{self.name}: holds no case base; make one: bayespatch casebase init")
         else:
             self.migrate("head")
@@ -213,13 +213,13 @@ class Database:
         """The key of the audit log is the one with which the log was begun, or there is none on both sides."""
         check = None if self.key is None else hmac.new(self.key, b"bayespatch audit", hashlib.sha256).hexdigest()[:16]
         with self.reading() as connection:
-            found = connection.execute(select(settings.c.value).where(settings.c.key == KEY_CHECK)).scalar()
+            stored = connection.execute(select(settings.c.value).where(settings.c.key == KEY_CHECK)).scalar()
             n_rows = connection.execute(select(chain.c.number)).scalar()
-        if found == check:
+        if stored == check:
             return
         if check is None:
             raise CaseBaseError(f"{self.name}: its audit log has a key; set {KEY_FILE} to the file that holds it")
-        if found is not None:
+        if stored is not None:
             raise CaseBaseError(f"{self.name}: its audit log has another key; correct {KEY_FILE}")
         if n_rows:
             raise CaseBaseError(
@@ -272,7 +272,7 @@ class Database:
         self._keep_a_log()
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-        known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+        versions = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
         with (
             self._errors(),
             self.engine.connect().execution_options(writes=True) as connection,
@@ -281,11 +281,11 @@ class Database:
             if not self.is_sqlite:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_UPGRADING})"))
             there = "alembic_version" in inspect(connection).get_table_names()
-            found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if there else None
-            if found is not None and found not in known:
+            current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if there else None
+            if current is not None and current not in versions:
                 raise CaseBaseError(
-                    f"{self.name}: was written by a newer bayespatch (its tables are version {found}, known are "
-                    f"{', '.join(sorted(known))}); install a newer one"
+                    f"{self.name}: was written by a newer bayespatch (its tables are version {current}, known are "
+                    f"{', '.join(sorted(versions))}); install a newer one"
                 )
             config.attributes["connection"] = connection
             try:
@@ -319,17 +319,17 @@ class Database:
 
     def _erase_sqlite(self) -> str | None:
         deadline = time.monotonic() + self.timeout
-        busy: Any
         with self.outside() as connection:
             for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                 while True:
                     try:
-                        busy = connection.execute(text(statement)).fetchone()
+                        answer = connection.execute(text(statement)).fetchone()
+                        is_busy = answer is not None and answer[0] != 0
                     except sqlite3.OperationalError as error:
                         if "locked" not in str(error):
                             raise
-                        busy = (1,)
-                    if not busy or busy[0] == 0:
+                        is_busy = True
+                    if not is_busy:
                         break
                     if time.monotonic() > deadline:
                         return "another process reads the file, and what was deleted is still in it"
@@ -361,7 +361,7 @@ def _key() -> bytes | None:
     return key
 
 
-def _bring_password(dialect: object, record: object, arguments: object, options: dict[str, Any]) -> None:
+def _bring_password(dialect: object, record: object, arguments: object, options: dict[str, object]) -> None:
     """The password for PostgreSQL from its file, at every connection, so that it may change while the server runs."""
     path = os.environ[PASSWORD_FILE]
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -12,13 +11,14 @@ from sqlalchemy import Connection, select
 from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.comparison import LeaveOneOut, scores
 from bayespatch.casebase.errors import CaseBaseError
-from bayespatch.casebase.tables import cases, consultations, decisions
+from bayespatch.casebase.tables import Row, cases, consultations, decisions
 from bayespatch.metrics import balance
+from bayespatch.types import JSONObject
 
 PERIODS = {"year": 4, "month": 7, "day": 10, "all": 0}  # how much of an ISO time names the period
 
 
-def drift(connection: Connection, known: Definition, every: str) -> list[dict[str, Any]]:
+def drift(connection: Connection, definition: Definition, every: str) -> list[JSONObject]:
     """One row for each period, the earliest first; the last consultation of a case before its outcome counts.
 
     Returns
@@ -44,18 +44,18 @@ def drift(connection: Connection, known: Definition, every: str) -> list[dict[st
         .outerjoin(decisions, decisions.c.consultation_id == consultations.c.id)
         .order_by(consultations.c.id)
     )
-    rows = connection.execute(query).all()
+    rows: list[Row] = list(connection.execute(query))
     last = {row.case_id: row.id for row in rows}
-    periods: dict[str, list[Any]] = {}
+    periods: dict[str, list[Row]] = {}
     for row in rows:
         periods.setdefault(row.at[: PERIODS[every]] or "all", []).append(row)
-    return [_period(name, found, last, known) for name, found in periods.items()]
+    return [_period(name, members, last, definition) for name, members in periods.items()]
 
 
-def _period(name: str, rows: list[Any], last: dict[int, int], known: Definition) -> dict[str, Any]:
+def _period(name: str, rows: list[Row], last: dict[int, int], definition: Definition) -> JSONObject:
     decided = [row.agrees for row in rows if row.agrees is not None]
     ended = [row for row in rows if row.outcome is not None and last[row.case_id] == row.id]
-    said: dict[str, Any] = {
+    counts: JSONObject = {
         "period": name,
         "consultations": len(rows),
         "without_precedent": sum(not row.adequate for row in rows) / len(rows),
@@ -64,10 +64,10 @@ def _period(name: str, rows: list[Any], last: dict[int, int], known: Definition)
         "outcomes": len(ended),
     }
     if not ended:
-        return {**said, **dict.fromkeys(("log_score", "brier", "accuracy")), "calibration": [], "classes": {}}
+        return {**counts, **dict.fromkeys(("log_score", "brier", "accuracy")), "calibration": [], "classes": {}}
     classes = tuple(ended[0].probabilities)
     p = np.array([[row.probabilities.get(name, 0.0) for name in classes] for row in ended])
-    names = [known.class_name(json.loads(row.outcome)) for row in ended]
+    names = [definition.class_name(json.loads(row.outcome)) for row in ended]
     p = np.column_stack([p, *(np.zeros(len(p)) for _ in set(names) - set(classes))])
     classes += tuple(sorted(set(names) - set(classes)))  # what no model has known yet
     happened = np.array([classes.index(name) for name in names])
@@ -75,6 +75,6 @@ def _period(name: str, rows: list[Any], last: dict[int, int], known: Definition)
     by_class = {}
     for m, label in enumerate(classes):
         by_class[label] = asdict(balance(p[:, m], happened == m))
-    found = scores(results)
-    del found["n"]
-    return {**said, **found, "classes": by_class}
+    measures = scores(results)
+    del measures["n"]
+    return {**counts, **measures, "classes": by_class}

@@ -6,7 +6,6 @@ import csv
 import io
 import os
 from collections.abc import Iterator
-from typing import Any
 
 from sqlalchemy import Boolean, Column, Connection, Float, MetaData, Table, Text, create_engine, insert, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,6 +15,7 @@ from bayespatch.casebase.cases import WITHDRAWN, Definition, as_case
 from bayespatch.casebase.database import make_private, path_of, read_url, shown_url
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases
+from bayespatch.dictionary import Value
 from bayespatch.persistence.atomic import StorageError, replacing
 from bayespatch.source.cells import plain_cell
 from bayespatch.source.frame import frame_of
@@ -24,9 +24,9 @@ _OWN = ("case_id", "external_id", "state")
 _TYPES = {"number": Float, "text": Text, "boolean": Boolean}
 
 
-def names_of(known: Definition, sensitive: bool) -> list[str]:
+def names_of(definition: Definition, sensitive: bool) -> list[str]:
     """The columns of an export; without sensitive ones, the external id is left out as well."""
-    entries = [*known.features.entries.values(), known.target, *known.follow_up.entries.values()]
+    entries = [*definition.features.entries.values(), definition.target, *definition.follow_up.entries.values()]
     columns = [entry.name for entry in entries if sensitive or not entry.sensitive]
     taken = sorted({*_OWN} & {*columns})
     if taken:
@@ -34,35 +34,37 @@ def names_of(known: Definition, sensitive: bool) -> list[str]:
     return [*(name for name in _OWN if sensitive or name != "external_id"), *columns]
 
 
-def rows_of(connection: Connection, known: Definition, names: list[str], state: str | None) -> Iterator[list[Any]]:
+def rows_of(
+    connection: Connection, definition: Definition, names: list[str], state: str | None
+) -> Iterator[list[Value]]:
     """The cases, but for those that were forgotten."""
     wanted = select(cases).where(cases.c.state != WITHDRAWN).order_by(cases.c.id)
     if state is not None:
         wanted = wanted.where(cases.c.state == state)
-    recorded = follow_up.merged(connection) if known.follow_up.names else {}
-    nothing = dict.fromkeys(known.follow_up.names)
+    recorded = follow_up.merged(connection) if definition.follow_up.names else {}
+    nothing = dict.fromkeys(definition.follow_up.names)
     for row in connection.execute(wanted.execution_options(yield_per=1000)):
         case = as_case(row)
-        values: dict[str, Any] = {
+        values: dict[str, Value] = {
             **nothing,
             **recorded.get(case.id, {}),
             **(case.values or {}),
             "case_id": case.id,
             "external_id": case.external_id,
             "state": case.state,
-            known.target.name: case.outcome,
+            definition.target.name: case.outcome,
         }
         yield [values[name] for name in names]
 
 
 def write(
-    connection: Connection, known: Definition, where: str, *, table: str, state: str | None, sensitive: bool
+    connection: Connection, definition: Definition, where: str, *, table: str, state: str | None, sensitive: bool
 ) -> int:
     """Write the cases to a file or a database; returns how many."""
-    names = names_of(known, sensitive)
-    rows = list(rows_of(connection, known, names, state))
+    names = names_of(definition, sensitive)
+    rows = list(rows_of(connection, definition, names, state))
     if "://" in where:
-        _write_sql(known, where, table, names, rows)
+        _write_sql(definition, where, table, names, rows)
         return len(rows)
     if os.path.exists(where):
         raise CaseBaseError(f"{where!r} already exists; choose another name")
@@ -81,14 +83,15 @@ def write(
     return len(rows)
 
 
-def _as_csv(names: list[str], rows: list[list[Any]]) -> bytes:
+def _as_csv(names: list[str], rows: list[list[Value]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([plain_cell(value) for value in row] for row in ([*names], *rows))
+    writer.writerow(map(plain_cell, names))
+    writer.writerows(map(plain_cell, row) for row in rows)
     return text.getvalue().encode()
 
 
-def _as_parquet(names: list[str], rows: list[list[Any]]) -> bytes:
+def _as_parquet(names: list[str], rows: list[list[Value]]) -> bytes:
     content = io.BytesIO()
     try:
         frame_of("the case base", names, rows).to_parquet(content, index=False)
@@ -97,11 +100,11 @@ def _as_parquet(names: list[str], rows: list[list[Any]]) -> bytes:
     return content.getvalue()
 
 
-def _write_sql(known: Definition, where: str, table: str, names: list[str], rows: list[list[Any]]) -> None:
-    described = {**known.features.entries, **known.follow_up.entries}
+def _write_sql(definition: Definition, where: str, table: str, names: list[str], rows: list[list[Value]]) -> None:
+    described = {**definition.features.entries, **definition.follow_up.entries}
     kinds = {name: entry.kind for name, entry in described.items()}
-    kinds |= {known.target.name: known.target.kind, "case_id": "number"}
-    columns: list[Column[Any]] = [Column(name, _TYPES[kinds.get(name, "text")]) for name in names]
+    kinds |= {definition.target.name: definition.target.kind, "case_id": "number"}
+    columns: list[Column[Value]] = [Column(name, _TYPES[kinds.get(name, "text")]) for name in names]
     url = read_url(where)
     if url.get_backend_name() == "sqlite":
         make_private(path_of(url))
@@ -113,9 +116,9 @@ def _write_sql(known: Definition, where: str, table: str, names: list[str], rows
             if rows:
                 connection.execute(insert(made), [dict(zip(names, row, strict=True)) for row in rows])
     except SQLAlchemyError as error:
-        said = str(error).strip().partition("\n")[0]
+        message = str(error).strip().partition("\n")[0]
         raise CaseBaseError(
-            f"{shown_url(url)}: the table {table!r} cannot be written ({said}); choose another name"
+            f"{shown_url(url)}: the table {table!r} cannot be written ({message}); choose another name"
         ) from error
     finally:
         engine.dispose()

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -21,7 +19,7 @@ from bayespatch.casebase.cases import Definition, common_seal
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import cases, follow_up
 from bayespatch.dictionary import Value
-from bayespatch.follow_up import MOST_LEVELS
+from bayespatch.follow_up import MOST_LEVELS, KindOf
 
 
 @dataclass(frozen=True)
@@ -35,11 +33,11 @@ class Recording:
     by: str
 
 
-def record(transaction: Transaction, case: int | str, values: Mapping[str, Any]) -> Recording:
+def record(transaction: Transaction, case: int | str, values: Mapping[str, object]) -> Recording:
     """Record follow-up values of a case; columns that are not named keep theirs."""
-    known = case_rows.defined(transaction.connection)
+    definition = case_rows.required_definition(transaction.connection)
     row = case_rows.find_live(transaction.connection, case)
-    plain = checked(known, values, merged(transaction.connection, [row.id])[row.id])
+    plain = checked(definition, values, merged(transaction.connection, [row.id])[row.id])
     (number,) = record_all(transaction, {row.id: plain})
     return Recording(number, row.id, plain, transaction.at, transaction.by)
 
@@ -50,20 +48,16 @@ def record_all(transaction: Transaction, values: Mapping[int, Mapping[str, Value
         return []
     number = transaction.next_number
     ids = sorted(values)
-    salts: dict[int, str | None] = {}
+    salts: dict[int, str] = {}
     for start in range(0, len(ids), 500):
         wanted = select(cases.c.id, cases.c.salt).where(cases.c.id.in_(ids[start : start + 500]))
         salts |= {row.id: row.salt for row in transaction.execute(wanted)}
-    for one in [one for one, salt in salts.items() if salt is None]:
-        new = secrets.token_hex(16)
-        transaction.execute(update(cases).where(cases.c.id == one).values(salt=new))
-        salts[one] = new
     rows = [
         {
             "number": number,
             "case_id": one,
             "values": dict(values[one]),
-            "seal": seal(one, number, str(salts[one]), values[one]),
+            "seal": seal(one, number, salts[one], values[one]),
             "at": transaction.at,
             "by": transaction.by,
         }
@@ -83,18 +77,18 @@ def seal(case_id: int, number: int, salt: str, values: Mapping[str, Value]) -> s
 
 
 def checked(
-    known: Definition, values: Mapping[str, Any], before: Mapping[str, Value], where: str = ""
+    definition: Definition, values: Mapping[str, object], before: Mapping[str, Value], where: str = ""
 ) -> dict[str, Value]:
     """Values as they are kept; together with those recorded before, times and events must agree."""
     if not isinstance(values, Mapping) or not values:
         raise CaseBaseError(f"{where}there is nothing to record; pass values by column, such as {{'stay': 6}}")
-    if not known.follow_up.names:
+    if not definition.follow_up.names:
         raise CaseBaseError(
             "the cases have no follow-up columns; describe some in the data dictionary, with role: follow-up"
         )
-    plain = {str(name): known.follow_up[str(name)].check(value, where) for name, value in values.items()}
+    plain = {str(name): definition.follow_up[str(name)].check(value, where) for name, value in values.items()}
     now = {**before, **plain}
-    for name, entry in known.follow_up.entries.items():
+    for name, entry in definition.follow_up.entries.items():
         if not entry.event:
             continue
         time, event = now.get(name), now.get(entry.event)
@@ -120,14 +114,14 @@ def history(connection: Connection, case_id: int) -> tuple[Recording, ...]:
 
 def merged(connection: Connection, ids: Sequence[int] | None = None) -> dict[int, dict[str, Value]]:
     """Follow-up values as they are now, {case: values}; of some cases, or of all that have any."""
-    found: dict[int, dict[str, Value]] = {} if ids is None else {one: {} for one in ids}
+    values: dict[int, dict[str, Value]] = {} if ids is None else {one: {} for one in ids}
     wanted = select(follow_up.c.case_id, follow_up.c["values"]).order_by(follow_up.c.number)
     if ids is not None and len(ids) == 1:
         wanted = wanted.where(follow_up.c.case_id == ids[0])
     for row in connection.execute(wanted.execution_options(yield_per=1000)):
-        if row.values is not None and (ids is None or row.case_id in found):
-            found.setdefault(row.case_id, {}).update(row.values)
-    return found
+        if row.values is not None and (ids is None or row.case_id in values):
+            values.setdefault(row.case_id, {}).update(row.values)
+    return values
 
 
 def erase(transaction: Transaction, case_id: int) -> None:
@@ -135,22 +129,22 @@ def erase(transaction: Transaction, case_id: int) -> None:
     transaction.execute(update(follow_up).where(follow_up.c.case_id == case_id).values(values=None))
 
 
-def usable_kinds(known: Definition, rows: Sequence[Mapping[str, Value]]) -> dict[str, Any]:
+def usable_kinds(definition: Definition, rows: Sequence[Mapping[str, Value]]) -> dict[str, KindOf]:
     """Follow-up columns that a model can summarize, and their kinds: those with values, and times with events."""
-    kinds, found = known.follow_up.follow_up, {}
+    kinds, usable = definition.follow_up.follow_up, {}
     events = {kind[1] for kind in kinds.values() if isinstance(kind, tuple)}
     for name, kind in kinds.items():
         if name in events:
             continue
         values = {value for row in rows if (value := row.get(name)) is not None}
-        entry = known.follow_up[name]
+        entry = definition.follow_up[name]
         is_number = entry.kind == "number" and not entry.levels and kind != "treatment"
         if not values or (not is_number and len(values) > MOST_LEVELS):
             continue
         if entry.event and not any(row.get(entry.event) for row in rows):
             continue
-        found[name] = kind
-    return found
+        usable[name] = kind
+    return usable
 
 
 def problems(connection: Connection, logged: Mapping[int, str]) -> list[str]:
@@ -161,16 +155,16 @@ def problems(connection: Connection, logged: Mapping[int, str]) -> list[str]:
         .order_by(follow_up.c.number, follow_up.c.case_id)
     )
     seals: dict[int, list[str | None]] = {}
-    found = []
+    wrong = []
     for row in connection.execute(wanted.execution_options(yield_per=1000)):
         seals.setdefault(row.number, []).append(row.seal)
         if row.values is not None and (
             row.salt is None or seal(row.case_id, row.number, row.salt, row.values) != row.seal
         ):
-            found.append(f"follow-up of case {row.case_id} is not as it was recorded")
+            wrong.append(f"follow-up of case {row.case_id} is not as it was recorded")
     for number in sorted(set(seals) | set(logged)):
         if number not in logged:
-            found.append(f"follow-up was recorded outside of the log, under row {number}")
+            wrong.append(f"follow-up was recorded outside of the log, under row {number}")
         elif number not in seals or common_seal(seals[number]) != logged[number]:
-            found.append(f"follow-up that row {number} of the log names is missing or was changed")
-    return found
+            wrong.append(f"follow-up that row {number} of the log names is missing or was changed")
+    return wrong

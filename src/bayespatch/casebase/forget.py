@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 from sqlalchemy import delete, func, insert, select, update
 
@@ -22,6 +22,7 @@ from bayespatch.casebase.tables import cases, consultations, decisions, model_pa
 from bayespatch.casebase.tables import models as model_rows
 from bayespatch.casebase.visits import visits_of
 from bayespatch.casebase.without import without_case
+from bayespatch.types import JSONObject, JSONValue
 
 # How much a past case counted, and the others in its group. Not for whom it voted, whom it was like, or its row of the
 # table, under which features list those who agree: all of these tell something of its values or its outcome.
@@ -97,7 +98,7 @@ def finish(database: Database, by: str) -> str | None:
 def forget_in(transaction: Transaction, case: int | str, reason: str, database: Database) -> Forgotten:
     """Forget one case within a transaction; `pending` and `finish` are the caller's."""
     row = case_rows.find_live(transaction.connection, case)
-    known = case_rows.definition(transaction.connection)
+    definition = case_rows.stored_definition(transaction.connection)
     own = select(consultations.c.id).where(consultations.c.case_id == row.id)
     n_own = transaction.execute(select(func.count()).select_from(own.subquery())).scalar_one()
     transaction.execute(delete(decisions).where(decisions.c.consultation_id.in_(own)))
@@ -107,7 +108,7 @@ def forget_in(transaction: Transaction, case: int | str, reason: str, database: 
     removed = []
     for model in models.trained_on(transaction.connection, row.id):
         clf = models.read_model(transaction.connection, model.version, model.sha256, database.folder)
-        levels = public_levels(known) if known is not None else {}
+        levels = public_levels(definition) if definition is not None else {}
         place = models.ids_of(clf).index(str(row.id))
         try:
             clf = without_case(clf, place, levels)
@@ -136,7 +137,7 @@ def _remove(transaction: Transaction, version: int) -> None:
     transaction.execute(update(model_rows).where(model_rows.c.version == version).values(**gone))
 
 
-def _without_change(metrics: dict[str, Any] | None, case_id: int) -> dict[str, Any] | None:
+def _without_change(metrics: JSONObject | None, case_id: int) -> JSONObject | None:
     """The comparison of a version, without what it says about the case."""
     if metrics is None or metrics.get("both") is None:
         return metrics
@@ -146,9 +147,9 @@ def _without_change(metrics: dict[str, Any] | None, case_id: int) -> dict[str, A
 
 def _redact_others(transaction: Transaction, case_id: int, retained: int) -> int:
     """Take the case, and what derives from its values, out of the explanations given since it became a past case."""
-    said = select(consultations.c.id, consultations.c.explanation).where(consultations.c.id > retained)
+    later = select(consultations.c.id, consultations.c.explanation).where(consultations.c.id > retained)
     n_changed = 0
-    for row in transaction.execute(said).all():
+    for row in transaction.execute(later).all():
         new = redacted(row.explanation, str(case_id))
         if new != row.explanation:
             transaction.execute(update(consultations).where(consultations.c.id == row.id).values(explanation=new))
@@ -156,7 +157,7 @@ def _redact_others(transaction: Transaction, case_id: int, retained: int) -> int
     return n_changed
 
 
-def redacted(explanation: dict[str, Any], case: str) -> dict[str, Any]:
+def redacted(explanation: JSONObject, case: str) -> JSONObject:
     """An explanation without a past case, and without the ranges of past cases' values that it states.
 
     Examples
@@ -175,7 +176,7 @@ def redacted(explanation: dict[str, Any], case: str) -> dict[str, Any]:
     [{'name': 'age', 'close': None, 'neighbors': [7]}]
     """
     rows = set(_rows_of(explanation, case))
-    new: dict[str, Any] = _without(explanation, case)
+    new = cast(JSONObject, _without(explanation, case))
     if new.get("follow_up") is not None:
         new["follow_up"] = None  # a summary of all past cases, the forgotten one included
     for feature in new["features"]:
@@ -185,7 +186,7 @@ def redacted(explanation: dict[str, Any], case: str) -> dict[str, Any]:
     return new
 
 
-def _rows_of(part: Any, case: str) -> Iterator[int]:
+def _rows_of(part: object, case: str) -> Iterator[int]:
     """The rows under which a past case stands in an explanation."""
     if isinstance(part, dict) and part.get("id") == case and "index" in part:
         yield part["index"]
@@ -193,7 +194,7 @@ def _rows_of(part: Any, case: str) -> Iterator[int]:
         yield from _rows_of(one, case)
 
 
-def _without(part: Any, case: str) -> Any:
+def _without(part: JSONValue, case: str) -> JSONValue:
     if isinstance(part, list):
         return [_without(one, case) for one in part]
     if not isinstance(part, dict):

@@ -99,8 +99,8 @@ class Identities:
         check_role(role)
         here = (identities.c.issuer == identity.issuer) & (identities.c.subject == identity.subject)
         with self._database.reading() as connection:
-            known = connection.execute(select(identities.c.user).where(here)).scalar()
-        by = str(known) if known is not None else _new_name(name)
+            account = connection.execute(select(identities.c.user).where(here)).scalar()
+        by = str(account) if account is not None else _new_name(name)
         with self._database.writing(by) as transaction:
             user = transaction.execute(select(identities.c.user).where(here)).scalar()
             if user is None:

@@ -7,7 +7,6 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -18,6 +17,7 @@ from bayespatch.casebase.follow_up import checked
 from bayespatch.casebase.tables import cases
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.duplicates import duplicate_groups
+from bayespatch.types import TableLike
 
 
 class RepeatedCasesWarning(UserWarning):
@@ -25,8 +25,8 @@ class RepeatedCasesWarning(UserWarning):
 
 
 def read_cases(
-    table: Any,
-    known: Definition | None,
+    table: TableLike,
+    definition: Definition | None,
     given: Dictionary | None,
     target: str | None,
     id_column: str | None,
@@ -40,46 +40,49 @@ def read_cases(
         if wanted is not None and wanted not in names:
             raise CaseBaseError(f"{option}={wanted!r} is not a column of the table, which has {', '.join(names)}")
     rows = table.astype(object).where(table.notna(), None).to_numpy().tolist()
-    if known is None:
+    if definition is None:
         if target is None:
             raise CaseBaseError("the case base is new; pass target, the column that is predicted")
-        known = _new_definition(names, rows, given or Dictionary(), target, id_column, drop)
+        definition = _new_definition(names, rows, given or Dictionary(), target, id_column, drop)
     else:
-        if target not in (None, known.target.name):
-            raise CaseBaseError(f"the case base predicts {known.target.name!r}, and not {target!r}; leave target out")
+        if target not in (None, definition.target.name):
+            raise CaseBaseError(
+                f"the case base predicts {definition.target.name!r}, and not {target!r}; leave target out"
+            )
         if given is not None:
             raise CaseBaseError(
                 "the case base has a data dictionary already; leave it out here, and change it with "
                 "'bayespatch casebase init BASE --dictionary FILE --target COLUMN' (CaseBase.define in Python)"
             )
     place = {name: j for j, name in enumerate(names)}
-    absent = [name for name in known.features.names if name not in place]
+    absent = [name for name in definition.features.names if name not in place]
     if absent:
         raise CaseBaseError(f"the table has no column {absent[0]!r}, which the cases have; its columns are {names}")
-    own = {*known.features.names, *known.follow_up.names, known.target.name, id_column, *drop, *known.identifiers}
+    features, later_columns = definition.features, definition.follow_up.names
+    own = {*features.names, *later_columns, definition.target.name, id_column, *drop, *definition.identifiers}
     strange = [name for name in names if name not in own]
     if strange:
         raise CaseBaseError(f"the table has a column {strange[0]!r}, which the cases do not have; pass it as drop")
     values, outcomes, external_ids, patients, recorded = [], [], [], [], []
     for number, row in enumerate(rows, start=1):
         where = f"row {number}, "
-        values.append({name: entry.check(row[place[name]], where) for name, entry in known.features.entries.items()})
-        outcome = row[place[known.target.name]] if known.target.name in place else None
-        outcomes.append(None if outcome is None else known.outcome(outcome, where))
+        values.append({name: entry.check(row[place[name]], where) for name, entry in features.entries.items()})
+        outcome = row[place[definition.target.name]] if definition.target.name in place else None
+        outcomes.append(None if outcome is None else definition.outcome(outcome, where))
         external_id = None if id_column is None else row[place[id_column]]
         if id_column is not None and external_id is None:
             raise CaseBaseError(f"row {number}, column {id_column!r}: has no identifier; fill it in")
         external_ids.append(check_external_id(external_id))
         patients.append(None if group_column is None else check_patient(row[place[group_column]], where))
-        later = {name: row[place[name]] for name in known.follow_up.names if name in place}
+        later = {name: row[place[name]] for name in later_columns if name in place}
         later = {name: value for name, value in later.items() if value is not None}
-        recorded.append(checked(known, later, {}, where) if later else {})
-    return known, values, outcomes, external_ids, patients, recorded
+        recorded.append(checked(definition, later, {}, where) if later else {})
+    return definition, values, outcomes, external_ids, patients, recorded
 
 
 def _new_definition(
     names: list[str],
-    rows: list[list[Any]],
+    rows: list[list[object]],
     given: Dictionary,
     target: str,
     id_column: str | None,
@@ -95,13 +98,13 @@ def _new_definition(
     entry = complete[target]
     if not entry.levels:
         place = names.index(target)
-        found = {entry.check(row[place]) for row in rows} - {None}
-        levels = tuple((value, str(value)) for value in sorted(found, key=lambda v: (isinstance(v, str), v)))
+        outcomes = {entry.check(row[place]) for row in rows} - {None}
+        levels = tuple((value, str(value)) for value in sorted(outcomes, key=lambda v: (isinstance(v, str), v)))
         complete = Dictionary({**complete.entries, target: replace(entry, levels=levels)})
     return read_definition(complete, target)._replace(identifiers=identifiers)
 
 
-def check_repeats(connection: Connection, known: Definition, new: range, *, named: bool) -> None:
+def check_repeats(connection: Connection, definition: Definition, new: range, *, named: bool) -> None:
     """Refuse cases just added that repeat others; a warning is enough where an identifier tells them apart.
 
     Refused are a table whose rows are those of an earlier import, and rows that equal a case in all values and in the
@@ -112,11 +115,11 @@ def check_repeats(connection: Connection, known: Definition, new: range, *, name
     keys = [(json.dumps(row.values, sort_keys=True), row.outcome) for row in rows]
     first: dict[tuple[str, str | None], int] = {}
     earlier = [first.setdefault(key, row.id) for key, row in zip(keys, rows, strict=True)]
-    imports: dict[str, Counter[Any]] = defaultdict(Counter)
+    imports: dict[str, Counter[tuple[str, str | None]]] = defaultdict(Counter)
     for key, row in zip(keys, rows, strict=True):
         imports["new" if row.id in new else row.entered_at][key] += 1
     again = len(new) > 1 and any(imports["new"] == batch for at, batch in imports.items() if at != "new")
-    groups = duplicate_groups(*_coded([row.values for row in rows], known.features))
+    groups = duplicate_groups(*_coded([row.values for row in rows], definition.features))
     close = {int(i) for group in groups for i in group if rows[i].id in new and len(group) > 1}
     equal = [i for i, row in enumerate(rows) if row.id in new and earlier[i] != row.id and (again or i in close)]
     if equal and not named:
@@ -141,7 +144,7 @@ def _coded(rows: Sequence[dict[str, Value]], features: Dictionary) -> tuple[np.n
     columns, is_number = [], []
     for name, entry in features.entries.items():
         is_number.append(entry.kind == "number" and not entry.levels)
-        codes: dict[Any, float] = {}
+        codes: dict[Value, float] = {}
         column = [row.get(name) for row in rows]
         columns.append(
             [

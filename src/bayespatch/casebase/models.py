@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -28,6 +27,7 @@ from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, DatabaseError, NotFoundError
 from bayespatch.casebase.tables import model_parts, models, training
 from bayespatch.estimator import PatchworkClassifier, load
+from bayespatch.types import JSONObject
 
 OFFERED, ACTIVE, RETIRED, REMOVED = "offered", "active", "retired", "removed"
 PART = 2**20  # bytes in one row
@@ -45,7 +45,7 @@ class ModelVersion:
     n_forgotten: int  # of its past cases; a refit is due
     known_at: int  # it has learned from the cases that were past cases by this audit row
     based_on: int | None
-    metrics: dict[str, Any] | None  # how it compares with the active model of its time
+    metrics: JSONObject | None  # how it compares with the active model of its time
     made_at: str
     made_by: str
     promoted_at: str | None
@@ -111,8 +111,8 @@ def check_own(folder: Path) -> None:
     """Refuse a working folder that somebody else has made, or may open: files in it hold patients."""
     if os.name == "nt":
         return
-    found = os.lstat(folder)
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077:
+    status = os.lstat(folder)
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
         return
     raise DatabaseError(
         f"the working folder {str(folder)!r} is not a folder of your own that nobody else may open; remove it, run "
@@ -186,7 +186,7 @@ def _parts(connection: Connection, version: int) -> Iterable[bytes]:
 
 def problems(connection: Connection) -> list[str]:
     """Models whose bytes are not those that were stored."""
-    found = []
+    wrong = []
     for model in listed(connection):
         digest = hashlib.sha256()
         n_parts = 0
@@ -194,8 +194,8 @@ def problems(connection: Connection) -> list[str]:
             digest.update(part)
             n_parts += 1
         if (model.sha256 is not None and digest.hexdigest() != model.sha256) or (model.sha256 is None and n_parts):
-            found.append(f"model version {model.version} is not as it was stored")
-    return found
+            wrong.append(f"model version {model.version} is not as it was stored")
+    return wrong
 
 
 def ids_of(clf: PatchworkClassifier) -> tuple[str, ...]:
@@ -212,14 +212,14 @@ def neighbor_of(clf: PatchworkClassifier, case: int, most: int) -> list[tuple[in
     if not len(place):
         return []
     rows, probability = clf.has_as_neighbor(int(place[0]))
-    found: list[tuple[int, float]] = []
+    neighbors: list[tuple[int, float]] = []
     for i in np.argsort(-probability, kind="stable").tolist():
         row = int(rows[i])
-        if len(found) == most or probability[i] <= 0.0:
+        if len(neighbors) == most or probability[i] <= 0.0:
             break
         if clf.may_be_shown(row):
-            found.append((int(ids_of(clf)[row]), float(probability[i])))
-    return found
+            neighbors.append((int(ids_of(clf)[row]), float(probability[i])))
+    return neighbors
 
 
 # Versions
@@ -231,7 +231,7 @@ def offer(
     case_ids: list[int],
     known_at: int,
     based_on: int | None,
-    metrics: dict[str, Any],
+    metrics: JSONObject,
     folder: Path,
 ) -> ModelVersion:
     """Store a fitted model as the next version; it is used by nobody until someone promotes it."""

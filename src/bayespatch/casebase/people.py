@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -17,7 +17,7 @@ from bayespatch.casebase.audit import Transaction, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.replay import digest
-from bayespatch.casebase.tables import identities, invitations, recovery_codes, sessions, tokens, users
+from bayespatch.casebase.tables import Row, identities, invitations, recovery_codes, sessions, tokens, users
 
 VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each may do what those before it may
 IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # after which a session ends
@@ -158,9 +158,9 @@ class People:
                 transaction.execute(changed.values(password_hash=password_hash))
             end_access(transaction, row.user)
             transaction.record("accept", person=row.user, password=digest(password_hash))
-            found = find_person(transaction.connection, row.user)
-        assert found is not None
-        return found
+            person = find_person(transaction.connection, row.user)
+        assert person is not None
+        return person
 
     def rehash(self, name: str, password_hash: str) -> None:
         """Keep a password under newer settings of its hash."""
@@ -197,10 +197,10 @@ class People:
 
     @staticmethod
     def _there(transaction: Transaction, name: str) -> Person:
-        found = find_person(transaction.connection, name)
-        if found is None:
+        person = find_person(transaction.connection, name)
+        if person is None:
             raise NotFoundError(f"there is nobody called {name!r}; invite them first")
-        return found
+        return person
 
     @staticmethod
     def _leave_a_steward(transaction: Transaction, name: str) -> None:
@@ -218,7 +218,7 @@ class People:
                 raise ConflictError(f"{name!r} is disabled; enable the account first")
             return begin_session(transaction, name)
 
-    def refuse(self, why: str, *, by: str | None = None, **details: Any) -> None:
+    def refuse(self, why: str, *, by: str | None = None, **details: object) -> None:
         """Note that a request was refused: why, to whom where that is known, and what else tells of it.
 
         What was typed to sign in may be anything, a password too: it is not kept, unless it is the name of an account.
@@ -277,10 +277,10 @@ class People:
         """End one of a person's own sessions, by its id."""
         with self._database.writing(name) as transaction:
             rows = transaction.execute(select(sessions).where(sessions.c.user == name)).all()
-            found = [row for row in rows if row.hash[:16] == session]
-            if len(found) != 1:
+            matches = [row for row in rows if row.hash[:16] == session]
+            if len(matches) != 1:
                 raise NotFoundError("there is no such session")
-            transaction.execute(delete(sessions).where(sessions.c.hash == found[0].hash))
+            transaction.execute(delete(sessions).where(sessions.c.hash == matches[0].hash))
             transaction.record("sign out", person=name, id=session)
 
     def change_password(self, name: str, password_hash: str) -> None:
@@ -371,11 +371,11 @@ class People:
     def revoke(self, token: str, *, by: str, of: str | None = None) -> None:
         """End a token, by its id; `of`: only if it is this person's."""
         with self._database.writing(by) as transaction:
-            found: Any = [row for row in transaction.execute(select(tokens)) if row.hash[:16] == token]
-            if len(found) != 1 or (of is not None and found[0].user != of):
+            matches = [row for row in transaction.execute(select(tokens)) if row.hash[:16] == token]
+            if len(matches) != 1 or (of is not None and matches[0].user != of):
                 raise NotFoundError("there is no such token")
-            transaction.execute(delete(tokens).where(tokens.c.hash == found[0].hash))
-            transaction.record("revoke", person=found[0].user, label=found[0].label, id=token)
+            transaction.execute(delete(tokens).where(tokens.c.hash == matches[0].hash))
+            transaction.record("revoke", person=matches[0].user, label=matches[0].label, id=token)
 
 
 def find_person(connection: Connection, name: str) -> Person | None:
@@ -384,7 +384,7 @@ def find_person(connection: Connection, name: str) -> Person | None:
     return None if row is None else Person(**row._mapping)
 
 
-def _invitation(connection: Connection, secret: str) -> Any:
+def _invitation(connection: Connection, secret: str) -> Row | None:
     """A link that can be used: not too old, and not for someone who was disabled since."""
     row = connection.execute(select(invitations).where(invitations.c.hash == hash_of(secret))).first()
     if row is None or row.expires_at < now():

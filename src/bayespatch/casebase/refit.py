@@ -17,9 +17,11 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
 from sqlalchemy import select
 
 from bayespatch.casebase import cases as case_rows
@@ -32,65 +34,72 @@ from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.tables import cases, chain
 from bayespatch.casebase.visits import groups_of
 from bayespatch.casebase.without import without_case
-from bayespatch.dictionary import Dictionary
+from bayespatch.dictionary import Dictionary, Value
 from bayespatch.estimator import PatchworkClassifier
+from bayespatch.follow_up import KindOf
 from bayespatch.model import Hyperparameters
 from bayespatch.source.frame import frame_of
+from bayespatch.types import Parameters, TableLike
 
 
 class Snapshot(NamedTuple):
     """What a refit learns from: the past cases as they were at one moment, and the active model."""
 
     case_ids: list[int]  # those of the active model first, in its order
-    rows: list[dict[str, Any]]
-    outcomes: list[Any]
-    known: Definition
+    rows: list[dict[str, Value]]
+    outcomes: list[Value]
+    definition: Definition
     version: int | None
-    clf: Any
+    clf: PatchworkClassifier | None
     known_at: int  # the last audit row
-    groups: Any  # visits of one patient; None where everybody came once
-    follow_up: list[dict[str, Any]]  # of each case, as it is now
+    groups: NDArray[np.int64] | None  # visits of one patient; None where everybody came once
+    follow_up: list[dict[str, Value]]  # of each case, as it is now
 
 
 def snapshot(database: Database) -> Snapshot:
     """The past cases and the active model."""
     with database.reading() as connection:
-        known = case_rows.defined(connection)
+        definition = case_rows.required_definition(connection)
         known_at = connection.execute(select(chain.c.number)).scalar_one()
         past = select(cases.c.id, cases.c["values"], cases.c.outcome, cases.c.patient)
         past = past.where(cases.c.state == case_rows.PAST)
-        found = {row.id: row for row in connection.execute(past.order_by(cases.c.id))}
-        recorded = follow_up.merged(connection) if known.follow_up.names else {}
+        rows_by_id = {row.id: row for row in connection.execute(past.order_by(cases.c.id))}
+        recorded = follow_up.merged(connection) if definition.follow_up.names else {}
         active = models.active(connection)
         clf = None
-        order = list(found)
+        order = list(rows_by_id)
         if active is not None:
             clf = models.read_model(connection, active.version, active.sha256, database.folder)
-            first = [int(name) for name in models.ids_of(clf) if int(name) in found]
-            order = [*first, *sorted(set(found) - set(first))]
-    classes = {found[case].outcome for case in order}
+            first = [int(name) for name in models.ids_of(clf) if int(name) in rows_by_id]
+            order = [*first, *sorted(set(rows_by_id) - set(first))]
+    classes = {rows_by_id[case].outcome for case in order}
     if len(classes) < 2:
         raise CaseBaseError(
             f"there are {len(order)} past cases with {len(classes)} different outcomes; a model needs two or more"
         )
-    rows = [dict(found[case].values) for case in order]
-    outcomes = [json.loads(found[case].outcome) for case in order]
-    groups = groups_of([found[case].patient for case in order])
+    rows = [dict(rows_by_id[case].values) for case in order]
+    outcomes = [json.loads(rows_by_id[case].outcome) for case in order]
+    groups = groups_of([rows_by_id[case].patient for case in order])
     version = None if active is None else active.version
-    later = [recorded.get(case, {}) for case in order]
-    return Snapshot(order, rows, outcomes, known, version, clf, known_at, groups, later)
+    recorded_of = [recorded.get(case, {}) for case in order]
+    return Snapshot(order, rows, outcomes, definition, version, clf, known_at, groups, recorded_of)
 
 
-def table_of(known: Definition, case_ids: list[int], rows: list[dict[str, Any]], outcomes: list[Any]) -> Any:
+def table_of(
+    definition: Definition, case_ids: list[int], rows: list[dict[str, Value]], outcomes: list[Value]
+) -> tuple[TableLike, TableLike]:
     """Features and outcomes as a data frame and a series, with labels, units and usual ranges of the dictionary."""
-    names = known.features.names
+    names = definition.features.names
     X = frame_of("the case base", names, [[row[name] for name in names] for row in rows])
     X.index = [str(case) for case in case_ids]
-    y = frame_of("the case base", [known.target.name], [[outcome] for outcome in outcomes])[known.target.name]
-    return Dictionary({**known.features.entries, known.target.name: known.target}).describe(X, y)
+    target = definition.target
+    y = frame_of("the case base", [target.name], [[outcome] for outcome in outcomes])[target.name]
+    return Dictionary({**definition.features.entries, target.name: target}).describe(X, y)
 
 
-def with_follow_up(X: Any, known: Definition, rows: list[dict[str, Any]], kinds: Mapping[str, Any]) -> Any:
+def with_follow_up(
+    X: TableLike, definition: Definition, rows: list[dict[str, Value]], kinds: Mapping[str, KindOf]
+) -> TableLike:
     """The features, and beside them the follow-up columns of these kinds with their events."""
     events = [kind[1] for kind in kinds.values() if isinstance(kind, tuple)]
     names = list(dict.fromkeys([*kinds, *events]))
@@ -98,28 +107,29 @@ def with_follow_up(X: Any, known: Definition, rows: list[dict[str, Any]], kinds:
         return X
     recorded = frame_of("the case base", names, [[row.get(name) for name in names] for row in rows])
     recorded.index = X.index
-    recorded, _ = known.follow_up.only(names).describe(recorded)
+    recorded, _ = definition.follow_up.only(names).describe(recorded)
     both = X.join(recorded)
     both.attrs = {part: {**X.attrs.get(part, {}), **recorded.attrs.get(part, {})} for part in recorded.attrs}
     return both
 
 
-def new_estimator(parameters: Mapping[str, Any], found: Snapshot) -> Any:
+def new_estimator(parameters: Mapping[str, object], start: Snapshot) -> PatchworkClassifier:
     """The estimator that learns: the active model, which goes on from where it ended, or a new one."""
-    given = dict(parameters)
+    given: Parameters = dict(parameters)
     if isinstance(given.get("hyper"), Mapping):
         given["hyper"] = Hyperparameters(**given["hyper"])
-    coded = [name for name, entry in found.known.features.entries.items() if entry.kind == "number" and entry.levels]
+    entries = start.definition.features.entries
+    coded = [name for name, entry in entries.items() if entry.kind == "number" and entry.levels]
     given.setdefault("categorical", coded)
     try:
-        if found.clf is not None and given.get("chains", found.clf.chains) == found.clf.chains:
-            return found.clf.set_params(**given, warm_start=True)
+        if start.clf is not None and given.get("chains", start.clf.chains) == start.clf.chains:
+            return start.clf.set_params(**given, warm_start=True)
         return PatchworkClassifier(**{"random_state": 0, **given})
     except (TypeError, ValueError) as error:
         raise CaseBaseError(f"the parameters of the refit are not those of a classifier ({error})") from error
 
 
-def learn(database: Database, by: str, parameters: Mapping[str, Any] | None = None) -> models.ModelVersion:
+def learn(database: Database, by: str, parameters: Mapping[str, object] | None = None) -> models.ModelVersion:
     """Fit on the past cases and offer the result; in this process."""
     check_by(by)
     with _alone(database.folder):
@@ -137,51 +147,51 @@ def _alone(folder: Path) -> Iterator[None]:
         raise ConflictError("another refit is running; wait for it, or cancel it") from error
 
 
-def _learn(database: Database, by: str, parameters: Mapping[str, Any]) -> models.ModelVersion:
-    found = snapshot(database)
-    clf = new_estimator(parameters, found)
-    old = None if found.clf is None else leave_one_out(found.clf.fitted_)
-    folder = _checkpoint_folder(database, found, clf)
-    X, y = table_of(found.known, found.case_ids, found.rows, found.outcomes)
-    kinds = follow_up.usable_kinds(found.known, found.follow_up)
-    X = with_follow_up(X, found.known, found.follow_up, kinds)
+def _learn(database: Database, by: str, parameters: Mapping[str, object]) -> models.ModelVersion:
+    start = snapshot(database)
+    clf = new_estimator(parameters, start)
+    old = None if start.clf is None else leave_one_out(start.clf.fitted_)
+    folder = _checkpoint_folder(database, start, clf)
+    X, y = table_of(start.definition, start.case_ids, start.rows, start.outcomes)
+    kinds = follow_up.usable_kinds(start.definition, start.follow_up)
+    X = with_follow_up(X, start.definition, start.follow_up, kinds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether the chains have mixed stands in the model's diagnostics
         clf.set_params(checkpoint=folder)
         try:
-            clf.fit(X, y, groups=found.groups, follow_up=kinds or None)
+            clf.fit(X, y, groups=start.groups, follow_up=kinds or None)
         except ValueError as error:
             raise CaseBaseError(str(error)) from error
     clf.set_params(checkpoint=None, warm_start=False)
-    said = metrics(leave_one_out(clf.fitted_), old)
+    comparison = metrics(leave_one_out(clf.fitted_), old)
     with database.writing(by) as transaction:
         # Who was forgotten while the fit ran is taken out before anything is stored.
         left = {row.id for row in transaction.execute(select(cases.c.id).where(cases.c.state == case_rows.PAST))}
-        gone = [case for case in found.case_ids if case not in left]
+        gone = [case for case in start.case_ids if case not in left]
         for case in gone:
-            clf = without_case(clf, models.ids_of(clf).index(str(case)), public_levels(found.known))
-            said = json.loads(json.dumps(said))
-            if said["both"] is not None:
-                said["both"]["changes"] = [one for one in said["both"]["changes"] if one["case"] != case]
-        case_ids = [case for case in found.case_ids if case in left]
-        model = models.offer(transaction, clf, case_ids, found.known_at, found.version, said, database.folder)
+            clf = without_case(clf, models.ids_of(clf).index(str(case)), public_levels(start.definition))
+            comparison = json.loads(json.dumps(comparison))
+            if comparison["both"] is not None:
+                comparison["both"]["changes"] = [one for one in comparison["both"]["changes"] if one["case"] != case]
+        case_ids = [case for case in start.case_ids if case in left]
+        model = models.offer(transaction, clf, case_ids, start.known_at, start.version, comparison, database.folder)
         if gone:
             model = models.mark_forgotten(transaction, model.version, len(gone))
     shutil.rmtree(folder, ignore_errors=True)
     return model
 
 
-def public_levels(known: Definition) -> dict[str, list[Any]]:
+def public_levels(definition: Definition) -> dict[str, list[Value]]:
     """Values that stand in the data dictionary, by column."""
-    return {name: [value for value, _ in entry.levels] for name, entry in known.features.entries.items()}
+    return {name: [value for value, _ in entry.levels] for name, entry in definition.features.entries.items()}
 
 
-def _checkpoint_folder(database: Database, found: Snapshot, clf: Any) -> Path:
+def _checkpoint_folder(database: Database, start: Snapshot, clf: PatchworkClassifier) -> Path:
     """Where the run is written down: one folder for each set of cases, parameters and active model."""
     digest = hashlib.sha256()
     settings = {name: repr(value) for name, value in clf.get_params(deep=False).items() if name != "checkpoint"}
-    groups = None if found.groups is None else found.groups.tolist()
-    for part in (found.case_ids, found.rows, found.outcomes, groups, found.version, sorted(settings.items())):
+    groups = None if start.groups is None else start.groups.tolist()
+    for part in (start.case_ids, start.rows, start.outcomes, groups, start.version, sorted(settings.items())):
         digest.update(json_text(part).encode())
     folder = database.folder / f"refit-{digest.hexdigest()[:16]}"
     for other in database.folder.glob("refit-*"):
@@ -201,7 +211,7 @@ def drop_checkpoints(folder: Path) -> None:
 class Refit:
     """A refit that runs in a process of its own; see `CaseBase.refit`."""
 
-    def __init__(self, database: Database, by: str, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, database: Database, by: str, parameters: Mapping[str, object]) -> None:
         check_by(by)
         try:
             job = json.dumps(

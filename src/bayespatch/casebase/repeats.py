@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -29,7 +29,7 @@ class Once(NamedTuple):
     action: str
     key: str
     by: str
-    request: Any
+    request: object
 
     @property
     def hash(self) -> str:
@@ -39,8 +39,8 @@ class Once(NamedTuple):
     @property
     def content(self) -> str:
         """By which the same key with another request is noticed."""
-        said = json.dumps(self.request, sort_keys=True, default=str).encode()
-        return hmac.new(self.key.encode(), said, hashlib.sha256).hexdigest()
+        request = json.dumps(self.request, sort_keys=True, default=str).encode()
+        return hmac.new(self.key.encode(), request, hashlib.sha256).hexdigest()
 
 
 def earlier(connection: Connection, once: Once) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -28,32 +28,19 @@ from bayespatch.casebase.tables import (
     tokens,
     users,
 )
+from bayespatch.types import JSONObject
 
 _ACTIONS = (
     *("import", "add", "consult", "outcome", "retain", "forget", "refit", "promote", "roll back", "follow up"),
-    *(
-        "invite",
-        "accept",
-        "role",
-        "disable",
-        "enable",
-        "password",
-        "rehash",
-        "second factor",
-        "token",
-        "revoke",
-        "sign in",
-        "sign out",
-        "link",
-        "unlink",
-    ),
+    *("invite", "accept", "role", "disable", "enable", "password", "rehash", "second factor", "token", "revoke"),
+    *("sign in", "sign out", "link", "unlink"),
 )
 
 
 class _Account(NamedTuple):
     role: str | None
     disabled: bool
-    password: str | None  # digest of the hash; None: the log does not say
+    password: str  # digest of the hash
     factor: str | None = None  # digest of the second factor's secret
 
 
@@ -61,57 +48,51 @@ class _Log:
     """What the log says that there is."""
 
     def __init__(self) -> None:
-        self.batches: list[tuple[range, str | None]] = []  # cases that came in together, and their common seal
-        self.seals: dict[int, str | None] = {}  # of single cases, the last one
+        self.batches: list[tuple[range, str]] = []  # cases that came in together, and their common seal
+        self.seals: dict[int, str] = {}  # of single cases, the last one
         self.entered: list[int] = []  # audit row of each batch
         self.retained: dict[int, int] = {}  # audit row with which single cases became past cases
         self.forgotten: dict[int, int] = {}  # audit row
         self.follow_up: dict[int, str] = {}  # audit row -> common seal of the recordings
-        self.models: dict[int, str | None] = {}
+        self.models: dict[int, str] = {}
         self.known_at: dict[int, int] = {}  # of models
         self.active: int | None = None
         self.roles: dict[str, str] = {}  # of those who were invited
         self.accounts: dict[str, _Account] = {}
         self.identities: dict[str, str] = {}  # digests of linked identities -> whose
         self.secrets: dict[str, str] = {}  # ids of tokens, sessions and links -> whose
-        self.unnamed: set[tuple[str, str]] = set()  # action, and whose: rows of version 0.2, which state no id
 
-    def follow(self, number: int, action: str, case_id: int | None, details: dict[str, Any]) -> None:
+    def follow(self, number: int, action: str, case_id: int | None, details: JSONObject) -> None:
         """One row."""
         person = details.get("person", "")
         if action in ("import", "add"):
             first = details["first"]
-            self.batches.append((range(first, first + details["cases"]), details.get("seals")))
+            self.batches.append((range(first, first + details["cases"]), details["seals"]))
             self.entered.append(number)
         elif action in ("consult", "outcome") and case_id is not None:
-            self.seals[case_id] = details.get("seal")
+            self.seals[case_id] = details["seal"]
         elif action == "follow up":
             self.follow_up[number] = details["seals"]
         elif action == "retain" and case_id is not None:
             self.retained[case_id] = number
         elif action == "forget" and case_id is not None:
             self.forgotten[case_id] = number
-            hashes = details.get("hashes", {})
-            self.models |= {version: hashes.get(str(version)) for version in details["versions"]}
+            self.models |= {version: details["hashes"][str(version)] for version in details["versions"]}
             for version in details["removed"]:
                 self.models.pop(version, None)
                 self.active = None if self.active == version else self.active
         elif action == "refit":
             self.models[details["version"]] = details["sha256"]
-            if "known_at" in details:
-                self.known_at[details["version"]] = details["known_at"]
+            self.known_at[details["version"]] = details["known_at"]
         elif action in ("promote", "roll back"):
             self.active = details["version"]
         elif person:
             self._follow_person(action, person, details)
 
-    def _follow_person(self, action: str, person: str, details: dict[str, Any]) -> None:
-        now = self.accounts.get(person, _Account(None, False, None))
+    def _follow_person(self, action: str, person: str, details: JSONObject) -> None:
+        now = self.accounts.get(person, _Account(None, False, digest(None)))
         if action in ("invite", "token", "sign in"):
-            if "id" in details:
-                self.secrets[details["id"]] = person
-            else:
-                self.unnamed.add((action, person))
+            self.secrets[details["id"]] = person
         if action in ("revoke", "sign out"):
             self.secrets.pop(details.get("id", ""), None)
         if action in ("accept", "disable", "password", "unlink"):
@@ -120,7 +101,7 @@ class _Log:
             self.roles[person] = details["role"]
         elif action == "accept":
             role = now.role or self.roles.get(person)
-            self.accounts[person] = now._replace(role=role, password=details.get("password"))
+            self.accounts[person] = now._replace(role=role, password=details["password"])
         elif action in ("password", "rehash"):
             self.accounts[person] = now._replace(password=details["password"])
         elif action == "second factor" and "secret" in details:
@@ -144,13 +125,13 @@ def problems(connection: Connection) -> list[str]:
     wanted = wanted.where(audit.c.action.in_(_ACTIONS))
     for row in connection.execute(wanted.order_by(audit.c.number).execution_options(yield_per=1000)):
         log.follow(row.number, row.action, row.case_id, json.loads(row.details))
-    found = [
+    wrong = [
         *_cases(connection, log),
         *follow_up.problems(connection, log.follow_up),
         *_models(connection, log),
         *_people(connection, log),
     ]
-    return found or list(_consultations(connection, log))
+    return wrong or list(_consultations(connection, log))
 
 
 def past_cases_at(connection: Connection, number: int) -> list[int]:
@@ -187,7 +168,6 @@ def _consultations(connection: Connection, log: _Log) -> Iterator[str]:
 
 def _cases(connection: Connection, log: _Log) -> Iterator[str]:
     entries: dict[int, str | None] = {}
-    sealed = {case for batch, common in log.batches if common is not None for case in batch}
     wanted = select(cases.c.id, cases.c.state, cases.c["values"], cases.c.outcome, cases.c.salt, cases.c.entry)
     wanted = wanted.add_columns(cases.c.retained, cases.c.patient)
     entered = {case: at for (batch, _), at in zip(log.batches, log.entered, strict=True) for case in batch}
@@ -198,41 +178,41 @@ def _cases(connection: Connection, log: _Log) -> Iterator[str]:
         since = log.retained.get(row.id, entered.get(row.id) if row.state == PAST else row.retained)
         if row.retained != since:
             yield f"case {row.id} is a past case since row {row.retained}, and the log says {since}"
-        expected = log.seals.get(row.id) or (row.entry if row.id in sealed else None)
+        expected = log.seals.get(row.id, row.entry)
         sealed_now = None if row.salt is None else seal(row.id, row.salt, row.values, row.outcome, row.patient)
-        if expected is not None and row.state != WITHDRAWN and sealed_now != expected:
+        if row.state != WITHDRAWN and sealed_now != expected:
             yield f"case {row.id} is not as it was written"
-    known = {case for batch, _ in log.batches for case in batch} | set(log.seals)
-    for case in sorted(known - set(entries)):
+    logged = {case for batch, _ in log.batches for case in batch} | set(log.seals)
+    for case in sorted(logged - set(entries)):
         yield f"case {case} is missing"
-    for case in sorted(set(entries) - known):
+    for case in sorted(set(entries) - logged):
         yield f"case {case} was added outside of the log"
     for batch, common in log.batches:
-        if common is not None and common_seal([entries.get(case) for case in batch]) != common:
+        if common_seal([entries.get(case) for case in batch]) != common:
             yield f"of the cases {batch.start} to {batch.stop - 1} one is not as it came in"
 
 
 def _models(connection: Connection, log: _Log) -> Iterator[str]:
-    found = {row.version: row for row in connection.execute(select(models))}
-    for version, row in sorted(found.items()):
+    stored = {row.version: row for row in connection.execute(select(models))}
+    for version, row in sorted(stored.items()):
         if log.known_at.get(version, row.known_at) != row.known_at:
             yield f"model version {version} has learned from other cases than the log says"
         if row.state == REMOVED:
             continue
         if version not in log.models:
             yield f"model version {version} was added outside of the log"
-        elif log.models[version] not in (None, row.sha256):
+        elif log.models[version] != row.sha256:
             yield f"model version {version} is not the one that the log names"
-    for version in sorted(set(log.models) - set(found)):
+    for version in sorted(set(log.models) - set(stored)):
         yield f"model version {version} is missing"
-    active = next((version for version, row in found.items() if row.state == ACTIVE), None)
+    active = next((version for version, row in stored.items() if row.state == ACTIVE), None)
     if active != log.active:
         yield f"the active model is version {active}, and the log says {log.active}"
 
 
 def _people(connection: Connection, log: _Log) -> Iterator[str]:
-    found = {row.name: row for row in connection.execute(select(users))}
-    for name, row in sorted(found.items()):
+    stored = {row.name: row for row in connection.execute(select(users))}
+    for name, row in sorted(stored.items()):
         account = log.accounts.get(name)
         if account is None:
             yield f"the account of {name!r} was added outside of the log"
@@ -241,11 +221,11 @@ def _people(connection: Connection, log: _Log) -> Iterator[str]:
             yield f"{name!r} is a {row.role}, and the log says {account.role}"
         if account.disabled != (row.disabled_at is not None):
             yield f"the account of {name!r} was {'enabled' if account.disabled else 'disabled'} outside of the log"
-        if account.password is not None and account.password != digest(row.password_hash):
+        if account.password != digest(row.password_hash):
             yield f"the password of {name!r} was changed outside of the log"
         if account.factor != (None if row.totp_secret is None else digest(row.totp_secret)):
             yield f"the second factor of {name!r} was changed outside of the log"
-    for name in sorted(set(log.accounts) - set(found)):
+    for name in sorted(set(log.accounts) - set(stored)):
         yield f"the account of {name!r} is missing"
     linked = {identity_digest(row.issuer, row.subject): row.user for row in connection.execute(select(identities))}
     for one, whose in sorted(linked.items()):
@@ -253,13 +233,9 @@ def _people(connection: Connection, log: _Log) -> Iterator[str]:
             yield f"an identity of {whose!r} was linked outside of the log"
     for one in sorted(set(log.identities) - set(linked)):
         yield f"an identity of {log.identities[one]!r} is missing"
-    for action, what, table in (
-        ("token", "token", tokens),
-        ("sign in", "session", sessions),
-        ("invite", "invitation", invitations),
-    ):
+    for what, table in (("token", tokens), ("session", sessions), ("invitation", invitations)):
         for row in connection.execute(select(table.c.hash, table.c.user)):
-            if log.secrets.get(row.hash[:16]) != row.user and (action, row.user) not in log.unnamed:
+            if log.secrets.get(row.hash[:16]) != row.user:
                 yield f"{what} of {row.user!r} was added outside of the log"
 
 

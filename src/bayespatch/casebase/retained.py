@@ -15,15 +15,15 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from bayespatch.casebase.cases import PAST
 from bayespatch.casebase.models import ModelVersion
-from bayespatch.casebase.tables import cases
+from bayespatch.casebase.tables import Row, cases
 from bayespatch.dictionary import Value
 from bayespatch.encode import EncodedTable, Schema, read_rows
 from bayespatch.encode.table import PlainTable
@@ -92,17 +92,17 @@ def answering(connection: Connection, model: ModelVersion, state: State, clf: Pa
     return Answering(state, clf, n_waiting)
 
 
-def _since(number: int) -> Any:
+def _since(number: int) -> ColumnElement[bool]:
     return (cases.c.retained > number) & (cases.c.state == PAST)
 
 
-def _read(connection: Connection, after: int) -> list[Any]:
+def _read(connection: Connection, after: int) -> list[Row]:
     wanted = select(cases.c.id, cases.c["values"], cases.c.outcome, cases.c.patient).where(_since(after))
     return list(connection.execute(wanted.order_by(cases.c.retained, cases.c.id)))
 
 
 def _with_retained(
-    connection: Connection, clf: PatchworkClassifier, new: Sequence[Any]
+    connection: Connection, clf: PatchworkClassifier, new: Sequence[Row]
 ) -> tuple[PatchworkClassifier, int]:
     """The model with those of the new past cases that can vote, and how many cannot."""
     fitted = clf.fitted_
@@ -112,13 +112,13 @@ def _with_retained(
     able = [i for i, code in enumerate(codes) if code >= 0] if fitted.votes_are_closed else []
     if able:
         rows = [new[i] for i in able]
-        known = np.array([codes[i] for i in able], np.int64)
+        outcomes = np.array([codes[i] for i in able], np.int64)
         ids = [str(row.id) for row in rows]
-        clf = with_cases(clf, [row.values for row in rows], known, ids, _same(connection, clf, rows))
+        clf = with_cases(clf, [row.values for row in rows], outcomes, ids, _same(connection, clf, rows))
     return clf, len(new) - len(able)
 
 
-def _same(connection: Connection, clf: PatchworkClassifier, new: Sequence[Any]) -> dict[str, str]:
+def _same(connection: Connection, clf: PatchworkClassifier, new: Sequence[Row]) -> dict[str, str]:
     """For each new case an earlier one of the same patient, where there is one in the table."""
     named = {row.patient for row in new if row.patient is not None}
     if not named:
@@ -185,8 +185,8 @@ def with_cases(
     opinion = old.opinion
     if opinion is not None:  # it has not learned from the new cases: what it says of them is out of fold
         assert isinstance(old, FittedClasses)
-        said = old.opinion_on(table, encoded.values)
-        opinion = replace(opinion, loo=np.concatenate([opinion.loo, said]))
+        opinion_on_new = old.opinion_on(table, encoded.values)
+        opinion = replace(opinion, loo=np.concatenate([opinion.loo, opinion_on_new]))
     fitted = replace(
         old,
         x=np.concatenate([old.x, x]),

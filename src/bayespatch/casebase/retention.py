@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import delete, func, select
 
-from bayespatch.casebase.audit import LogEntry, now, row_hash
+from bayespatch.casebase.audit import LogEntry, Transaction, now, row_hash
 from bayespatch.casebase.cases import OPEN, PAST, WITHDRAWN
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError
@@ -31,6 +30,7 @@ from bayespatch.casebase.tables import (
     sign_ins,
     tokens,
 )
+from bayespatch.types import JSONObject
 
 REPEATS = timedelta(days=7)  # for which a request is not done again under its key
 
@@ -71,7 +71,7 @@ def purge(
     return Purged(n, tuple(gone[OPEN]), tuple(gone[PAST]), expired, note is None, note)
 
 
-def _expired(transaction: Any) -> dict[str, int]:
+def _expired(transaction: Transaction) -> dict[str, int]:
     """Delete what can be of no use any more."""
     ended = (sessions.c.seen_at < ago(IDLE)) | (sessions.c.made_at < ago(ABSOLUTE))
     conditions = {
@@ -84,7 +84,7 @@ def _expired(transaction: Any) -> dict[str, int]:
     return {table.name: transaction.execute(delete(table).where(old)).rowcount for table, old in conditions.items()}
 
 
-def _consultations(transaction: Any, before: str) -> int:
+def _consultations(transaction: Transaction, before: str) -> int:
     """Delete old consultations of past cases, with their decisions; those of open cases are still being worked on."""
     past = select(cases.c.id).where(cases.c.state == PAST)
     old = select(consultations.c.id).where(consultations.c.at < before, consultations.c.case_id.in_(past))
@@ -93,18 +93,18 @@ def _consultations(transaction: Any, before: str) -> int:
     return int(done.rowcount)
 
 
-def _forgotten(transaction: Any, database: Database, state: str, days: int | None, name: str) -> list[int]:
+def _forgotten(transaction: Transaction, database: Database, state: str, days: int | None, name: str) -> list[int]:
     """Forget the cases of a state that nobody has touched for so many days."""
     if days is None:
         return []
     seen = select(func.max(consultations.c.at)).where(consultations.c.case_id == cases.c.id).scalar_subquery()
     before = ago(timedelta(days=days))
-    known = func.coalesce(seen if state == OPEN else cases.c.outcome_at, cases.c.entered_at)
-    wanted = select(cases.c.id).where(cases.c.state == state, known < before).order_by(cases.c.id)
-    found = [int(number) for number in transaction.execute(wanted).scalars()]
-    for number in found:
+    touched = func.coalesce(seen if state == OPEN else cases.c.outcome_at, cases.c.entered_at)
+    wanted = select(cases.c.id).where(cases.c.state == state, touched < before).order_by(cases.c.id)
+    numbers = [int(number) for number in transaction.execute(wanted).scalars()]
+    for number in numbers:
         forget_in(transaction, number, f"retention period of {days} days ({name})", database)
-    return found
+    return numbers
 
 
 # Restoring a backup
@@ -159,10 +159,10 @@ def read_log(path: str | os.PathLike[str]) -> list[LogEntry]:
         text = Path(path).read_text(encoding="utf-8")
         texts = [line for line in text.splitlines() if line.strip()] if _is_lines(text) else [text]
         parts = [json.loads(one) for one in texts]
-        found: list[Any] = []
+        rows: list[JSONObject] = []
         for part in parts:
-            found += part.get("log", part.get("items", [part]))
-        return [LogEntry(**{name: row[name] for name in LogEntry.__annotations__}) for row in found]
+            rows += part.get("log", part.get("items", [part]))
+        return [LogEntry(**{name: row[name] for name in LogEntry.__annotations__}) for row in rows]
     except (OSError, UnicodeError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CaseBaseError(f"{os.fspath(path)!r} is not an audit log ({type(error).__name__}); pass JSON") from error
 

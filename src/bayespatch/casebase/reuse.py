@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+
+from sqlalchemy import Connection
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import consultations, models, repeats
@@ -20,7 +21,9 @@ from bayespatch.casebase.errors import UnavailableError
 from bayespatch.casebase.retained import Answering, State, answering, state_of
 from bayespatch.casebase.visits import patient_of, visits_of, without_votes
 from bayespatch.dictionary import Value
+from bayespatch.estimator import PatchworkClassifier
 from bayespatch.estimator.explaining import ERROR
+from bayespatch.types import JSONMapping, JSONObject
 
 _TRIES = 10  # consultations, while others change the model
 
@@ -41,7 +44,7 @@ class Reuse:
 
     def consult(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         *,
         by: str,
         case: int | str | None = None,
@@ -89,18 +92,17 @@ class Reuse:
         patient = case_rows.check_patient(patient)
         for _ in range(_TRIES):
             with self._database.reading() as connection:
-                known = case_rows.defined(connection)
-                plain = known.features.check_row(values)
-                said = [plain, case, external_id, *([patient] if patient else [])]
-                once = None if key is None else repeats.Once("consult", key, by, said)
+                definition = case_rows.required_definition(connection)
+                plain = definition.features.check_row(values)
+                request = [plain, case, external_id, *([patient] if patient else [])]
+                once = None if key is None else repeats.Once("consult", key, by, request)
                 if once is not None and (earlier := repeats.earlier(connection, once)) is not None:
                     return consultations.find(connection, earlier)
                 number = consultations.visited(connection, case, external_id)
                 named = patient_of(connection, number, patient)
                 model = self._active(connection)
                 clf = without_votes(model.clf, visits_of(connection, named))
-            options: dict[str, Any] = {"top": top, "level": level, "error": error}
-            shown = consultations.explain(clf, plain, **options)
+            shown = consultations.explain(clf, plain, consultations.Detail(top, level, error))
             shown["about"] |= model.about()
             try:
                 with self._database.writing(by) as transaction:
@@ -121,14 +123,14 @@ class Reuse:
 
     def ask(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         *,
         by: str,
         patient: str | None = None,
         top: int = 5,
         level: float = 0.9,
         error: float = ERROR,
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> tuple[int, JSONObject]:
         """Ask the active model without keeping anything but an audit row: who was shown which past cases.
 
         Parameters
@@ -154,24 +156,24 @@ class Reuse:
         return self._asked(
             values,
             by,
-            lambda clf, plain, _: consultations.explain(clf, plain, top=top, level=level, error=error),
+            lambda clf, plain, _: consultations.explain(clf, plain, consultations.Detail(top, level, error)),
             _named,
             patient=patient,
         )
 
     def counterfactual(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         change: Sequence[str] | None = None,
         *,
         by: str,
         patient: str | None = None,
-        to: Any = None,
+        to: object = None,
         most: int = 3,
         top: int = 5,
         level: float = 0.9,
         error: float = ERROR,
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> tuple[int, JSONObject]:
         """The smallest change of a case that would change what the active model says; kept is an audit row alone.
 
         Parameters
@@ -209,34 +211,34 @@ class Reuse:
         return self._asked(
             values,
             by,
-            lambda clf, plain, known: consultations.counterfactual(
-                clf, plain, known, change, to, most=most, top=top, level=level, error=error
+            lambda clf, plain, definition: consultations.counterfactual(
+                clf, plain, definition, change, to, most=most, detail=consultations.Detail(top, level, error)
             ),
-            lambda found: sorted({*_named(found["before"]), *_named(found["after"])}),
+            lambda answer: sorted({*_named(answer["before"]), *_named(answer["after"])}),
             patient=patient,
             counterfactual=True,
         )
 
     def _asked(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         by: str,
-        question: Callable[[Any, dict[str, Value], Definition], dict[str, Any]],
-        named: Callable[[dict[str, Any]], list[int]],
+        question: Callable[[PatchworkClassifier, dict[str, Value], Definition], JSONObject],
+        named: Callable[[JSONObject], list[int]],
         *,
         patient: str | None,
-        **details: Any,
-    ) -> tuple[int, dict[str, Any]]:
+        **details: object,
+    ) -> tuple[int, JSONObject]:
         """What the active model answers, and its version; which past cases it names is written to the audit log."""
         check_by(by)
         patient = case_rows.check_patient(patient)
         for _ in range(_TRIES):
             with self._database.reading() as connection:
-                known = case_rows.defined(connection)
-                plain = known.features.check_row(values)
+                definition = case_rows.required_definition(connection)
+                plain = definition.features.check_row(values)
                 model = self._active(connection)
                 clf = without_votes(model.clf, visits_of(connection, patient))
-            shown = question(clf, plain, known)
+            shown = question(clf, plain, definition)
             for part in (shown, shown.get("before", {}), shown.get("after", {})):
                 if "about" in part:
                     part["about"] |= model.about()
@@ -248,7 +250,7 @@ class Reuse:
                 return version, shown
         raise UnavailableError("the active model changes faster than it can be asked; try again")
 
-    def record_ask(self, answer: tuple[int, dict[str, Any]], *, by: str) -> None:
+    def record_ask(self, answer: tuple[int, JSONObject], *, by: str) -> None:
         """Note that what `ask` has returned was shown once more.
 
         Examples
@@ -277,7 +279,7 @@ class Reuse:
         with self._database.writing(by) as transaction:
             transaction.record("read", report=version, shown=list(cases))
 
-    def explain_past(self, case: int, *, by: str, error: float = ERROR) -> dict[str, Any] | None:
+    def explain_past(self, case: int, *, by: str, error: float = ERROR) -> JSONObject | None:
         """What the active model says of one of its past cases by all others, as if it were new.
 
         Returns
@@ -299,7 +301,7 @@ class Reuse:
         rows = [place for place, name in enumerate(clf.ids_ or ()) if name == str(case)]
         if not rows or not clf.may_be_shown(rows[0]):
             return None
-        shown: dict[str, Any] = clf.explain_past(rows[0], known=False, error=error).to_dict()
+        shown = clf.explain_past(rows[0], known=False, error=error).to_dict()
         shown["about"] |= model.about()
         with self._database.writing(by) as transaction:
             if self._state(transaction.connection) != model.state:
@@ -319,11 +321,11 @@ class Reuse:
         (2, True)
         """
         with self._database.writing(by) as transaction:
-            found = models.neighbor_of(self._active(transaction.connection).clf, case, most)
-            transaction.record("read", case, shown=[one for one, _ in found])
-        return found
+            neighbors = models.neighbor_of(self._active(transaction.connection).clf, case, most)
+            transaction.record("read", case, shown=[one for one, _ in neighbors])
+        return neighbors
 
-    def model(self) -> Any:
+    def model(self) -> PatchworkClassifier:
         """The active model itself, a fitted `PatchworkClassifier`, with the past cases retained since it was fitted.
 
         Examples
@@ -351,11 +353,11 @@ class Reuse:
         with self._database.reading() as connection:
             return self._state(connection)
 
-    def _state(self, connection: Any) -> State | None:
+    def _state(self, connection: Connection) -> State | None:
         model = models.active(connection)
         return None if model is None else state_of(connection, model)
 
-    def _active(self, connection: Any) -> Answering:
+    def _active(self, connection: Connection) -> Answering:
         """The active version, read once, and the past cases retained since."""
         model = models.active(connection)
         if model is None or model.sha256 is None:
@@ -373,7 +375,7 @@ class Reuse:
             return self._model
 
 
-def _named(shown: Mapping[str, Any]) -> list[int]:
+def _named(shown: JSONMapping) -> list[int]:
     """The past cases whose values stand in an explanation."""
     parts = [*shown["neighbors"], *(group["closest"] for group in shown["groups"] if group["closest"])]
     return sorted({int(part["id"]) for part in parts})

@@ -7,13 +7,15 @@ audit row.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
+import sqlalchemy
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     Column,
+    CursorResult,
     ForeignKey,
     Index,
     Integer,
@@ -24,7 +26,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0008"  # of the newest migration
+VERSION = "0001"  # of the newest migration
 
 metadata = MetaData()
 
@@ -32,15 +34,17 @@ metadata = MetaData()
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
 
-def _json() -> Any:
-    return JSON(none_as_null=True)
+_JSON = JSON(none_as_null=True)
 
+# What a statement returns: the columns of a row are attributes whose types the statement decides.
+Row: TypeAlias = sqlalchemy.Row[Any]
+Result: TypeAlias = CursorResult[Any]
 
 settings = Table(
     "settings",
     metadata,
     Column("key", Text, primary_key=True),
-    Column("value", _json()),
+    Column("value", _JSON),
 )
 
 # One row: the end of the audit chain. Whoever writes locks it first, so that writers come one after the other.
@@ -70,7 +74,7 @@ cases = Table(
     Column("id", Id, primary_key=True, autoincrement=False),
     Column("external_id", Text, unique=True),
     Column("state", Text, nullable=False, index=True),  # open, past, withdrawn
-    Column("values", _json()),
+    Column("values", _JSON),
     Column("outcome", Text),  # JSON of one value
     Column("outcome_at", Text),
     Column("outcome_by", Text),
@@ -88,7 +92,7 @@ follow_up = Table(
     metadata,
     Column("number", Id, primary_key=True, autoincrement=False),  # of the audit row
     Column("case_id", Id, ForeignKey("cases.id"), primary_key=True, autoincrement=False, index=True),
-    Column("values", _json()),  # by column; deleted if the case is forgotten
+    Column("values", _JSON),  # by column; deleted if the case is forgotten
     Column("seal", Text, nullable=False),
     Column("at", Text, nullable=False),
     Column("by", Text, nullable=False),
@@ -104,7 +108,7 @@ models = Table(
     Column("n_forgotten", Integer, nullable=False),
     Column("known_at", Id, nullable=False),  # it has learned from the cases that were past cases by this audit row
     Column("based_on", Integer),
-    Column("metrics", _json()),
+    Column("metrics", _JSON),
     Column("made_at", Text, nullable=False),
     Column("made_by", Text, nullable=False),
     Column("promoted_at", Text),
@@ -139,8 +143,8 @@ consultations = Table(
     Column("id", Id, primary_key=True, autoincrement=False),
     Column("case_id", Id, ForeignKey("cases.id"), nullable=False, index=True),
     Column("version", Integer, ForeignKey("models.version"), nullable=False),
-    Column("values", _json(), nullable=False),
-    Column("explanation", _json(), nullable=False),
+    Column("values", _JSON, nullable=False),
+    Column("explanation", _JSON, nullable=False),
     Column("at", Text, nullable=False, index=True),
     Column("by", Text, nullable=False),
 )

@@ -21,10 +21,10 @@ def patient_of(connection: Connection, case: int | str | None, patient: str | No
     """The patient of a consultation: of the case that comes again, or as given."""
     if case is None:
         return patient
-    found: str | None = find_live(connection, case).patient
-    if patient is not None and found != patient:
+    own: str | None = find_live(connection, case).patient
+    if patient is not None and own != patient:
         raise ConflictError(f"case {case} belongs to another patient than {patient!r}; leave one of the two out")
-    return found
+    return own
 
 
 def visits_of(connection: Connection, patient: str | None) -> list[int]:

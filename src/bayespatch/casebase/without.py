@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from bayespatch.encode.column import MISSING_NUMBER, Column
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.sampling.posterior import Posterior
-from bayespatch.second_opinion import AdditiveScore
+from bayespatch.second_opinion import AdditiveMean, AdditiveScore, LinearOpinion, UserOpinion
 from bayespatch.second_opinion.design import Term
+
+Opinion: TypeAlias = AdditiveScore | UserOpinion | LinearOpinion | AdditiveMean
 
 GONE = "withdrawn"  # what a value is called that only the removed case had
 
@@ -111,8 +113,8 @@ def posterior_without(
 
 
 def _opinion_without(
-    opinion: Any, row: int, own: NDArray[np.float64], rest: NDArray[np.float64], schema: Schema
-) -> Any:
+    opinion: Opinion, row: int, own: NDArray[np.float64], rest: NDArray[np.float64], schema: Schema
+) -> Opinion:
     """The second opinion without what it keeps of the case: its leave-one-out row, and marks that were its values."""
     opinion = replace(opinion, loo=np.delete(opinion.loo, row, axis=0))
     if not isinstance(opinion, AdditiveScore):  # a user's own has coefficients alone
@@ -124,19 +126,19 @@ def _opinion_without(
 
 
 def _term_without(term: Term, own: float, rest: NDArray[np.float64], column: Column) -> Term:
-    known = np.unique(rest[~np.isnan(rest) & (rest != MISSING_NUMBER)])
-    if np.isnan(own) or own == MISSING_NUMBER or own in known:
+    remaining = np.unique(rest[~np.isnan(rest) & (rest != MISSING_NUMBER)])
+    if np.isnan(own) or own == MISSING_NUMBER or own in remaining:
         return term
     if column.is_coded:
         place = int(own) if own.is_integer() and 0 <= own < len(term.scores) else -1
         if place < 0 or column.values[place] == term.scores[place]:  # its name stays, and so may its number
             return term
         own = term.scores[place]
-        known = np.array(sorted({score for code, score in enumerate(term.scores) if code in known}))
+        remaining = np.array(sorted({score for code, score in enumerate(term.scores) if code in remaining}))
         scores = tuple(term.center if code == place else score for code, score in enumerate(term.scores))
         term = replace(term, scores=scores)
-    low, high = (_moved((end,), own, known)[0] for end in (term.low, term.high))
-    return replace(term, low=low, high=high, knots=_moved(term.knots, own, known))
+    low, high = (_moved((end,), own, remaining)[0] for end in (term.low, term.high))
+    return replace(term, low=low, high=high, knots=_moved(term.knots, own, remaining))
 
 
 def _renumbered(rows: NDArray[np.int64], gone: int) -> NDArray[np.int64]:
@@ -155,18 +157,18 @@ def _without_values(
 
 
 def _without_value(column: Column, own: float, rest: NDArray[np.float64], levels: Collection[Value]) -> Column:
-    known = np.unique(rest[~np.isnan(rest) & (rest != MISSING_NUMBER)])
-    if np.isnan(own) or own == MISSING_NUMBER or own in known:
+    remaining = np.unique(rest[~np.isnan(rest) & (rest != MISSING_NUMBER)])
+    if np.isnan(own) or own == MISSING_NUMBER or own in remaining:
         return column
     if column.is_coded:
         return _without_level(column, own, levels)
-    ends = {name: _moved((getattr(column, name),), own, known)[0] for name in ("low", "high")}
+    ends = {name: _moved((getattr(column, name),), own, remaining)[0] for name in ("low", "high")}
     if column.kind == "windowed":
         return replace(column, low=min(ends.values()), high=max(ends.values()))
     if column.kind == "ranked":
-        knots = _moved(column.knots, own, known)
+        knots = _moved(column.knots, own, remaining)
         return replace(column, knots=knots, low=min(ends["low"], *knots), high=max(ends["high"], *knots))
-    return replace(column, edges=_moved(column.edges, own, known))
+    return replace(column, edges=_moved(column.edges, own, remaining))
 
 
 def _without_level(column: Column, code: float, levels: Collection[Value]) -> Column:
@@ -182,19 +184,19 @@ def _without_level(column: Column, code: float, levels: Collection[Value]) -> Co
     return replace(column, values=tuple(values), labels=tuple(labels))
 
 
-def _moved(marks: tuple[float, ...], own: float, known: NDArray[np.float64]) -> tuple[float, ...]:
+def _moved(marks: tuple[float, ...], own: float, remaining: NDArray[np.float64]) -> tuple[float, ...]:
     """Marks (edges, knots, ends) that are the removed value move within the gap between the values that remain.
 
     Where they go depends on these alone. No remaining value lies between the old place and the new, so that every code
     stays as it is.
     """
     n_own = marks.count(own)
-    if not n_own or not known.size:
+    if not n_own or not remaining.size:
         return marks
-    step = (known[-1] - known[0]) / len(known) or 1.0
-    above = int(np.searchsorted(known, own))
-    low = known[above - 1] if above > 0 else known[0] - step
-    high = known[above] if above < len(known) else known[-1] + step
+    step = (remaining[-1] - remaining[0]) / len(remaining) or 1.0
+    above = int(np.searchsorted(remaining, own))
+    low = remaining[above - 1] if above > 0 else remaining[0] - step
+    high = remaining[above] if above < len(remaining) else remaining[-1] + step
     # Other marks in the same gap stay where they are, and in their order.
     inside = [mark for mark in marks if low < mark < high and mark != own]
     low = max([low, *(mark for mark in inside if mark < own)])

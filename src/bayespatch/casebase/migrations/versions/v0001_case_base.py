@@ -1,4 +1,4 @@
-"""The case base: cases, consultations, decisions, models, audit, people."""
+"""The tables of a case base: cases, consultations, decisions, models, audit, people."""
 
 from __future__ import annotations
 
@@ -12,15 +12,40 @@ _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _JSON = sa.JSON(none_as_null=True)
 # Table -> columns of which PostgreSQL's planner keeps no samples: they are a patient's.
 _PERSONAL = {
-    "cases": ("external_id", "values", "outcome"),
+    "cases": ("external_id", "values", "outcome", "salt", "patient"),
+    "follow_up": ("values",),
     "consultations": ("values", "explanation"),
     "decisions": ("reason", "decided"),
     "model_parts": ("bytes",),
 }
+# Each table after those that it refers to.
+_TABLES = (
+    *("settings", "chain", "audit", "cases", "follow_up", "models", "model_parts", "training", "consultations"),
+    *("decisions", "users", "recovery_codes", "tokens", "sessions", "identities", "sign_ins", "invitations", "repeats"),
+)
 
 
 def upgrade() -> None:
     """Make the tables."""
+    _log()
+    _cases()
+    _models()
+    _consultations()
+    _people()
+    _access()
+    if op.get_bind().dialect.name == "postgresql":
+        for table, columns in _PERSONAL.items():
+            for column in columns:
+                op.execute(f'ALTER TABLE {table} ALTER COLUMN "{column}" SET STATISTICS 0')
+
+
+def downgrade() -> None:
+    """Remove the tables, with everything in them."""
+    for table in reversed(_TABLES):
+        op.drop_table(table)
+
+
+def _log() -> None:
     op.create_table("settings", sa.Column("key", sa.Text, primary_key=True), sa.Column("value", _JSON))
     chain = op.create_table(
         "chain",
@@ -35,24 +60,41 @@ def upgrade() -> None:
         sa.Column("at", sa.Text, nullable=False),
         sa.Column("by", sa.Text, nullable=False),
         sa.Column("action", sa.Text, nullable=False),
-        sa.Column("case_id", _ID),
+        sa.Column("case_id", _ID, index=True),
         sa.Column("details", sa.Text, nullable=False),
         sa.Column("hash", sa.Text, nullable=False),
     )
-    op.create_index("ix_audit_case_id", "audit", ["case_id"])
+
+
+def _cases() -> None:
     op.create_table(
         "cases",
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
         sa.Column("external_id", sa.Text, unique=True),
-        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False, index=True),
         sa.Column("values", _JSON),
         sa.Column("outcome", sa.Text),
         sa.Column("outcome_at", sa.Text),
         sa.Column("outcome_by", sa.Text),
         sa.Column("entered_at", sa.Text, nullable=False),
         sa.Column("entered_by", sa.Text, nullable=False),
+        sa.Column("salt", sa.Text),
+        sa.Column("entry", sa.Text),
+        sa.Column("patient", sa.Text, index=True),
+        sa.Column("retained", _ID, index=True),
     )
-    op.create_index("ix_cases_state", "cases", ["state"])
+    op.create_table(
+        "follow_up",
+        sa.Column("number", _ID, primary_key=True, autoincrement=False),
+        sa.Column("case_id", _ID, sa.ForeignKey("cases.id"), primary_key=True, autoincrement=False, index=True),
+        sa.Column("values", _JSON),
+        sa.Column("seal", sa.Text, nullable=False),
+        sa.Column("at", sa.Text, nullable=False),
+        sa.Column("by", sa.Text, nullable=False),
+    )
+
+
+def _models() -> None:
     op.create_table(
         "models",
         sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
@@ -60,6 +102,7 @@ def upgrade() -> None:
         sa.Column("sha256", sa.Text),
         sa.Column("n_cases", sa.Integer, nullable=False),
         sa.Column("n_forgotten", sa.Integer, nullable=False),
+        sa.Column("known_at", _ID, nullable=False),
         sa.Column("based_on", sa.Integer),
         sa.Column("metrics", _JSON),
         sa.Column("made_at", sa.Text, nullable=False),
@@ -78,21 +121,21 @@ def upgrade() -> None:
     op.create_table(
         "training",
         sa.Column("version", sa.Integer, sa.ForeignKey("models.version"), primary_key=True, autoincrement=False),
-        sa.Column("case_id", _ID, sa.ForeignKey("cases.id"), primary_key=True, autoincrement=False),
+        sa.Column("case_id", _ID, sa.ForeignKey("cases.id"), primary_key=True, autoincrement=False, index=True),
     )
-    op.create_index("ix_training_case_id", "training", ["case_id"])
+
+
+def _consultations() -> None:
     op.create_table(
         "consultations",
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
-        sa.Column("case_id", _ID, sa.ForeignKey("cases.id"), nullable=False),
+        sa.Column("case_id", _ID, sa.ForeignKey("cases.id"), nullable=False, index=True),
         sa.Column("version", sa.Integer, sa.ForeignKey("models.version"), nullable=False),
         sa.Column("values", _JSON, nullable=False),
         sa.Column("explanation", _JSON, nullable=False),
-        sa.Column("at", sa.Text, nullable=False),
+        sa.Column("at", sa.Text, nullable=False, index=True),
         sa.Column("by", sa.Text, nullable=False),
     )
-    op.create_index("ix_consultations_case_id", "consultations", ["case_id"])
-    op.create_index("ix_consultations_at", "consultations", ["at"])
     op.create_table(
         "decisions",
         sa.Column("consultation_id", _ID, sa.ForeignKey("consultations.id"), primary_key=True, autoincrement=False),
@@ -104,13 +147,41 @@ def upgrade() -> None:
         sa.Column("by", sa.Text, nullable=False),
     )
     op.create_table(
+        "repeats",
+        sa.Column("hash", sa.Text, primary_key=True),
+        sa.Column("request", sa.Text, nullable=False),
+        sa.Column("result", _ID, nullable=False),
+        sa.Column("at", sa.Text, nullable=False),
+    )
+
+
+def _people() -> None:
+    op.create_table(
         "users",
         sa.Column("name", sa.Text, primary_key=True),
         sa.Column("role", sa.Text, nullable=False),
         sa.Column("password_hash", sa.Text),
         sa.Column("made_at", sa.Text, nullable=False),
         sa.Column("disabled_at", sa.Text),
+        sa.Column("totp_secret", sa.Text),
+        sa.Column("totp_step", _ID),
     )
+    op.create_table(
+        "recovery_codes",
+        sa.Column("hash", sa.Text, primary_key=True),
+        sa.Column("user", sa.Text, sa.ForeignKey("users.name"), nullable=False),
+    )
+    op.create_table(
+        "identities",
+        sa.Column("issuer", sa.Text, primary_key=True),
+        sa.Column("subject", sa.Text, primary_key=True),
+        sa.Column("user", sa.Text, sa.ForeignKey("users.name"), nullable=False),
+        sa.Column("made_at", sa.Text, nullable=False),
+        sa.Column("seen_at", sa.Text, nullable=False),
+    )
+
+
+def _access() -> None:
     op.create_table(
         "tokens",
         sa.Column("hash", sa.Text, primary_key=True),
@@ -126,6 +197,19 @@ def upgrade() -> None:
         sa.Column("user", sa.Text, sa.ForeignKey("users.name"), nullable=False),
         sa.Column("made_at", sa.Text, nullable=False),
         sa.Column("seen_at", sa.Text, nullable=False),
+        sa.Column("issuer", sa.Text),
+        sa.Column("confirmed_at", sa.Text),
+    )
+    op.create_table(
+        "sign_ins",
+        sa.Column("state", sa.Text, primary_key=True),
+        sa.Column("browser", sa.Text, nullable=False),
+        sa.Column("nonce", sa.Text, nullable=False),
+        sa.Column("verifier", sa.Text, nullable=False),
+        sa.Column("onward", sa.Text, nullable=False),
+        sa.Column("purpose", sa.Text, nullable=False),
+        sa.Column("user", sa.Text),
+        sa.Column("made_at", sa.Text, nullable=False),
     )
     op.create_table(
         "invitations",
@@ -135,34 +219,3 @@ def upgrade() -> None:
         sa.Column("made_at", sa.Text, nullable=False),
         sa.Column("expires_at", sa.Text, nullable=False),
     )
-    op.create_table(
-        "repeats",
-        sa.Column("hash", sa.Text, primary_key=True),
-        sa.Column("request", sa.Text, nullable=False),
-        sa.Column("result", _ID, nullable=False),
-        sa.Column("at", sa.Text, nullable=False),
-    )
-    if op.get_bind().dialect.name == "postgresql":
-        for table, columns in _PERSONAL.items():
-            for column in columns:
-                op.execute(f'ALTER TABLE {table} ALTER COLUMN "{column}" SET STATISTICS 0')
-
-
-def downgrade() -> None:
-    """Remove the tables, with everything in them."""
-    for table in (
-        *(
-            "repeats",
-            "invitations",
-            "sessions",
-            "tokens",
-            "users",
-            "decisions",
-            "consultations",
-            "training",
-            "model_parts",
-            "models",
-        ),
-        *("cases", "audit", "chain", "settings"),
-    ):
-        op.drop_table(table)
