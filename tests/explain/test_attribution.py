@@ -162,3 +162,37 @@ def test_sampled_past_cases_give_the_votes_of_all_within_their_error(monkeypatch
     assert some.omitted == 1.0
     error = some.cast.std(axis=0, ddof=1) / np.sqrt(len(some.cast))
     np.testing.assert_array_less(np.abs(some.cast.mean(axis=0) - exact), 5 * error + 1e-3)
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "number"])
+def test_points_from_sampled_sets_are_those_of_all_sets_within_their_error(kind, monkeypatch):
+    from sklearn.datasets import make_classification
+
+    n_classes = 3 if kind == "three" else 2
+    values, y = make_classification(160, 12, n_informative=6, n_classes=n_classes, random_state=2)
+    settings = dict(chains=2, draws=20, random_state=0, n_jobs=1)  # few draws, so that all of them are used
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if kind == "number":
+            model = PatchworkRegressor(**settings).fit(values[:, 1:], values[:, 0] + y)
+        else:
+            model = PatchworkClassifier(**settings).fit(values, y)
+        row = values[:1, 1:] if kind == "number" else values[:1]
+
+        def points():
+            why = model.explain(row).to_dict()["attribution"]
+            return {one["feature"]: one["points"] for one in why["features"]}, why["error"]
+
+        exact, error = points()
+        assert error == 0.0
+        monkeypatch.setattr(SubsetVoter, "affords_all", lambda self: False)
+        misses, errors = [], []
+        for seed in range(10):
+            sets = Sets.sampled(len(exact), 150, np.random.default_rng(seed))
+            monkeypatch.setattr("bayespatch.explain.attribution._sets_for", lambda voter, sets=sets: sets)
+            some, error = points()
+            assert sum(some.values()) == pytest.approx(sum(exact.values()), abs=1e-8)
+            misses.append(max(abs(some[name] - exact[name]) for name in exact))
+            errors.append(error)
+    assert np.mean(misses) < 2.0 * np.mean(errors)
+    assert np.max(misses) < 5.0 * np.mean(errors)

@@ -344,8 +344,8 @@ BUGS = {
     ),
     # votes in closed form
     "closed form: the last past case of a block does not vote": Bug(
-        "some = rows[:, first : min(first + ADDED, n)]",
-        "some = rows[:, first : min(first + ADDED, n - 1)]",
+        "last = min(first + ADDED, n)",
+        "last = min(first + ADDED, n - 1)",
         f"{CLOSED}::test_votes_are_those_of_enumeration",
     ),
     "closed form: the third key and those after it do not count": Bug(
@@ -378,8 +378,13 @@ BUGS = {
         f"{CLOSED}::test_past_cases_that_cannot_matter_are_skipped",
     ),
     "closed form: votes go to the class before": Bug(
-        "add_block(tables, scratch, n, shift, sums[m])",
-        "add_block(tables, scratch, n, shift, sums[m - 1])",
+        "add_block(tables, scratch, weight, first, n, shift, sums[m])",
+        "add_block(tables, scratch, weight, first, n, shift, sums[m - 1])",
+        f"{CLOSED}::test_votes_are_those_of_enumeration",
+    ),
+    "closed form: a past case has the weight of another": Bug(
+        "factor = np.float32(weight[first + places[b]])",
+        "factor = np.float32(weight[first + b])",
         f"{CLOSED}::test_votes_are_those_of_enumeration",
     ),
     "closed form: shares are given to those who were skipped": Bug(
@@ -393,8 +398,8 @@ BUGS = {
         f"{CLOSED}::test_shares_by_chain_are_those_of_its_draws",
     ),
     "closed form: the shift is told and not applied": Bug(
-        "total[d] += math.exp(scratch.logs[d] - shift[d])",
-        "total[d] += math.exp(scratch.logs[d])",
+        "total[d] += factor * math.exp(scratch.logs[d] - shift[d])",
+        "total[d] += factor * math.exp(scratch.logs[d])",
         f"{CLOSED}::test_totals_are_absolute",
     ),
     "closed form: parts are added whatever their shifts": Bug(

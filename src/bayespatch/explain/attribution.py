@@ -11,9 +11,10 @@ points.
 
 All sets of values are evaluated where that is affordable. Otherwise the Shapley values are those of a weighted least
 squares problem over sampled sets and their complements (kernel SHAP with paired sampling: Lundberg and Lee 2017, Covert
-and Lee 2021), whose solutions add up exactly. Where votes are thinned, so that the sum misses the prediction by a
-little, the difference is shared out by regression on the sum (a control variate). The standard error of either
-approximation comes from a jackknife.
+and Lee 2021), whose solutions add up exactly. A surrogate, in which the log odds of either opinion are a sum over the
+features, is evaluated on many more sets, and only what it misses is estimated from the few (a control variate). Where
+votes are thinned, so that the sum misses the prediction by a little, the difference is shared out by regression on the
+sum. The standard error of each approximation comes from replicates.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from bayespatch.explain.ballot import Ballot
 from bayespatch.explain.parts import Attribution, FeaturePoints
@@ -40,6 +42,8 @@ SETS_PER_FEATURE = 8  # that are evaluated at least,
 MOST_SETS = 600  # and at most, where not all are
 ENOUGH_DRAWS = 100  # of the importances, before more sets are evaluated
 N_GROUPS = 8  # of sampled sets, for the jackknife
+SURROGATE_SETS = 4000  # on which the surrogate is evaluated in each of `N_GROUPS` replicates
+_LEAST = 1e-9  # of a probability, before its logarithm is taken
 
 
 class Sets(NamedTuple):
@@ -284,7 +288,14 @@ def attribute(voter: SubsetVoter, value: Value, precedents: Array, total: float)
     n = len(seen.cast)
     own = by_precedents(np.ones(n, np.bool_))
     base, game = _split(value.pooled, additive, own)
-    found = sets.solver @ game
+    surrogate, rest, by_sets = np.zeros((voter.n_players, 2)), game, np.zeros((0, voter.n_players))
+    if len(sets.without):
+        surrogate, fitted, replicates = _surrogate(sets, value.pooled, additive, own, voter.seed)
+        rest = game - fitted
+        left_out = (sets.without @ rest).sum(axis=2)
+        of_rest = np.sqrt((N_GROUPS - 1) / N_GROUPS) * (left_out - left_out.mean(axis=0))
+        by_sets = np.concatenate([of_rest, replicates.sum(axis=2)])
+    found = surrogate + sets.solver @ rest
     exact = _split(value.pooled, additive[[0, -1]], np.concatenate([own[:1], precedents]))[1][-1]
     exact[0] += total - base - exact.sum()  # by rounding
     moves = np.zeros((0, *found.shape))
@@ -293,12 +304,36 @@ def attribute(voter: SubsetVoter, value: Value, precedents: Array, total: float)
         moves = np.sqrt((n - 1) / n * seen.omitted) * (np.array(each) - np.mean(each, axis=0))
     share = _shares_of_sum(found, moves)
     by_draws = (moves - share * moves.sum(axis=1, keepdims=True)).sum(axis=2)
-    by_sets = np.zeros((0, len(found)))
-    if len(sets.without):
-        left_out = (sets.without @ game).sum(axis=2)
-        by_sets = np.sqrt((N_GROUPS - 1) / N_GROUPS) * (left_out - left_out.mean(axis=0))
     error = np.sqrt((by_draws**2).sum(axis=0) + (by_sets**2).sum(axis=0))
     return Points(base, found + share * (exact - found.sum(axis=0)), error)
+
+
+def _surrogate(
+    sets: Sets, pooled: Callable[[Array, Array], Array], additive: Array, precedents: Array, seed: int
+) -> tuple[Array, Array, Array]:
+    """Shapley values, (p, 2), of opinions whose log odds are sums over the known features; precedents, additive.
+
+    Also the values of the sampled sets by this surrogate, (K, 2), and deviations whose squares add up to the variance
+    of the Shapley values, (G, p, 2).
+    """
+    near = [_additive_fit(sets.known, opinion) for opinion in (additive, precedents)]
+    each = np.empty((N_GROUPS, sets.known.shape[1], 2))
+    for k, many in enumerate(_replicates(sets.known.shape[1], seed)):
+        each[k] = many.solver @ _split(pooled, *(predict(many.known) for predict in near))[1]
+    mean = each.mean(axis=0)
+    by_sets = _split(pooled, *(predict(sets.known) for predict in near))[1]
+    return mean, by_sets, (each - mean) / np.sqrt(N_GROUPS * (N_GROUPS - 1))
+
+
+def _additive_fit(known: NDArray[np.bool_], opinion: Array) -> Callable[[NDArray[np.bool_]], Array]:
+    """An opinion, (K, M) probabilities or (K,) means, as a sum over the known features (of probabilities: in log odds)."""
+    design = np.column_stack([np.ones(len(known)), known])
+    if opinion.ndim == 1:
+        coefficients = np.linalg.lstsq(design, opinion, rcond=None)[0]
+        return lambda sets: coefficients[0] + sets @ coefficients[1:]
+    logs = np.log(np.maximum(opinion, _LEAST))
+    coefficients = np.linalg.lstsq(design, logs - logs[:, -1:], rcond=None)[0]
+    return lambda sets: softmax(coefficients[0] + sets @ coefficients[1:], axis=1)
 
 
 def _split(pooled: Callable[[Array, Array], Array], additive: Array, precedents: Array) -> tuple[float, Array]:
@@ -339,3 +374,10 @@ def _every(p: int) -> Sets:
 @lru_cache(maxsize=8)
 def _sampled(p: int, n_sets: int, seed: int) -> Sets:
     return Sets.sampled(p, n_sets, np.random.default_rng(seed))
+
+
+@lru_cache(maxsize=2)
+def _replicates(p: int, seed: int) -> tuple[Sets, ...]:
+    """Independent samples of sets for the surrogate."""
+    rng = np.random.default_rng([seed, 1])
+    return tuple(Sets.sampled(p, SURROGATE_SETS, rng)._replace(without=np.empty((0, p, 0))) for _ in range(N_GROUPS))
