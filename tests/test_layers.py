@@ -32,7 +32,7 @@ LAYERS = (
     *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
     *("feature_importance", "subgroups", "fitted", "fitted_times", "explain", "plot", "report"),
     *("persistence", "estimator"),
-    *("datasets", "source", "compare", "evaluation", "casebase", "web", "cli"),
+    *("datasets", "source", "fhir", "compare", "evaluation", "casebase", "web", "cli"),
 )
 
 # These see arrays and numbers, never tables: they do not know the layers that turn one into the other.
@@ -55,7 +55,10 @@ KEEPERS = {
     "sqlite3": ("source", "casebase"),
     "sqlalchemy": ("casebase",),
     "alembic": ("casebase",),
-    "yaml": ("dictionary",),
+    "yaml": ("dictionary", "fhir"),
+    "fhirpathpy": ("fhir",),
+    "pint": ("fhir",),
+    "ucumvert": ("fhir",),
     "filelock": ("casebase",),
     "narwhals": ("encode",),
     "numba": ("engine", "retrieval"),
@@ -87,7 +90,7 @@ HANDS_OUT = {
 # Not among the core dependencies: imported inside a function, or in a try that names the install command.
 OPTIONAL = (
     *("pandas", "polars", "pyarrow", "duckdb", "psycopg", "matplotlib", "jinja2"),
-    *("typer", "rich", "arviz", "xarray", "lifelines"),
+    *("typer", "rich", "arviz", "xarray", "lifelines", "fhirpathpy", "pint", "ucumvert"),
 )
 
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")

@@ -1,0 +1,14 @@
+"""Cases from health records: HL7 FHIR resources (R4, R5) and OMOP CDM tables become values of the columns of a table.
+
+A mapping file says for each column which resources hold its value. ``rules`` reads the file, ``mapping`` is the public
+interface, ``resources`` knows the resource types, ``checking`` validates resources, ``extract`` evaluates FHIRPath,
+``units`` converts UCUM units, ``choose`` selects one value of several, ``bulk`` reads NDJSON exports, ``omop`` tables.
+"""
+
+from bayespatch.fhir.bulk import read_bulk
+from bayespatch.fhir.choose import MappedCase, Problem
+from bayespatch.fhir.errors import FhirError
+from bayespatch.fhir.mapping import Mapping
+from bayespatch.fhir.reading import parse_bundle
+
+__all__ = ["FhirError", "MappedCase", "Mapping", "Problem", "parse_bundle", "read_bulk"]

@@ -1,0 +1,137 @@
+"""Past cases from a FHIR bulk data export: folders of NDJSON files, one resource in a line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from bayespatch.fhir.choose import MappedCase, choose
+from bayespatch.fhir.errors import FhirError, refuse
+from bayespatch.fhir.extract import Candidate
+from bayespatch.fhir.mapping import Mapping, subject
+from bayespatch.fhir.reading import MOST_BYTES, Entry, parse_bundle
+from bayespatch.fhir.times import aware, read_time
+
+_ENDINGS = (".ndjson", ".jsonl")
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class BulkProgress(NamedTuple):
+    """How much of an export has been read."""
+
+    bytes_read: int
+    bytes_total: int
+
+
+def read_bulk(
+    folder_or_files: Files,
+    mapping: Mapping,
+    at: datetime | None = None,
+    progress: Callable[[BulkProgress], None] | None = None,
+) -> Iterator[MappedCase]:
+    """The cases of a bulk data export, one for each patient.
+
+    Every file is read and checked before the first case is returned, so that a malformed line refuses the whole export.
+
+    Parameters
+    ----------
+    folder_or_files : path, or sequence of paths
+        NDJSON files, or the folder that has them.
+    mapping : Mapping
+        If it says ``at``, this is the moment of each patient's prediction, and patients without such a resource are
+        no cases.
+    at : datetime, optional
+        The moment of the prediction where the mapping does not say one. Default: now.
+    progress : callable, optional
+        Called now and then with a `BulkProgress`.
+    """
+    moment = aware(at)
+    records: dict[str, dict[str, list[Candidate]]] = {}
+    for patient, candidates in _read(_files(folder_or_files), mapping, moment, progress):
+        columns = records.setdefault(patient, {})
+        for one in candidates:
+            columns.setdefault(one.column, []).append(one)
+    if not records:
+        raise FhirError("the export has no resource that the mapping uses; check its files and the codes")
+    return _cases(records, mapping, moment)
+
+
+def _cases(records: dict[str, dict[str, list[Candidate]]], mapping: Mapping, moment: datetime) -> Iterator[MappedCase]:
+    """The case of each patient."""
+    index = mapping.rules.at
+    for patient in list(records):
+        columns = records.pop(patient)
+        when: datetime | None = moment
+        if index is not None:
+            chosen = choose(index, columns.get(index.column, ()), aware(None), None)
+            span = read_time(chosen.value, moment.tzinfo)
+            when = span.start if span is not None else None
+        if when is not None:
+            yield mapping.choose(patient, columns, when)
+
+
+def _files(folder_or_files: Files) -> list[Path]:
+    """The NDJSON files of an export."""
+    if isinstance(folder_or_files, str | os.PathLike):
+        place = Path(folder_or_files)
+        if place.is_dir():
+            files = sorted(path for path in place.iterdir() if path.suffix.lower() in _ENDINGS and path.is_file())
+            if not files:
+                raise FhirError(f"folder {str(place)!r} has no file that ends in {' or '.join(_ENDINGS)}; correct it")
+            return files
+        folder_or_files = [place]
+    files = [Path(path) for path in folder_or_files]
+    for path in files:
+        if not path.is_file():
+            raise FhirError(f"{str(path)!r} is not a file; pass NDJSON files, or the folder that has them")
+    return files
+
+
+def _read(
+    files: Sequence[Path],
+    mapping: Mapping,
+    moment: datetime,
+    progress: Callable[[BulkProgress], None] | None,
+) -> Iterator[tuple[str, list[Candidate]]]:
+    """The patient and the candidates of every line."""
+    total, n_read = sum(path.stat().st_size for path in files), 0
+    extractor = mapping.extractor
+    for path in files:
+        with open(path, "rb") as file:
+            for number, line in enumerate(_lines(file, path.name), start=1):
+                n_read += len(line)
+                if progress is not None and number % 1000 == 0:
+                    progress(BulkProgress(n_read, total))
+                if not line.strip():
+                    continue
+                place = f"{path.name}:{number}"
+                resource = parse_bundle(line, place)
+                kind = resource["resourceType"]
+                if not extractor.uses(kind) and kind != "Patient":
+                    continue
+                entry = Entry(resource, f"{place} {kind}")
+                if kind == "Patient":
+                    name = resource.get("id")
+                    if not isinstance(name, str) or not name:
+                        raise refuse(f"{entry.where}.id", "is missing; pass the id of the patient")
+                    yield name, extractor.candidates(entry, moment.tzinfo)
+                    continue
+                candidates = extractor.candidates(entry, moment.tzinfo)
+                reference = subject(entry) if candidates else None
+                if reference is not None:
+                    yield reference.rpartition("/")[2], candidates
+    if progress is not None:
+        progress(BulkProgress(total, total))
+
+
+def _lines(file: object, name: str) -> Iterator[bytes]:
+    """The lines of a file; one that is too long is refused before it fills the memory."""
+    number = 0
+    while line := file.readline(MOST_BYTES + 1):  # type: ignore[attr-defined]
+        number += 1
+        if len(line) > MOST_BYTES:
+            raise refuse(f"{name}:{number}", f"is longer than {MOST_BYTES:,} bytes; split the resource")
+        yield line

@@ -1,0 +1,213 @@
+"""The value of each column of one patient at one moment, chosen from the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from bayespatch.dictionary import Dictionary, DictionaryError, Value, plain_value
+from bayespatch.fhir.errors import shown
+from bayespatch.fhir.extract import Candidate
+from bayespatch.fhir.rules import Rule
+from bayespatch.fhir.times import Span, elapsed
+
+ProblemKind = Literal["missing", "outdated", "conflict", "unit", "value", "range", "status", "undated"]
+
+
+class Problem(NamedTuple):
+    """Why a value of the record was not used, or was not there.
+
+    Attributes
+    ----------
+    column : str
+    kind : {"missing", "outdated", "conflict", "unit", "value", "range", "status", "undated"}
+    text : str
+        The message: column, resource, element, value and remedy.
+    """
+
+    column: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class MappedCase:
+    """What a record says about one patient at one moment.
+
+    Attributes
+    ----------
+    values : dict of str to value
+        Every column of the mapping; None is missing.
+    patient : str
+        The id of the Patient.
+    at : datetime
+        The moment: later information was not used, except for the outcome.
+    sources : dict of str to str
+        Column -> the resource with its value, such as ``Observation/o17``; columns without a resource are absent.
+    problems : tuple of Problem
+        Missing, outdated, conflicting and unusable values.
+    outcome : value
+        What is predicted, for a past case; None where it is not known.
+    """
+
+    values: Mapping[str, Value]
+    patient: str
+    at: datetime
+    sources: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    outcome: Value = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The problems as text."""
+        return tuple(problem.text for problem in self.problems)
+
+
+class Chosen(NamedTuple):
+    """The value of one column, the resource that has it, and the problems on the way."""
+
+    value: Value
+    source: str
+    problems: tuple[Problem, ...]
+
+
+def choose(
+    rule: Rule, candidates: Sequence[Candidate], at: datetime, dictionary: Dictionary | None, *, after: bool = False
+) -> Chosen:
+    """The value of a column, from the candidates of its rule.
+
+    Parameters
+    ----------
+    rule : Rule
+    candidates : sequence of Candidate
+        Of this rule and of one patient.
+    at : datetime
+        Only what was known by then counts.
+    dictionary : Dictionary or None
+        Its levels and ranges are checked.
+    after : bool
+        Only what was known from `at` on counts: for outcomes.
+    """
+    problems: list[Problem] = []
+    eligible = []
+    outdated: Candidate | None = None
+    for one in candidates:
+        if rule.resource == "Patient":
+            eligible.append(one)
+            continue
+        if one.time is None and not rule.undated:
+            problems.append(_problem(rule, "undated", _undated(one, at)))
+            continue
+        timing = _timing(rule, one, at, after)
+        if timing == "eligible":
+            eligible.append(one)
+        elif timing == "outdated" and (outdated is None or _start(one) > _start(outdated)):
+            outdated = one
+    if not eligible:
+        if outdated is not None:
+            problems.append(_problem(rule, "outdated", _outdated(rule, outdated)))
+        value = rule.level(False) if rule.absent_is_no else None
+        if value is None and not problems and not after:
+            problems.append(_problem(rule, "missing", _missing(rule, at)))
+        return Chosen(value, "", tuple(problems))
+    chosen, more = _selected(rule, eligible)
+    problems += more
+    if chosen is None:
+        return Chosen(None, "", tuple(problems))
+    value, wrong = _checked(rule, chosen, at, dictionary)
+    problems += wrong
+    return Chosen(value, "" if value is None else chosen.reference, tuple(problems))
+
+
+def _start(candidate: Candidate) -> float:
+    """When a candidate is from; undated ones are the oldest."""
+    return candidate.time.start.timestamp() if candidate.time is not None else float("-inf")
+
+
+def _timing(rule: Rule, one: Candidate, at: datetime, after: bool) -> str:
+    """Whether a candidate is from the time that counts: "eligible", "outdated" or "other"."""
+    limit = timedelta(days=rule.within_days or 0)
+    if one.time is not None:
+        if after:
+            started = one.time.end > at or one.time.start == at
+            return "eligible" if started and (not limit or one.time.start - at <= limit) else "other"
+        if one.time.start > at:
+            return "other"
+        if limit and at - one.time.start > limit:
+            return "outdated"
+    if rule.current:
+        over = one.end is not None and one.end.end <= at
+        return "other" if over or (one.begin is not None and one.begin.start > at) else "eligible"
+    return "eligible"
+
+
+def _selected(rule: Rule, eligible: Sequence[Candidate]) -> tuple[Candidate | None, list[Problem]]:
+    """The candidate that counts, and the problems of those that are unusable."""
+    usable = [one for one in eligible if one.problem is None]
+    if rule.select in ("max", "min"):
+        problems = [_problem(rule, *one.problem) for one in eligible if one.problem is not None]
+        extreme = max if rule.select == "max" else min
+        numbers = [one for one in usable if isinstance(one.value, int | float)]
+        return (extreme(numbers, key=lambda one: one.value) if numbers else None), problems  # type: ignore[arg-type, return-value]
+    moments = [_start(one) for one in eligible]
+    moment = max(moments) if rule.select == "latest" else min(moments)
+    tied = [one for one, start in zip(eligible, moments, strict=True) if start == moment]
+    unusable = [one for one in tied if one.problem is not None]
+    if unusable:
+        return None, [_problem(rule, *one.problem) for one in unusable if one.problem is not None]
+    first = tied[0]
+    other = next((one for one in tied if one.value != first.value), None)
+    if other is not None:
+        text = (
+            f"{first.reference} has {_text(first)} ({first.where}) and {other.reference} has {_text(other)} "
+            f"({other.where}) at the same time; enter the right value by hand"
+        )
+        return None, [_problem(rule, "conflict", text)]
+    return first, []
+
+
+def _checked(rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary | None) -> tuple[Value, list[Problem]]:
+    """The value as the data dictionary has it; None where it may not have that value."""
+    value = chosen.value
+    if isinstance(value, Span):
+        if value.start > at:
+            text = f"{chosen.where}: {value.start:%Y-%m-%d} is after {at:%Y-%m-%d}; correct the date"
+            return None, [_problem(rule, "range", text)]
+        value = elapsed(value, at, rule.unit)
+    try:
+        if dictionary is not None and rule.column in dictionary:
+            return dictionary[rule.column].check(value), []
+        return plain_value(value, rule.column), []
+    except DictionaryError as error:
+        wrong = str(error).removeprefix(f"column {rule.column!r}: ")
+        text = f"{chosen.where} of {chosen.reference}: {wrong}; or enter the right value by hand"
+        return None, [_problem(rule, "range", text)]
+
+
+def _problem(rule: Rule, kind: str, text: str) -> Problem:
+    return Problem(rule.column, kind, f"column {rule.column!r}: {text}")
+
+
+def _text(candidate: Candidate) -> str:
+    value = candidate.value
+    return f"{value.start:%Y-%m-%d}" if isinstance(value, Span) else shown(value)
+
+
+def _missing(rule: Rule, at: datetime) -> str:
+    if rule.resource == "Patient":
+        return f"the Patient has no {rule.path}; enter it by hand"
+    return f"no {rule.code_text} up to {at:%Y-%m-%d}; enter the value by hand if you know it"
+
+
+def _outdated(rule: Rule, one: Candidate) -> str:
+    day = f"{one.time.start:%Y-%m-%d}" if one.time is not None else ""
+    return (
+        f"the latest value, {one.reference} ({one.where}), is from {day} and older than {rule.within_days:g} days; "
+        f"measure it again"
+    )
+
+
+def _undated(one: Candidate, at: datetime) -> str:
+    return f"{one.where} of {one.reference} has no date, and may be later than {at:%Y-%m-%d}; add its date"

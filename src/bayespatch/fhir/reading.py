@@ -1,0 +1,127 @@
+"""JSON of health records, read within limits, and the resources of a bundle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from bayespatch.fhir.errors import FhirError, refuse, shown
+from bayespatch.fhir.resources import Resource
+
+MOST_BYTES = 20_000_000  # of a bundle, or of a line of NDJSON
+MOST_RESOURCES = 20_000  # of one patient
+_DEEPEST = 40  # levels of objects and lists; resources of FHIR have fewer than 20
+
+
+class Entry(NamedTuple):
+    """A resource, where it is, and the URL by which others refer to it."""
+
+    resource: Resource
+    where: str
+    url: str = ""
+
+
+def parse_bundle(data: bytes | str, where: str = "Bundle") -> Resource:
+    """A FHIR resource from JSON; what is no resource, too large or too deep is refused.
+
+    Parameters
+    ----------
+    data : bytes or str
+        JSON of a Bundle or of a single resource.
+    where : str
+        Begins the messages.
+
+    Examples
+    --------
+    >>> parse_bundle('{"resourceType": "Bundle", "type": "collection"}')["type"]
+    'collection'
+    >>> parse_bundle('{"resourceType": "Bundle"')
+    Traceback (most recent call last):
+    ...
+    bayespatch.fhir.errors.FhirError: Bundle: is not JSON (Expecting ',' delimiter: line 1 column 26 (char 25)); \
+correct it
+    """
+    if len(data) > MOST_BYTES:
+        raise refuse(where, f"has {len(data):,} bytes, and at most {MOST_BYTES:,} are read; send fewer resources")
+    try:
+        value = json.loads(data, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise refuse(where, "is nested too deeply; correct it") from error
+    except ValueError as error:  # also of bytes that are not UTF-8, and of integers with thousands of digits
+        raise refuse(where, f"is not JSON ({error}); correct it") from error
+    check_depth(value, where)
+    return check_object(value, where)
+
+
+def check_depth(value: object, where: str) -> None:
+    """Refuse what is nested so deeply that no resource of FHIR can be."""
+    level: list[object] = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            part
+            for one in level
+            if isinstance(one, dict | list)
+            for part in (one.values() if isinstance(one, dict) else one)
+            if isinstance(part, dict | list)
+        ]
+        if not level:
+            return
+    raise refuse(where, f"is nested more than {_DEEPEST} levels deep; correct it")
+
+
+def check_object(value: object, where: str) -> Resource:
+    """A resource: a JSON object that names its type."""
+    if not isinstance(value, dict):
+        raise refuse(where, f"{shown(value)} is not a resource; pass a JSON object with resourceType")
+    kind = value.get("resourceType")
+    if not isinstance(kind, str) or not kind:
+        wrong = "is missing" if kind is None else f"{shown(kind)} is not text"
+        raise refuse(f"{where}.resourceType", f"{wrong}; pass the type of the resource, such as Observation")
+    return value
+
+
+def entries(data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> list[Entry]:
+    """The resources of a bundle, or of several bundles and resources."""
+    if isinstance(data, Mapping):
+        check_depth(data, "Bundle")
+        collected = list(_entries(check_object(data, str(data.get("resourceType") or "Bundle")), None))
+    else:
+        collected = []
+        for j, one in enumerate(data):
+            check_depth(one, f"[{j}]")
+            collected += _entries(check_object(one, f"[{j}]"), f"[{j}]")
+    if len(collected) > MOST_RESOURCES:
+        raise FhirError(
+            f"Bundle.entry: has {len(collected):,} resources, and at most {MOST_RESOURCES:,} are read; send fewer"
+        )
+    return collected
+
+
+def _entries(resource: Resource, where: str | None) -> Iterator[Entry]:
+    where = where or resource["resourceType"]
+    if resource["resourceType"] != "Bundle":
+        yield Entry(resource, where)
+        return
+    listed = resource.get("entry", [])
+    if not isinstance(listed, list):
+        raise refuse(f"{where}.entry", f"{shown(listed)} is not a list; pass a list of entries")
+    for j, entry in enumerate(listed):
+        pointer = f"{where}.entry[{j}]"
+        if not isinstance(entry, dict):
+            raise refuse(pointer, f"{shown(entry)} is not an entry; pass an object with 'resource'")
+        if "resource" not in entry:
+            if "response" in entry:  # of a transaction or a batch
+                continue
+            raise refuse(f"{pointer}.resource", "is missing; pass a resource, or remove the entry")
+        url = entry.get("fullUrl", "")
+        if not isinstance(url, str):
+            raise refuse(f"{pointer}.fullUrl", f"{shown(url)} is not text; pass a URL")
+        part = check_object(entry["resource"], f"{pointer}.resource")
+        if part["resourceType"] == "Bundle":
+            raise refuse(f"{pointer}.resource", "is a Bundle inside a Bundle; send its entries")
+        yield Entry(part, f"{pointer}.resource", url)
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number of JSON")
