@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from bayespatch.importances_of_times import (
-    LEAST,
-    LeaveOneOutTimes,
-    TimeIntervals,
-    base_hazards,
-    followed,
-)
+from bayespatch.importances_of_times import LEAST, LeaveOneOutTimes, TimeIntervals, expected_events
 from bayespatch.model import Data, Model
 
 
@@ -46,14 +40,16 @@ def test_the_gradient_is_that_of_the_likelihood(nested):
             np.testing.assert_allclose(gradient[:, k], (ends[1] - ends[0]) / 2e-4, atol=2e-4)
 
 
-def test_the_likelihood_is_that_of_the_weighted_hazards():
+def test_the_likelihood_is_that_of_observed_over_expected_events():
     data, intervals = problem()
     model = density(data)
     position = model._start()
     log_weights, _ = model.effects.log_weights(position[None])
-    found, _ = model.scores(position, np.arange(len(data.y)))
-    base, slope = base_hazards(data.y, intervals.n), np.exp(position[-1])
-    exposure, happens = followed(data.y, intervals.n)
+    scores, _ = model.scores(position, np.arange(len(data.y)))
+    interval, event, slope = data.y // 2, data.y % 2, np.exp(position[-1])
+    exposure = (np.arange(intervals.n) < interval[:, None]) + 0.5 * (np.arange(intervals.n) == interval[:, None])
+    hazard = np.array([(event * (interval == k)).sum() / exposure[:, k].sum() for k in range(intervals.n)])
+    expected = exposure @ hazard
     comparisons = np.stack([np.abs(data.x[:, None, j] - data.x[None, :, j]) for j in range(2)])
     for i in range(0, len(data.y), 7):
         log_w = np.zeros(len(data.y))
@@ -64,12 +60,16 @@ def test_the_likelihood_is_that_of_the_weighted_hazards():
         w = np.exp(log_w)
         w[i] = 0.0
         w /= w.sum()
-        d = (w[:, None] * happens).sum(axis=0) + LEAST * base
-        r = (w[:, None] * (exposure + happens)).sum(axis=0) + LEAST
-        a, a0 = -np.log1p(-d / r), -np.log1p(-base)
-        hazard = a0 * (a / a0) ** slope
-        expected = -(exposure[i] * hazard).sum() + np.log(-np.expm1(-hazard))[happens[i]].sum()
-        np.testing.assert_allclose(found[i], expected, rtol=1e-9)
+        ratio = (w @ event + LEAST * event.mean()) / (w @ expected + LEAST * event.mean())
+        wanted = event[i] * np.log(hazard[interval[i]] * ratio**slope) - expected[i] * ratio**slope
+        np.testing.assert_allclose(scores[i], wanted, rtol=1e-7)
+
+
+def test_expected_events_add_up_to_events():
+    data, intervals = problem(300)
+    expected, hazard = expected_events(data.y, intervals.n)
+    np.testing.assert_allclose(expected[data.y].sum(), (data.y % 2).sum())
+    assert np.all(hazard > 0.0)
 
 
 def test_intervals_have_as_many_events_each_and_contain_their_ends():

@@ -29,7 +29,7 @@ LAYERS = (
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     "persistence.mapped_arrays",
     *("retrieval", "sampling", "importances", "importances_at_scale", "importances_of_times"),
-    *("calibrate", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
+    *("calibrate", "calibrate_times", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
     *("feature_importance", "subgroups", "fitted", "fitted_times", "explain", "plot", "report"),
     *("persistence", "estimator"),
     *("datasets", "source", "fhir", "compare", "evaluation", "casebase", "web", "cli"),
@@ -40,7 +40,16 @@ ARRAY_LAYERS = (
     *("version", "model", "simulate", "validation", "survival", "available_memory", "engine", "progress"),
     *("persistence.atomic", "persistence.file_format", "persistence.checkpoint_folder"),
     "persistence.mapped_arrays",
-    *("retrieval", "sampling", "importances", "importances_at_scale", "calibrate", "predict", "leave_one_out"),
+    *(
+        "retrieval",
+        "sampling",
+        "importances",
+        "importances_at_scale",
+        "calibrate",
+        "calibrate_times",
+        "predict",
+        "leave_one_out",
+    ),
 )
 TABLE_LAYERS = ("encode", "parents", "datasets", "source")
 

@@ -1,12 +1,7 @@
 """What a survival model has learned, and how the votes on a case become a survival curve.
 
-The voters on a case have a weighted cumulative hazard (Nelson and Aalen), with `LEAST` of the votes going to all past
-cases. Within each interval of time it is moved away from that of all past cases by the slope that the leave-one-out
-likelihood asks for (`importances_of_times`):
-
-    dL(t) = dL_votes(t) (L_k,votes / L_k,base)^(slope - 1),   t in interval k,   S(t) = exp(-L(t)).
-
-A second opinion is pooled as a mixture of two distributions of the time.
+The precedents' curve multiplies the hazard of all past cases (Nelson and Aalen) by what `calibrate_times` reads off
+the votes. A second opinion is pooled with it as a mixture of two distributions of the time.
 """
 
 from __future__ import annotations
@@ -20,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from bayespatch.calibrate_times import Course, TimesCalibration
 from bayespatch.encode.column import number_text
 from bayespatch.feature_importance import PooledModel
 from bayespatch.fitted import Fitted, OpinionOnCases, Rows
@@ -61,8 +57,8 @@ class FittedTimes(Fitted):
     time, event : arrays of shape (n,)
         Of the training table.
     time_intervals : TimeIntervals
-    slope : float
-        How far votes move the hazard away from that of all past cases, above 1 if votes are under-confident.
+    times_calibration : TimesCalibration
+        How votes are read as a hazard.
     event_name : str
         What the event is called; may be empty.
     """
@@ -71,7 +67,7 @@ class FittedTimes(Fitted):
     time: Array
     event: NDArray[np.bool_]
     time_intervals: TimeIntervals
-    slope: float
+    times_calibration: TimesCalibration
     event_name: str = ""
 
     def describe_outcomes(self, codes: Rows, y: Any) -> Sequence[str]:
@@ -107,45 +103,48 @@ class FittedTimes(Fitted):
     @cached_property
     def base_hazard(self) -> Array:
         """Increments of the cumulative hazard of all past cases at these times, (T,)."""
-        increments, _ = self._increments(np.ones((1, len(self.time))), np.arange(len(self.time)), 0.0)
-        return np.asarray(increments[0])
+        happened = np.bincount(np.searchsorted(self.event_times, self.time[self.event]))
+        return np.asarray(happened / self._at_risk)
 
-    def _increments(self, share: Array, rows: Rows, least: float) -> tuple[Array, Array]:
-        """Increments of the weighted cumulative hazard at the event times, and effective numbers at risk, (n, T)."""
-        time, event = self.time[rows], self.event[rows]
-        order = np.argsort(time, kind="stable")
-        ordered = time[order]
-        first = np.searchsorted(ordered, self.event_times, side="left")
-        last = np.searchsorted(ordered, self.event_times, side="right")
-        weights = share[:, order]
+    @cached_property
+    def _at_risk(self) -> NDArray[np.int64]:
+        """Past cases at risk at the event times, (T,)."""
+        return np.asarray(len(self.time) - np.searchsorted(np.sort(self.time), self.event_times, side="left"))
 
-        def from_here(each: Array) -> Array:
-            sums = np.cumsum(each[:, ::-1], axis=1)[:, ::-1]
-            return np.pad(sums, ((0, 0), (0, 1)))[:, first]
+    def base_curve(self, times: Array) -> Curves:
+        """The curve of all past cases, (1, T)."""
+        hazard = np.append(0.0, np.cumsum(self.base_hazard))
+        variance = np.append(self.base_hazard[0] / self._at_risk[0], np.cumsum(self.base_hazard / self._at_risk))
+        place = np.searchsorted(self.event_times, times, side="right")
+        least = np.maximum(hazard, self.base_hazard[0])
+        return Curves(hazard[place][None], (np.sqrt(variance) / least)[place][None])
 
-        at_risk = from_here(weights)
-        so_far = np.pad(np.cumsum(weights * event[order], axis=1), ((0, 0), (1, 0)))
-        happened = so_far[:, last] - so_far[:, first]
-        base = self.base_hazard if least else 0.0
-        increments = (happened + least * base) / np.maximum(at_risk + least, _SMALLEST)
-        return increments, np.maximum(at_risk**2 / np.maximum(from_here(weights**2), _SMALLEST**2), 1.0)
+    def base_exposure(self, times: Array) -> Array:
+        """Cumulative hazard of all past cases within each interval, up to each time, (T, K)."""
+        within = np.eye(self.time_intervals.n)[self.time_intervals.place(self.event_times)]
+        hazard = np.cumsum(self.base_hazard[:, None] * within, axis=0)
+        place = np.searchsorted(self.event_times, times, side="right")
+        return np.asarray(np.vstack([np.zeros(self.time_intervals.n), hazard])[place])
+
+    @cached_property
+    def outcomes_by_interval(self) -> tuple[Array, Array]:
+        """Events, and expected events, of the rows of the training table in each interval, (n, K) each."""
+        place = self.time_intervals.place(self.time)
+        return np.eye(self.time_intervals.n)[place] * self.event[:, None], self.base_exposure(self.time)
+
+    def course(self, share: NDArray[np.float32]) -> Course:
+        """What happened to the voters, from shares of the votes, (n, S)."""
+        events, expected = self.outcomes_by_interval
+        return Course.of_votes(share.astype(np.float64), events[self.parents], expected[self.parents], LEAST)
 
     def precedents(self, share: NDArray[np.float32], times: Array) -> Curves:
         """Curves by the precedents alone, from shares of the votes, (n, S)."""
-        increments, effective = self._increments(share.astype(np.float64), self.parents, LEAST)
-        place = self.time_intervals.place(self.event_times)
-        inside = np.eye(self.time_intervals.n)[place]
-        own, base = increments @ inside, self.base_hazard @ inside
-        ratio = np.maximum(own, _SMALLEST) / np.maximum(base, _SMALLEST)
-        moved = (ratio ** (self.slope - 1.0))[:, place]
-        hazard = np.cumsum(increments * moved, axis=1)
-        variance = np.cumsum((self.slope * moved) ** 2 * increments / effective, axis=1)
-        at = np.searchsorted(self.event_times, times, side="right")
-        log_error = np.sqrt(variance) / np.maximum(hazard, _SMALLEST)
-        return Curves(
-            np.pad(hazard, ((0, 0), (1, 0)))[:, at],
-            np.pad(log_error, ((0, 0), (1, 0)), mode="edge")[:, at],
-        )
+        course = self.course(share)
+        ratio = np.exp(self.times_calibration.log_hazard_ratio(course))
+        parts = ratio[:, None] * self.base_exposure(times)
+        hazard = parts.sum(axis=2)
+        variance = self.times_calibration.variance(course, parts / np.maximum(hazard, _SMALLEST)[:, :, None])
+        return Curves(hazard, np.sqrt(variance + self.base_curve(times).log_error ** 2))
 
     def additive(self, values: Array, times: Array) -> Curves | None:
         """Curves by the second opinion alone, of rows of `EncodedTable.values`; None without one."""

@@ -260,7 +260,7 @@ class LeaveOneOutBatches:
         rows : int array
             Cases to leave out. Rows of one group are left out together.
         """
-        part = LeaveOneOutBatches(
+        part = type(self)(
             _without(self.data, rows), self.model, self.base, self.class_weight, self.n_threads, self.engine
         )
         return found._replace(mode=part._mode_of_all(found.mode, found.factor, _NEAR_MODE))

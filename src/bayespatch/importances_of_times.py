@@ -1,23 +1,25 @@
 """Importances for times to an event: the leave-one-out likelihood of right-censored times.
 
-Times are cut into K intervals. The class of a case is its interval and whether its event happened there,
-``2 k + event``, so sums of votes by class are all that is needed. The voters on a case have the hazard
+Time is cut into K intervals. The class of a case is its interval and whether its event happened there, ``2 k + event``,
+so sums of votes by class are all that is needed. The cases of a class expect E_c events: the hazards h0_k of all past
+cases, summed over the intervals that they were followed through, the last one by half. The voters on a case have O
+events (the share of their votes that belongs to cases with an event) where E (the mean of E_c over their votes) were
+expected. The case has the hazards of all past cases, multiplied by a power of this ratio:
 
-    h_k = (d_k + LEAST h0_k) / (r_k + LEAST)
+    h_k = h0_k ratio^slope,   ratio = (O + LEAST p) / (E + LEAST p),
 
-in interval k: d is their share of the votes with an event in it, r the share at risk, where those who are censored in
-it count half (the actuarial estimate), and h0 the hazard of all past cases. On the scale of the cumulative hazard
-``a = -log(1 - h)`` a slope, learned along with the importances, says how far votes differ from the average:
+where p is the share of all past cases with an event. The slope is learned along with the importances. A case
+contributes ``event log h - E_c ratio^slope``. Everything else is as in `importances_at_scale`.
 
-    log a_k = slope log a(h_k) + (1 - slope) log a(h0_k),
-
-and a case that is followed through interval k contributes -a_k, half of it if it is censored there, and
-``log(1 - exp(-a_k))`` if its event happens there. Everything else is as in `importances_at_scale`.
+Only the ratio over the whole follow-up counts here. With about ten events in an interval, ratios of single intervals
+are mostly noise, and a likelihood of these asks for too small a slope. How hazards change over time is learned
+afterwards (`calibrate_times`).
 """
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +34,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 EVENTS_PER_INTERVAL = 10  # at least, on average
-_SMALLEST = 1e-9  # hazards lie between this and 1 less this
+_SMALLEST = 1e-9  # events in an interval
 
 
 class TimeIntervals(NamedTuple):
@@ -75,35 +77,33 @@ class TimeIntervals(NamedTuple):
         return 2 * self.place(time) + event
 
     def log_likelihood(self, hazard: Array, codes: Codes) -> Array:
-        """Log likelihood of cases, (n,), from the cumulative hazard within each interval, (n, K)."""
-        exposure, happens = followed(codes, self.n)
-        return np.asarray(log_likelihood(hazard, exposure, happens))
+        """Log probability of the classes of cases, (n,), from the cumulative hazard within each interval, (n, K).
+
+        Cases that are censored in an interval count half of it.
+        """
+        interval, event, k = codes[:, None] // 2, codes[:, None] % 2 == 1, np.arange(self.n)
+        own = k == interval
+        exposure = (k < interval) + 0.5 * (own & ~event)
+        log_event = np.log(np.maximum(-np.expm1(-hazard), _SMALLEST))
+        return np.asarray((np.where(own & event, log_event, 0.0) - exposure * hazard).sum(axis=1))
 
 
-def followed(codes: Codes, n_intervals: int) -> tuple[Array, NDArray[np.bool_]]:
-    """How much of each interval a case is followed without its event, and where this happens, (n, K) each."""
-    interval, event = codes[:, None] // 2, codes[:, None] % 2 == 1
-    k = np.arange(n_intervals)
-    own = k == interval
-    return (k < interval) + 0.5 * (own & ~event), own & event
+def expected_events(codes: Codes, n_intervals: int) -> tuple[Array, Array]:
+    """Events that the cases of each class expect, (2 K,), and the hazards of all cases, (K,).
 
+    The expected events of all cases add up to their events.
 
-def log_likelihood(hazard: Array, exposure: Array, happens: NDArray[np.bool_]) -> Array:
-    """Log likelihood of cases, (n,); arguments (n, K)."""
-    log_event = np.log(np.maximum(-np.expm1(-hazard), _SMALLEST))
-    return np.asarray((np.where(happens, log_event, 0.0) - exposure * hazard).sum(axis=1))
-
-
-def base_hazards(codes: Codes, n_intervals: int) -> Array:
-    """Hazard of all cases in each interval, (K,), half a case added so that none is 0."""
-    exposure, happens = followed(codes, n_intervals)
-    events = happens.sum(axis=0)
-    return np.asarray((events + 0.5) / (exposure.sum(axis=0) + events + 1.0))
-
-
-def cumulative(hazard: Array) -> Array:
-    """``-log(1 - h)``."""
-    return -np.log1p(-np.clip(hazard, _SMALLEST, 1.0 - _SMALLEST))
+    Examples
+    --------
+    >>> expected, hazard = expected_events(np.array([0, 1, 1, 3]), 2)  # one case censored, three events
+    >>> expected, hazard
+    (array([0.4, 0.4, 1.8, 1.8]), array([0.8, 2. ]))
+    """
+    n_cases = np.bincount(codes, minlength=2 * n_intervals).reshape(n_intervals, 2)
+    leaving = n_cases.sum(axis=1)
+    followed_through = leaving.sum() - np.cumsum(leaving) + 0.5 * leaving
+    hazard = (n_cases[:, 1] + _SMALLEST) / np.maximum(followed_through, 0.5)
+    return np.repeat(np.cumsum(hazard) - 0.5 * hazard, 2), hazard
 
 
 class LeaveOneOutTimes(LeaveOneOutBatches):
@@ -117,16 +117,20 @@ class LeaveOneOutTimes(LeaveOneOutBatches):
     >>> time, event = rng.exponential(1.0 + 3.0 * x[:, 0]), np.ones(300, bool)
     >>> y = TimeIntervals.learn(time, event, 4).codes(time, event)
     >>> past = Data(x, y, x, y, np.array([2.0, 2.0]), 8, np.zeros(2), np.arange(300))
-    >>> found = LeaveOneOutTimes(past, Model(), np.full(8, 0.125)).learn(seed=0)
-    >>> bool(found.mode[0] > found.mode[1])  # the first feature tells the time, the second nothing
+    >>> importances = LeaveOneOutTimes(past, Model(), np.full(8, 0.125)).learn(seed=0)
+    >>> bool(importances.mode[0] > importances.mode[1])  # the first feature tells the time, the second nothing
     True
     """
 
+    @cached_property
+    def _expected(self) -> tuple[Array, Array]:
+        return expected_events(self.data.y, self.data.n_classes // 2)
+
     def scores(self, position: Array, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """Log likelihood of some cases given all others, (n,), and its gradient, (n, P + E + 1)."""
-        n_intervals, slope = self.data.n_classes // 2, math.exp(position[-1])
+        slope = math.exp(position[-1])
         log_weights, _ = self.effects.log_weights(position[None])
-        found = leave_one_out_sums(
+        votes = leave_one_out_sums(
             self.index,
             self.index.ranges(self.data.x[rows]),
             LeftOut.members(self.index, self.data.own_parent[rows], self.data.groups),
@@ -134,32 +138,23 @@ class LeaveOneOutTimes(LeaveOneOutBatches):
             n_threads=self.n_threads,
             engine=self.engine,
         )
-        total = found.sums[:, :, -1].sum(axis=1)
-        share = found.sums / np.where(total > 0.0, total, 1.0)[:, None, None]
-        base = base_hazards(self.data.y, n_intervals)
-        happened, at_risk = _at_risk(share.reshape(len(rows), n_intervals, 2, -1))
-        above, below = happened[..., -1] + LEAST * base, at_risk[..., -1] + LEAST
-        h = np.clip(above / below, _SMALLEST, 1.0 - _SMALLEST)
-        apart = np.log(cumulative(h)) - np.log(cumulative(base))
-        hazard = cumulative(base) * np.exp(slope * apart)
-        exposure, happens = followed(self.data.y[rows], n_intervals)
-        # Derivative by log hazard, and from there by the logarithms of the weights.
-        by_log = np.where(happens, hazard / np.maximum(np.expm1(hazard), _SMALLEST), 0.0) - exposure * hazard
-        by_hazard = by_log * slope / ((1.0 - h) * cumulative(h))
-        everyone = share[:, :, :-1].sum(axis=1)[:, None]
-        of_above = happened[..., :-1] - happened[..., -1:] * everyone
-        of_below = at_risk[..., :-1] - at_risk[..., -1:] * everyone
-        inside = by_hazard / below
-        by_comparison = np.einsum("nk,nkc->nc", inside, of_above) - np.einsum("nk,nkc->nc", inside * h, of_below)
-        gradient = self.effects.gradient(position, by_comparison)
-        by_slope = (by_log * slope * apart).sum(axis=1)
+        total = votes.sums[:, :, -1].sum(axis=1)
+        share = votes.sums / np.where(total > 0.0, total, 1.0)[:, None, None]
+        expected, base = self._expected
+        event = np.arange(self.data.n_classes) % 2
+        rate = LEAST * float(event[self.data.y].mean())
+        happened = np.einsum("nmc,m->nc", share, event)
+        awaited = np.einsum("nmc,m->nc", share, expected)
+        above, below = happened[:, -1] + rate, awaited[:, -1] + rate
+        log_ratio = np.log(above / below)
+        codes = self.data.y[rows]
+        mine, ratio = event[codes], np.exp(slope * log_ratio)
+        log_p = mine * (np.log(base[codes // 2]) + slope * log_ratio) - expected[codes] * ratio
+        # Derivative by the logarithm of the ratio, and from there by the logarithms of the weights.
+        by_ratio = slope * (mine - expected[codes] * ratio)
+        everyone = share[:, :, :-1].sum(axis=1)
+        of_above = (happened[:, :-1] - happened[:, -1:] * everyone) / above[:, None]
+        of_below = (awaited[:, :-1] - awaited[:, -1:] * everyone) / below[:, None]
+        gradient = self.effects.gradient(position, by_ratio[:, None] * (of_above - of_below))
         weight = self.weight[rows]
-        log_p = log_likelihood(hazard, exposure, happens)
-        return weight * log_p, weight[:, None] * np.column_stack([gradient, by_slope])
-
-
-def _at_risk(share: Array) -> tuple[Array, Array]:
-    """Shares with an event in each interval and at risk in it, (n, K, C), from shares by class, (n, K, 2, C)."""
-    there = share.sum(axis=2)
-    later = np.cumsum(there[:, ::-1], axis=1)[:, ::-1]
-    return share[:, :, 1], later - 0.5 * share[:, :, 0]
+        return weight * log_p, weight[:, None] * np.column_stack([gradient, by_ratio * log_ratio])

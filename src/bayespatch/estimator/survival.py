@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from bayespatch.calibrate import Calibration
+from bayespatch.calibrate_times import TimesCalibration
 from bayespatch.encode import is_partitioned, read_row
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import QUANTILE
@@ -20,7 +22,7 @@ from bayespatch.explain.cases import CaseTexts
 from bayespatch.explain.survival import SurvivalExplanation, TimesCase, explain_times
 from bayespatch.fitted_times import FittedTimes, outcome_names, read_times
 from bayespatch.importances_of_times import LeaveOneOutTimes, TimeIntervals
-from bayespatch.leave_one_out import LeaveOneOutVotes, cases_left_out
+from bayespatch.leave_one_out import LeaveOneOutVotes, by_fold, cases_left_out, cases_of
 from bayespatch.model import HIDDEN, Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
@@ -205,8 +207,6 @@ random_state, progress
             groups=self._groups_of(groups, None, len(time)),
         )
         opinion = self._learn_cox(learned, time, event, intervals, seed)
-        steps = learned.posterior.steps
-        assert steps is not None
         fitted = FittedTimes(
             **learned.fields(),
             loo=LeaveOneOutVotes(np.empty(0, np.int64), np.empty((0, 2 * intervals.n)), np.empty(0)),
@@ -220,16 +220,10 @@ random_state, progress
             time=time,
             event=event,
             time_intervals=intervals,
-            slope=float(np.exp(steps[:, :, -2].mean())),
+            times_calibration=TimesCalibration(1.0, 0.0, np.zeros((2, 2)), np.ones(intervals.n)),
             event_name=event_name,
         )
-        loo, hazard = self._left_out(fitted, learned)
-        pool = None
-        if opinion is not None:
-            codes = learned.y[loo.rows]
-            each = [np.exp(intervals.log_likelihood(h, codes)) for h in (opinion.loo[loo.rows], hazard)]
-            pool = Pool.learn_densities(*each)
-        self.fitted_ = replace(fitted, loo=loo, pool=pool)
+        self.fitted_ = self._calibrated(fitted, learned)
         return self
 
     @property
@@ -287,7 +281,7 @@ random_state, progress
         True
         """
         fitted = self._times_fitted()
-        found = -np.log(np.maximum(self._survival(fitted, X, fitted.event_times), 1e-12))
+        found = -np.log(np.maximum(self._survival(fitted, X, fitted.event_times), np.finfo(np.float64).tiny))
         return found if return_array else _functions(fitted.event_times, found, 0.0)
 
     def predict_median(self, X: Any) -> Array:
@@ -453,20 +447,29 @@ random_state, progress
             report(1, "second opinion")
         return cox
 
-    def _left_out(self, fitted: FittedTimes, learned: Learned) -> tuple[LeaveOneOutVotes, Array]:
-        """Votes of the past cases on each other, and their hazard within each interval, (R, K)."""
+    def _calibrated(self, fitted: FittedTimes, learned: Learned) -> FittedTimes:
+        """The model with what the past cases' votes on each other say: familiarity, calibration, pool."""
         chosen, hidden = cases_left_out(learned.past())
-        ends = np.append(fitted.time_intervals.cuts, np.inf)
-        votes, familiarity, hazard = [], [], []
-        for part in predict_batches(
-            fitted.posterior, hidden, detail="shares", n_threads=self._n_threads(), engine=self._predicting()
-        ):
-            assert part.neighbors is not None
+        predicted = partial(predict_batches, detail="shares", n_threads=self._n_threads(), engine=self._predicting())
+        votes, familiarity = [], []
+        shares = np.empty((len(chosen), len(fitted.parents)), np.float32)
+        for part in predicted(fitted.posterior, hidden):
             votes.append(part.mean_votes())
             familiarity.append(part.familiarity)
-            hazard.append(np.diff(fitted.precedents(part.neighbors.share, ends).hazard, axis=1, prepend=0.0))
+        for places, own in by_fold(fitted.posterior, learned.held_out, chosen):
+            parts = predicted(own, cases_of(hidden, places))
+            shares[places] = np.concatenate([part.neighbors.share for part in parts if part.neighbors is not None])
+        events, expected = fitted.outcomes_by_interval
+        calibration = TimesCalibration.learn(fitted.course(shares), expected[chosen], events[chosen])
         loo = LeaveOneOutVotes(chosen, np.concatenate(votes), np.concatenate(familiarity))
-        return loo, np.concatenate(hazard)
+        fitted = replace(fitted, loo=loo, times_calibration=calibration)
+        if fitted.opinion is None:
+            return fitted
+        ends = np.append(fitted.time_intervals.cuts, np.inf)
+        hazard = np.diff(fitted.precedents(shares, ends).hazard, axis=1, prepend=0.0)
+        both = fitted.opinion.loo[chosen], hazard
+        each = [np.exp(fitted.time_intervals.log_likelihood(h, learned.y[chosen])) for h in both]
+        return replace(fitted, pool=Pool.learn_densities(*each))
 
     def _read_outcomes(self, y: Any) -> Any:
         return y

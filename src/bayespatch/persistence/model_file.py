@@ -253,7 +253,15 @@ def _manifest(estimator: Any, fitted: Fitted, cases: Part | None) -> dict[str, A
 
 def _times(fitted: FittedTimes) -> dict[str, Any]:
     """How times are cut and read from votes."""
-    return {"cuts": fitted.time_intervals.cuts.tolist(), "slope": fitted.slope, "event_name": fitted.event_name}
+    calibration = fitted.times_calibration
+    return {
+        "cuts": fitted.time_intervals.cuts.tolist(),
+        "level": calibration.level,
+        "shape": calibration.shape,
+        "covariance": calibration.covariance.ravel().tolist(),
+        "base": calibration.base.tolist(),
+        "event_name": fitted.event_name,
+    }
 
 
 def _summary(table: Diagnostics) -> dict[str, Any]:

@@ -10,13 +10,14 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
+from bayespatch.calibrate_times import TimesCalibration
 from bayespatch.decisions import Decision
 from bayespatch.encode import Schema, codes_of
 from bayespatch.engine.installed import check_engine
@@ -237,18 +238,26 @@ def _beside_cases(
 
 def _times(stored: Any, past: Arrays) -> dict[str, Any]:
     """How times are cut and read from votes."""
-    if not isinstance(stored, dict) or tuple(stored) != ("cuts", "slope", "event_name"):
+    keys = ("cuts", "level", "shape", "covariance", "base", "event_name")
+    if not isinstance(stored, dict) or tuple(stored) != keys:
         raise ValueError("the intervals of time do not have the keys that they should")
-    cuts, slope, name = stored.values()
-    numbers = [*cuts, slope] if isinstance(cuts, list) else [None]
-    if not all(type(n) is float and 0.0 <= n < _FARTHEST_TIME for n in numbers) or type(name) is not str or not slope:
-        raise ValueError("the intervals of time are not made of finite numbers that are not negative")
-    if not all(low < high for low, high in pairwise(cuts)) or not past["event"].any():
+    cuts, level, shape, covariance, base, name = stored.values()
+    lists = [part if isinstance(part, list) else [None] for part in (cuts, covariance, base)]
+    if not all(type(n) is float and abs(n) < _FARTHEST_TIME for n in [*chain(*lists), level, shape]):
+        raise ValueError("the intervals of time and their calibration are not made of finite numbers")
+    if type(name) is not str or not all(low < high for low, high in pairwise(cuts)) or not past["event"].any():
         raise ValueError("the intervals of time are not in order, or there is no event")
     intervals = TimeIntervals(np.array(cuts, dtype=np.float64))
-    if np.any(intervals.codes(past["time"], past["event"]) != past["y"]):
+    if min(cuts, default=0.0) < 0.0 or np.any(intervals.codes(past["time"], past["event"]) != past["y"]):
         raise ValueError("the times are not in the intervals that they should be")
-    return {"time_intervals": intervals, "slope": slope, "event_name": name}
+    if level <= 0.0 or shape < 0.0 or len(base) != intervals.n or min(base) <= 0.0:
+        raise ValueError("the hazards of the stored calibration are not above 0")
+    if len(covariance) != 4 or covariance[1] != covariance[2] or covariance[1] ** 2 > covariance[0] * covariance[3]:
+        raise ValueError("the covariance of the stored calibration is not that of two numbers")
+    if min(covariance[0], covariance[3]) < 0.0:
+        raise ValueError("the covariance of the stored calibration has a negative variance")
+    calibration = TimesCalibration(level, shape, np.array(covariance).reshape(2, 2), np.array(base))
+    return {"time_intervals": intervals, "times_calibration": calibration, "event_name": name}
 
 
 def _follow_up(described: Any, numbers: NDArray[Any] | None, n: int) -> FollowUp | None:

@@ -1,0 +1,151 @@
+"""Votes to survival curves, calibrated on leave-one-out votes.
+
+The voters on a case had O events where all past cases, followed for as long, would have had E. In interval k of time
+they had O_k and E_k. With Kish's effective number n of voters, the case has the hazard
+
+    h(t) = h0(t) base_k exp(level r + shape s_k),   t in interval k,
+    r = log (O + LEAST p) / (E + LEAST p),   s_k = log (n O_k + 1) / (n E_k exp(r) + 1),
+
+where h0 is the hazard of all past cases and p their share with an event. ``level`` is above 1 if votes are
+under-confident. ``shape`` says how far to trust the course over time, which rests on a few events in each interval.
+Both have normal priors and are learned from the past cases' leave-one-out votes by Cox's partial likelihood, with a
+baseline that is constant within each interval relative to h0; ``base_k`` is this baseline.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+Array = NDArray[np.float64]
+
+LEVEL_MEAN, LEVEL_SD = 2.0, 1.0  # of the priors; as for the slope of votes on classes
+SHAPE_MEAN, SHAPE_SD = 0.0, 0.5
+_LOWEST_LEVEL = 0.05
+_SMALLEST = 1e-12
+
+
+class Course(NamedTuple):
+    """What happened to the voters on n cases, compared with all past cases over the same follow-up.
+
+    Attributes
+    ----------
+    log_ratio : array of shape (n,)
+        r, the logarithm of observed over expected events.
+    ratio_variance : array of shape (n,)
+        Its variance.
+    shape : array of shape (n, K)
+        s, by how much the logarithm in each interval of time differs from r.
+    shape_variance : array of shape (n, K)
+    """
+
+    log_ratio: Array
+    ratio_variance: Array
+    shape: Array
+    shape_variance: Array
+
+    @classmethod
+    def of_votes(cls, share: Array, events: Array, expected: Array, least: float) -> Course:
+        """From the shares of the votes, (n, S), and each voter's events and expected events by interval, (S, K).
+
+        Examples
+        --------
+        >>> events, expected = np.array([[1.0], [0.0], [1.0]]), np.array([[0.2], [0.4], [0.6]])
+        >>> course = Course.of_votes(np.array([[0.5, 0.0, 0.5]]), events, expected, 0.0)
+        >>> np.exp(course.log_ratio)  # one event each, where .4 were expected
+        array([2.5])
+        """
+        happened, rate = events.sum(axis=1), least * float(events.sum(axis=1).mean())
+        observed, awaited = share @ happened + rate, share @ expected.sum(axis=1) + rate
+        log_ratio = np.log(np.maximum(observed, _SMALLEST) / np.maximum(awaited, _SMALLEST))
+        squared = share**2
+        n_voters = share.sum(axis=1) ** 2 / np.maximum(squared.sum(axis=1), _SMALLEST)
+        in_interval = n_voters[:, None] * (share @ events) + 1.0
+        usual = n_voters[:, None] * (share @ expected) * np.exp(log_ratio)[:, None] + 1.0
+        return cls(
+            log_ratio,
+            (squared @ happened + rate**2) / np.maximum(observed, _SMALLEST) ** 2,
+            np.log(in_interval / usual),
+            1.0 / usual,
+        )
+
+
+class TimesCalibration(NamedTuple):
+    """How votes are read as a hazard.
+
+    Attributes
+    ----------
+    level, shape : float
+    covariance : array of shape (2, 2)
+        Of both.
+    base : array of shape (K,)
+        Baseline hazard within each interval, relative to that of all past cases.
+    """
+
+    level: float
+    shape: float
+    covariance: Array
+    base: Array
+
+    @classmethod
+    def learn(cls, course: Course, exposure: Array, happens: Array) -> TimesCalibration:
+        """Learn from leave-one-out votes.
+
+        Parameters
+        ----------
+        course : Course
+            Of the votes on n past cases.
+        exposure : array of shape (n, K)
+            Events that each case was expected to have in each interval while it was followed.
+        happens : array of shape (n, K)
+            1 where its event happened.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> ratio = rng.normal(0, 0.3, 2000)
+        >>> time = rng.exponential(np.exp(-1.7 * ratio))
+        >>> course = Course(ratio, np.zeros(2000), np.zeros((2000, 1)), np.zeros((2000, 1)))
+        >>> round(TimesCalibration.learn(course, time[:, None], np.ones((2000, 1))).level, 1)
+        1.7
+        """
+        log_exposure = np.log(np.maximum(exposure, _SMALLEST**2))
+        terms = np.stack([np.broadcast_to(course.log_ratio[:, None], course.shape.shape), course.shape])
+        mean, precision = np.array([LEVEL_MEAN, SHAPE_MEAN]), np.array([LEVEL_SD, SHAPE_SD]) ** -2.0
+        events = happens.sum(axis=0)
+        observed = (terms * happens).sum(axis=(1, 2))
+
+        def loss(at: Array) -> tuple[float, Array, Array]:
+            """Negative log posterior density, its gradient and its Hessian."""
+            log_hazard = log_exposure + np.tensordot(at, terms, axes=1)
+            log_total = logsumexp(log_hazard, axis=0)
+            weight = np.exp(log_hazard - log_total)
+            means = (weight * terms).sum(axis=1)  # (2, K)
+            second = np.einsum("nk,ink,jnk->ijk", weight, terms, terms) - means[:, None] * means[None]
+            apart = at - mean
+            value = float(events @ log_total - observed @ at + 0.5 * precision @ apart**2)
+            return value, means @ events - observed + precision * apart, second @ events + np.diag(precision)
+
+        bounds = [(_LOWEST_LEVEL, None), (0.0, None)]
+        best = minimize(lambda at: loss(at)[:2], mean, jac=True, method="L-BFGS-B", bounds=bounds).x
+        log_total = logsumexp(log_exposure + np.tensordot(best, terms, axes=1), axis=0)
+        inverse = np.linalg.inv(loss(best)[2])
+        base = (events + 1.0) / (np.exp(log_total) + 1.0)
+        return cls(float(best[0]), float(best[1]), 0.5 * (inverse + inverse.T), base)
+
+    def log_hazard_ratio(self, course: Course) -> Array:
+        """Log hazard of the cases in each interval, relative to that of all past cases, (n, K)."""
+        return np.log(self.base) + self.level * course.log_ratio[:, None] + self.shape * course.shape
+
+    def variance(self, course: Course, weight: Array) -> Array:
+        """Variance of the logarithm of a sum over intervals, (n, T), of which they have these shares, (n, T, K)."""
+        shape = np.einsum("ntk,nk->nt", weight, course.shape)
+        of_shape = np.einsum("ntk,nk->nt", weight**2, course.shape_variance)
+        ratio = course.log_ratio[:, None]
+        of_votes = self.level**2 * course.ratio_variance[:, None] + self.shape**2 * of_shape
+        c = self.covariance
+        return of_votes + c[0, 0] * ratio**2 + 2.0 * c[0, 1] * ratio * shape + c[1, 1] * shape**2
