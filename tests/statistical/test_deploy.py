@@ -1,6 +1,7 @@
 """compose.yaml without a container runtime: its commands as processes, with its environment and secrets.
 
-From an empty folder to a signed-in answer; then a kill, a restart, an older version's tables, a backup and its restore.
+From an empty folder to a signed-in answer; then a kill, a restart, a backup, an upgrade, and a roll-back: this version
+restores the backup.
 """
 
 from __future__ import annotations
@@ -20,14 +21,25 @@ import httpx
 import pytest
 import yaml
 
+import bayespatch
 from bayespatch.casebase import CaseBase
-from bayespatch.casebase.database import Database
+from bayespatch.casebase.tables import VERSION
 from tests.cli.test_serve import free_port
 from tests.source.server import postgresql_server, why_no_server
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROGRAM = [sys.executable, "-c", "from bayespatch.cli import main; main()"]
 PASSWORD = "seven wooden horses gallop"
+MIGRATION = """import sqlalchemy as sa
+from alembic import op
+
+revision = "next"
+down_revision = "{}"
+
+
+def upgrade():
+    op.create_table("notes", sa.Column("id", sa.Integer, primary_key=True))
+"""
 MINUTES = 5  # from the first command to a signed-in answer
 pytestmark = pytest.mark.skipif(why_no_server() is not None, reason=str(why_no_server()))
 
@@ -39,6 +51,7 @@ class Compose:
         self.services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
         self.folder, self.url, self.port = folder, url, free_port()
         self.environment = {**os.environ, "HOME": str(folder), "STATE_DIRECTORY": str(folder / "state")}
+        self.packages = ""  # where bayespatch is imported from; empty: this version
         (folder / "state").mkdir(exist_ok=True, mode=0o700)
 
     def command(self, name: str) -> list[str]:
@@ -56,14 +69,16 @@ class Compose:
 
     def environment_of(self, name: str) -> dict[str, str]:
         own = {key: self.replaced(value) for key, value in self.services[name]["environment"].items()}
+        if self.packages:
+            own["PYTHONPATH"] = self.packages
         return {**self.environment, **own}
 
-    def run(self, *words: str) -> str:
-        """`docker compose run --rm app WORDS`."""
+    def run(self, *words: str, code: int = 0) -> str:
+        """`docker compose run --rm app WORDS`, which must end with this code; what it prints."""
         environment = self.environment_of("app")
-        found = subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, text=True, timeout=300)
-        assert found.returncode == 0, found.stderr
-        return found.stdout
+        result = subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, text=True, timeout=300)
+        assert result.returncode == code, result.stderr
+        return result.stdout + result.stderr
 
     @contextmanager
     def up(self):
@@ -180,42 +195,51 @@ def test_from_nothing_to_an_answer_and_back_after_every_accident(tmp_path):
             process.send_signal(signal.SIGKILL)
             process.wait()
 
-        # After a kill, and with the tables of an older version: everything is there.
-        older(compose, url, password)
+        # After a kill everything is there.
         with compose.up() as (process, log), through_caddy(compose) as proxy:
             assert "/join/" not in log.read_text()
-            person = Person(compose, proxy)
-            person.sign_in()
-            assert person.first_answer() == answer
+            assert answer_of(compose, proxy) == answer
             backup = tmp_path / f"clinic-{datetime.now(UTC):%Y-%m-%d}.db"
             compose.run("casebase", "backup", url, str(backup), "--by", "operator")
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
 
-    # A new server, and nothing but secrets and backup.
+        # The next version changes the tables when it opens them; this version then refuses them.
+        compose.packages = next_version(tmp_path / "next")
+        with compose.up() as (process, log), through_caddy(compose) as proxy:
+            assert answer_of(compose, proxy) == answer
+        assert "intact" in compose.run("casebase", "verify", url)
+        compose.packages = ""
+        assert "newer bayespatch" in compose.run("casebase", "verify", url, code=1)
+
+    # Roll back: a new server, and nothing but secrets and backup.
     with postgresql_server(password=password) as url:
         compose = Compose(tmp_path, url)
         shutil.rmtree(tmp_path / "state")
         (tmp_path / "state").mkdir(mode=0o700)
         compose.run("casebase", "restore", url, str(backup), "--by", "operator")
         with compose.up(), through_caddy(compose) as proxy:
-            person = Person(compose, proxy)
-            person.sign_in()
-            assert person.first_answer() == answer
+            assert answer_of(compose, proxy) == answer
             assert "intact" in compose.run("casebase", "verify", url)
 
 
-def older(compose: Compose, url: str, password: str) -> None:
-    """The tables as the version before this one had them."""
-    key = (compose.folder / "secrets" / "audit_key").read_bytes()
-    with_password = url.replace("tester@", f"tester:{password}@")
-    database = Database(with_password, compose.folder / "state", key=key)
-    try:
-        now = database.version()
-        database.migrate("-1")
-        assert database.version() != now
-    finally:
-        database.close()
+def answer_of(compose: Compose, proxy: str | None) -> str:
+    """The demo's consultation, to a person who signs in."""
+    person = Person(compose, proxy)
+    person.sign_in()
+    return person.first_answer()
+
+
+def next_version(folder: Path) -> str:
+    """A copy of bayespatch whose case bases have one more table."""
+    package = folder / "bayespatch"
+    shutil.copytree(Path(bayespatch.__file__).parent, package)
+    tables = package / "casebase" / "tables.py"
+    text = tables.read_text()
+    assert text.count(f'VERSION = "{VERSION}"') == 1
+    tables.write_text(text.replace(f'VERSION = "{VERSION}"', 'VERSION = "next"'))
+    (package / "casebase" / "migrations" / "versions" / "next.py").write_text(MIGRATION.format(VERSION))
+    return str(folder)
 
 
 def test_a_wrong_or_missing_password_file_is_an_error_with_its_name(tmp_path, monkeypatch):
