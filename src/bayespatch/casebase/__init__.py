@@ -1,7 +1,8 @@
 """The case base: past cases, consultations, decisions and models in SQLite or PostgreSQL.
 
-`base` is what a user meets; behind it `cases`, `consultations`, `models`, `refit`, `forget`, `drift`, `backup` and
-`export` say what is done inside a transaction of `database`, and `audit` what each leaves in the log.
+`base` has the public class `CaseBase`, put together from `retrieve`, `reuse` and `revise`. Behind it, `cases`,
+`consultations`, `models`, `refit`, `forget`, `drift`, `backup` and `export` work within a transaction of `database`,
+and `audit` writes what each did to the log.
 """
 
 try:

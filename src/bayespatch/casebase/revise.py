@@ -1,0 +1,127 @@
+"""Revise and retain: what a person decided, what became of a case, and which cases are past ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bayespatch.casebase import cases as case_rows
+from bayespatch.casebase import consultations, follow_up, repeats
+from bayespatch.casebase.cases import Case
+from bayespatch.casebase.consultations import Decision
+from bayespatch.casebase.database import Database
+from bayespatch.casebase.errors import NotFoundError
+
+
+class Revise:
+    """The part of a `CaseBase` that records decisions and outcomes."""
+
+    _database: Database
+
+    def decide(
+        self, consultation: int, decided: object, *, by: str, reason: str = "", code: str = "", key: str | None = None
+    ) -> Decision:
+        """Write down what was decided after a consultation; to override the model needs a reason or a code.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     base.decide(seen.id, "well", by="Dr. Roe", reason="the pain is from a broken rib").agrees
+        False
+        """
+        once = None if key is None else repeats.Once("decide", key, by, [consultation, decided, reason, code])
+        with self._database.writing(by) as transaction:
+            if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+                decision = consultations.decision_of(transaction.connection, earlier)
+                if decision is None:
+                    raise NotFoundError(f"consultation {earlier} is not there any more")
+                transaction.record("read", consultations.find(transaction.connection, earlier).case_id)
+                return decision
+            decision = consultations.decide(transaction, consultation, decided, reason, code)
+            if once is not None:
+                repeats.keep(transaction, once, consultation)
+            return decision
+
+    def outcome(self, case: int | str, outcome: object, *, by: str, key: str | None = None) -> Case:
+        """Write down what became of a case; a second outcome is refused.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     base.outcome(seen.case_id, "sick", by="registry").state
+        'open'
+        """
+        once = None if key is None else repeats.Once("outcome", key, by, [case, outcome])
+        with self._database.writing(by) as transaction:
+            if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+                transaction.record("read", earlier)
+                return case_rows.as_case(case_rows.find(transaction.connection, earlier))
+            case_now = case_rows.record_outcome(transaction, case, outcome)
+            if once is not None:
+                repeats.keep(transaction, once, case_now.id)
+            return case_now
+
+    def record_follow_up(self, case: int | str, values: Mapping[str, object], *, by: str) -> follow_up.Recording:
+        """Record what became of a case: values of follow-up columns, which replace earlier ones.
+
+        The data dictionary names the columns (`role: follow-up` or `treatment`). They are never compared. The next
+        refit reads them; explanations then summarize them among the past cases that vote.
+
+        Parameters
+        ----------
+        case : int or str
+            Its number, or its external id.
+        values : dict
+            By column; columns that are not named keep their values, None means not known.
+        by : str
+            Who does it.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     words = {name: entry.to_dict() for name, entry in base.definition.features.entries.items()}
+        ...     words |= {"outcome": {"levels": ["sick", "well"]}, "stay": {"kind": "number", "role": "follow-up"}}
+        ...     base.define(words, "outcome", by="data manager")
+        ...     _ = base.record_follow_up(3, {"stay": 4}, by="ward")
+        ...     _ = base.record_follow_up(3, {"stay": 5}, by="ward")
+        ...     [recording.values for recording in base.follow_up(3, by="Dr. Roe")]
+        [{'stay': 4}, {'stay': 5}]
+        """
+        with self._database.writing(by) as transaction:
+            return follow_up.record(transaction, case, values)
+
+    def follow_up(self, case: int | str, *, by: str) -> tuple[follow_up.Recording, ...]:
+        """What was recorded about a case after it came in, the first recording first.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     base.follow_up(1, by="Dr. Roe")
+        ()
+        """
+        with self._database.writing(by) as transaction:
+            row = case_rows.find(transaction.connection, case)
+            transaction.record("read", row.id)
+            return follow_up.history(transaction.connection, row.id)
+
+    def retain(self, which: Iterable[int | str] | None = None, *, by: str) -> list[int]:
+        """Make open cases past ones: those named, or all whose outcome is known.
+
+        They vote from the next consultation on; the next refit learns from them.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     _ = base.outcome(seen.case_id, "sick", by="registry")
+        ...     base.retain(by="registry")
+        [25]
+        """
+        with self._database.writing(by) as transaction:
+            return case_rows.retain(transaction, which)
