@@ -48,7 +48,7 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class Verification:
-    """What holding the log against its hashes has shown; `problems` is empty where all is well."""
+    """Result of checking the log against its hashes; `problems` is empty if it is intact."""
 
     n_entries: int
     head: str  # number and hash of the last row
@@ -87,7 +87,7 @@ class Transaction:
         return self._number + 1
 
     def continue_from(self, number: int, digest: str) -> None:
-        """Go on with a chain that was copied from elsewhere."""
+        """Continue a chain that was copied from another base."""
         assert not self._rows
         self._number, self._hash = number, digest
 
@@ -104,7 +104,7 @@ def now() -> str:
 
 
 def check_by(by: object) -> str:
-    """Who does something: a name."""
+    """A valid name of the person who does something."""
     if not isinstance(by, str) or not by.strip() or len(by) > 200 or not by.isprintable():
         raise CaseBaseError(f"by={by!r} names nobody; pass the name of the person who does this")
     return by
@@ -130,9 +130,9 @@ def row_hash(
 def check_chain(
     rows: Iterable[Row], head_number: int, head_hash: str, expected: str | None = None, key: bytes | None = None
 ) -> Verification:
-    """Hold audit rows, in the order of their numbers, against their hashes, and their end against the stated one.
+    """Check audit rows, in the order of their numbers, against their hashes, and the last one against the stated end.
 
-    `expected` is an end of the chain that was noted at an earlier time.
+    `expected` is an end of the chain that was stated earlier.
     """
     problems: list[str] = []
     before, last = "", 0
@@ -163,7 +163,7 @@ def _read_head(text: str) -> tuple[int, str]:
 
 
 def verify(connection: Connection, expected: str | None = None, key: bytes | None = None) -> Verification:
-    """Hold the whole log against its hashes."""
+    """Check the whole log against its hashes."""
     rows = connection.execute(select(audit).order_by(audit.c.number).execution_options(yield_per=1000))
     heads = connection.execute(select(chain.c.number, chain.c.hash)).all()
     if len(heads) != 1:

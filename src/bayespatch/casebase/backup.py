@@ -1,4 +1,4 @@
-"""Backups: the whole case base as one SQLite file, which is a case base itself, made while others go on working."""
+"""Backups: the whole case base as one SQLite file, itself a case base, made while others keep working."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def restore(source: str | os.PathLike[str], database: Database, by: str) -> None
 
 
 def verify_all(database: Database, connection: Connection, head: str | None = None) -> Verification:
-    """Hold the log against its hashes, and where it is whole the tables against the log."""
+    """Check the log against its hashes and, if it is intact, the tables against the log."""
     verification = verify(connection, head, database.key)
     if not verification.intact:
         return verification
@@ -85,14 +85,14 @@ def verify_all(database: Database, connection: Connection, head: str | None = No
 
 
 def _vacuum_into(database: Database, target: Path) -> None:
-    """SQLite writes a copy without anything that was deleted."""
+    """Let SQLite write a copy without deleted values."""
     with database.outside() as connection:
         name = str(target).replace("'", "''")
         connection.execute(text(f"VACUUM INTO '{name}'"))
 
 
 def _copy_out(database: Database, target: Path) -> None:
-    """From PostgreSQL, row by row, from one snapshot."""
+    """Copy PostgreSQL's rows from one snapshot."""
     copy = Database(str(target), key=database.key)
     try:
         copy.open()
@@ -109,7 +109,7 @@ def _copy_out(database: Database, target: Path) -> None:
 
 
 def _copy(old: Connection, new: Connection) -> None:
-    """All rows of all tables, in an order in which each finds what it refers to."""
+    """Copy all rows of all tables, each table after those that it refers to."""
     for table in metadata.sorted_tables:
         rows = old.execute(select(table).execution_options(yield_per=_BATCH))
         for part in rows.partitions(_BATCH):

@@ -36,19 +36,19 @@ SYSTEM = "bayespatch"  # who does what no person has asked for
 class CaseBase(Retrieve, Reuse, Revise):
     """Past cases, consultations, decisions and models in a database: retrieve, reuse, revise, retain, forget.
 
-    Made by `CaseBase.open`. Everything that is done says by whom (`by`), is one transaction, and leaves a row in the
-    audit log. A `CaseBaseError` means that nothing was changed.
+    `CaseBase.open` makes one. Every method that reads or changes cases takes the name of the person (`by`), runs in one
+    transaction, and writes a row to the audit log. A `CaseBaseError` means that nothing was changed.
 
     Attributes
     ----------
     dictionary : Dictionary or None
-        What the features are; None until cases were imported or defined.
+        The data dictionary of the features; None until cases are imported or defined.
     target : str or None
         The column that is predicted.
     people : People
-        Who may do what, where a program serves the base to several people.
+        Accounts and their roles, used by the web service.
     identities : Identities
-        Whose accounts belong to which identities of a single sign-on.
+        Identities of a single sign-on, linked to accounts.
 
     Examples
     --------
@@ -83,25 +83,25 @@ class CaseBase(Retrieve, Reuse, Revise):
         n_jobs: int | None = None,
         key: bytes | None = None,
     ) -> CaseBase:
-        """Open a case base, and make it where there is none.
+        """Open a case base; create it if there is none.
 
         Parameters
         ----------
         url : str or path
             ``sqlite:///clinic.db``, or the path of the file; ``postgresql://user@host/name``.
         create : bool
-            False refuses a place where there is no case base.
+            Whether to create a missing case base; if False, it is an error.
         folder : path, optional
-            Directory for temporary files, and for a refit while it runs; yours alone (mode 700). By default beside the
-            SQLite file; with PostgreSQL in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state.
+            Directory for temporary files and a refit's checkpoints; only its owner may open it (mode 700). By default
+            beside the SQLite file; with PostgreSQL in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state.
         timeout : float
             Seconds to wait while another process writes.
         n_jobs : int, optional
-            Threads that answer one question; by default as many as the model was fitted with. Who asks several
-            questions at a time has more of one thread for each.
+            Threads for one consultation; by default as many as the model was fitted with. A program that runs several
+            consultations at a time should give each one thread.
         key : bytes, optional
-            The key of the audit log, for a base that was begun with one; by default what is in the file that the
-            environment variable BAYESPATCH_AUDIT_KEY_FILE names.
+            The key of the audit log, if it was created with one; by default the content of the file that the environment
+            variable BAYESPATCH_AUDIT_KEY_FILE names.
 
         Examples
         --------
@@ -125,7 +125,7 @@ class CaseBase(Retrieve, Reuse, Revise):
 
     @classmethod
     def demo(cls) -> CaseBase:
-        """A small invented clinic in a temporary folder, with a model of 24 past cases; closing it deletes it.
+        """A small fictitious clinic in a temporary folder, with a model of 24 past cases; `close` deletes it.
 
         Examples
         --------
@@ -157,7 +157,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         return base
 
     def close(self) -> None:
-        """Give all connections back.
+        """Close all connections.
 
         Examples
         --------
@@ -181,13 +181,13 @@ class CaseBase(Retrieve, Reuse, Revise):
         return f"CaseBase({self._database.name!r})"
 
     def _tidy(self) -> None:
-        """Finish what a process that was killed has left: files, and values that are deleted but still on disk."""
+        """Clean up after killed processes: delete their files, and erase deleted values that are still on disk."""
         if "mode=ro" not in str(self._database.url):
             models.drop_left_over(self._database.folder)
             forgetting.finish(self._database, SYSTEM)
 
     def check_writable(self) -> None:
-        """Write a time into the database; an error where that fails, as on a full disk.
+        """Write the time to the database; raises an error if that fails, for example on a full disk.
 
         Examples
         --------
@@ -200,19 +200,19 @@ class CaseBase(Retrieve, Reuse, Revise):
             connection.execute(insert(settings).values(key="written", value=now()))
 
     def refit(self, *, by: str, wait: bool = True, **parameters: object) -> ModelVersion | Refit:
-        """Learn anew from all past cases, in a process of its own, beginning where the active model ended.
+        """Fit a new model to all past cases in a separate process, starting from the active model.
 
-        The new version is only offered: look at its `metrics` and `promote` it. A refit that is killed goes on where it
-        was when it is started again, as long as cases, parameters and the active model are the same.
+        The new version is not used until someone promotes it: check its `metrics`, then `promote` it. A refit that was
+        killed resumes when it is started again with the same cases, parameters and active model.
 
         Parameters
         ----------
         by : str
-            Who does it.
+            The person who does this; recorded in the audit log.
         wait : bool
             False returns at once with a `Refit`: `running`, `wait()`, `cancel()`.
         parameters
-            Of `PatchworkClassifier`, numbers and texts; those of the active model where nothing is said.
+            Parameters of `PatchworkClassifier`, numbers and texts; by default those of the active model.
 
         Returns
         -------
@@ -238,7 +238,7 @@ class CaseBase(Retrieve, Reuse, Revise):
             return models.find(connection, version)
 
     def models(self) -> list[ModelVersion]:
-        """All versions of the model, the newest first.
+        """All versions of the model, newest first.
 
         Examples
         --------
@@ -251,7 +251,7 @@ class CaseBase(Retrieve, Reuse, Revise):
             return models.listed(connection)
 
     def promote(self, version: int, *, by: str) -> ModelVersion:
-        """Make a version the active one.
+        """Make a version the active model.
 
         Examples
         --------
@@ -266,7 +266,7 @@ class CaseBase(Retrieve, Reuse, Revise):
             return models.promote(transaction, version)
 
     def roll_back(self, *, by: str) -> ModelVersion:
-        """Go back to the version that was active before.
+        """Return to the version that was active before.
 
         Examples
         --------
@@ -283,11 +283,11 @@ class CaseBase(Retrieve, Reuse, Revise):
     # Forget
 
     def forget(self, case: int | str, reason: str, *, by: str) -> Forgotten:
-        """Forget a patient: the values go from every table and every model at once, and from the disk.
+        """Forget a patient: delete the values from every table, every model and the disk.
 
-        Predictions are from now on exactly those without that past case, given the same importances; these have learned
-        from it, so that a refit is due. The number of the case stays, and in the log who forgot it, when and why. Other
-        visits of the same patient are forgotten as well.
+        Predictions are then exactly those without this past case, given the same importances. A refit is due, because
+        the importances were learned with the case. The number of the case remains, and the log keeps who forgot it,
+        when and why. Other visits of the same patient are forgotten as well.
 
         Examples
         --------
@@ -309,18 +309,18 @@ class CaseBase(Retrieve, Reuse, Revise):
         open_cases: int | None = None,
         past_cases: int | None = None,
     ) -> Purged:
-        """Delete what is older than the retention periods, and sessions, tokens and links that have expired.
+        """Delete what is older than the retention periods, and expired sessions, tokens and links.
 
         Parameters
         ----------
         by : str
-            Who does it.
+            The person who does this; recorded in the audit log.
         consultations : int, optional
-            Days for which consultations of past cases and their decisions are kept.
+            Retention period in days of past cases' consultations and decisions.
         open_cases : int, optional
-            Days after their last consultation for which open cases are kept; then they are forgotten.
+            Days after the last consultation until an open case is forgotten.
         past_cases : int, optional
-            Days after their outcome for which past cases are kept; then they are forgotten.
+            Days after the outcome until a past case is forgotten.
 
         Examples
         --------
@@ -336,15 +336,15 @@ class CaseBase(Retrieve, Reuse, Revise):
         return done
 
     def forget_again(self, log: str | os.PathLike[str], *, by: str) -> list[int]:
-        """After a restore: forget whom the lost base forgot after the backup was made.
+        """After a restore, forget the patients whom the lost base forgot after the backup.
 
         Parameters
         ----------
         log : path
-            The audit log of the lost base, with all rows after the backup: ``casebase log --json``, or what a collector
-            has kept. It must continue the log of the backup, hash by hash.
+            The audit log of the lost base with all rows after the backup, from ``casebase log --json`` or a log
+            collector. It must continue the log of the backup, hash by hash.
         by : str
-            Who does it.
+            The person who does this; recorded in the audit log.
 
         Returns
         -------
@@ -370,15 +370,15 @@ class CaseBase(Retrieve, Reuse, Revise):
         self._model = None
         return done
 
-    # Looking after it
+    # Audit, backup, export
 
     def drift(self, *, by: str, every: str = "month") -> list[JSONObject]:
-        """What the model said against what happened, by "year", "month", "day" or "all".
+        """Predictions compared with outcomes, by "year", "month", "day" or "all".
 
         Returns
         -------
         list of dict
-            One for each period, the earliest first; `bayespatch.casebase.drift.drift` says what is in it.
+            One for each period, earliest first, with the keys that `bayespatch.casebase.drift.drift` lists.
 
         Examples
         --------
@@ -406,9 +406,9 @@ class CaseBase(Retrieve, Reuse, Revise):
         before: int | None = None,
         limit: int = 100,
     ) -> list[LogEntry]:
-        """The log: the newest rows first, or the oldest first from the row `after` on; of a case, a person, an action.
+        """Rows of the audit log, newest first, or oldest first from row `after` on; of a case, a person or an action.
 
-        `before` is the number of a row: only those before it.
+        Only rows before number `before`.
 
         Examples
         --------
@@ -423,7 +423,7 @@ class CaseBase(Retrieve, Reuse, Revise):
             )
 
     def record_audit(self, chosen: Mapping[str, object], *, by: str, verified: bool = False) -> None:
-        """Note that someone has read the log: which rows were `chosen`, as in `audit`, and whether it was verified.
+        """Record that someone read the log: which rows were `chosen`, as in `audit`, and whether it was verified.
 
         Examples
         --------
@@ -438,9 +438,9 @@ class CaseBase(Retrieve, Reuse, Revise):
             transaction.record("audit", chosen=given, verified=verified)
 
     def verify_audit(self, head: str | None = None) -> Verification:
-        """Hold the log against its hashes, and cases, models and accounts against the log.
+        """Check the log against its hashes, and cases, models and accounts against the log.
 
-        `head` is an end of the log that was noted earlier.
+        `head` is an end of the log that was stated earlier.
 
         Examples
         --------
@@ -454,7 +454,7 @@ class CaseBase(Retrieve, Reuse, Revise):
             return backups.verify_all(self._database, connection, head)
 
     def backup(self, path: str | os.PathLike[str], *, by: str) -> Path:
-        """Copy the whole base into one SQLite file, which is a case base itself, while others go on working.
+        """Copy the whole base to one SQLite file, itself a case base, while others keep working.
 
         Examples
         --------
@@ -471,7 +471,7 @@ class CaseBase(Retrieve, Reuse, Revise):
     def restore(self, path: str | os.PathLike[str], *, by: str) -> None:
         """Fill this base, which must be empty, from a backup.
 
-        Who was forgotten after the backup was made is in it again, and has to be forgotten again.
+        Patients who were forgotten after the backup are back in it: call `forget_again`.
 
         Examples
         --------
@@ -497,20 +497,20 @@ class CaseBase(Retrieve, Reuse, Revise):
     ) -> int:
         """Write the cases to a CSV or Parquet file, or into a new table of a database; returns how many.
 
-        In CSV a text that a spreadsheet would run begins with an apostrophe; Parquet and databases keep it as it is.
+        In CSV, an apostrophe precedes a text that a spreadsheet would run as a formula.
 
         Parameters
         ----------
         where : path or URL
             A file that ends in .csv or .parquet; ``sqlite:///FILE`` or ``postgresql://...``.
         by : str
-            Who does it.
+            The person who does this; recorded in the audit log.
         state : {"open", "past"}, optional
-            Only these.
+            Only cases in this state.
         sensitive : bool
-            Whether columns that the dictionary calls sensitive, and the external ids, are written.
+            Whether to write external ids and the columns that the dictionary calls sensitive.
         table : str
-            The name of the new table of a database.
+            The name of the new table in a database.
 
         Examples
         --------

@@ -1,8 +1,8 @@
-"""Cases: how they come in, what became of them, and how they are found again.
+"""Cases: adding them, recording their outcomes, and searching them.
 
-A case is *open* from its first visit until its outcome is known and someone retains it; then it is a *past* case, which
-votes on every new case and does not change any more; the next refit learns from it. A *withdrawn* case was forgotten:
-its number is left and nothing else.
+A case is *open* from its first visit until its outcome is known and someone retains it. Then it is a *past* case: it
+votes on every new case, no longer changes, and the next refit learns from it. A *withdrawn* case was forgotten; only
+its number remains.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Page:
-    """Some of the cases that a search has found, and how many there are in all."""
+    """One page of the cases that match a search, and how many match in all."""
 
     items: tuple[Case, ...]
     total: int
@@ -56,20 +56,20 @@ class Page:
 
 
 class Definition(NamedTuple):
-    """What the cases of a base are: the dictionary of their features, and what is to be predicted."""
+    """What the cases of a base consist of: features, outcome, identifiers and follow-up columns."""
 
     features: Dictionary
     target: Entry
     identifiers: tuple[str, ...] = ()  # columns of tables that are left out
-    follow_up: Dictionary = Dictionary()  # columns that are recorded and not compared
+    follow_up: Dictionary = Dictionary()  # recorded, not compared
 
     @property
     def classes(self) -> dict[str, Value]:
-        """What a class is called -> the outcome itself."""
+        """Label of a class -> the outcome itself."""
         return {label: value for value, label in self.target.levels}
 
     def outcome(self, value: object, where: str = "") -> Value:
-        """An outcome as it is kept; it may be given by its label, or as text."""
+        """An outcome as it is stored, given as a value, by its label, or as text."""
         if isinstance(value, str) and value not in self.classes:
             for level, label in self.target.levels:
                 if value == str(level):
@@ -80,15 +80,15 @@ class Definition(NamedTuple):
         return plain
 
     def class_name(self, outcome: Value) -> str:
-        """What an outcome is called."""
+        """The label of an outcome."""
         return self.target.labels[outcome]
 
 
-# What the cases are
+# Definition
 
 
 def stored_definition(connection: Connection) -> Definition | None:
-    """What the cases of a base are; None: nobody has said so yet."""
+    """The definition of the cases; None until cases are imported or defined."""
     stored = connection.execute(select(settings.c.value).where(settings.c.key == "definition")).scalar()
     if stored is None:
         return None
@@ -101,7 +101,7 @@ def stored_definition(connection: Connection) -> Definition | None:
 
 
 def required_definition(connection: Connection) -> Definition:
-    """What the cases of a base are; an error where nobody has said so yet."""
+    """The definition of the cases; UnavailableError until cases are imported or defined."""
     definition = stored_definition(connection)
     if definition is None:
         raise UnavailableError(
@@ -134,12 +134,12 @@ def read_definition(dictionary: Dictionary, target: str) -> Definition:
 
 
 def store_definition(transaction: Transaction, new: Definition) -> None:
-    """Write down what the cases are; cases that are there already must agree with it."""
+    """Store a definition; cases that are already stored must agree with it."""
     old = stored_definition(transaction.connection)
     if old == new:
         return
     if old is not None and transaction.execute(select(func.count()).select_from(models)).scalar():
-        # Models, and what they have shown, name the classes.
+        # Models and stored consultations name the classes.
         kept = {value: new.target.labels.get(value) for value in old.target.labels}
         if (old.target.name, old.target.labels) != (new.target.name, kept):
             raise CaseBaseError(
@@ -170,10 +170,10 @@ def store_definition(transaction: Transaction, new: Definition) -> None:
 
 
 def index_columns(connection: Connection) -> None:
-    """Give each feature a column of the table that is computed from the values, so that a search reads no JSON.
+    """Give each feature a computed column, so that searches read no JSON.
 
-    SQLite computes them as it reads, and keeps what it has computed in an index that alone answers a search whatever
-    its conditions are; PostgreSQL keeps them in the table.
+    SQLite computes the columns on reading and stores the results in an index that covers any search; PostgreSQL stores
+    them in the table.
     """
     definition = stored_definition(connection)
     is_sqlite = connection.dialect.name == "sqlite"
@@ -198,7 +198,7 @@ def index_columns(connection: Connection) -> None:
         connection.execute(text(f"CREATE INDEX ix_cases_features ON cases (state, outcome, {names})"))
 
 
-# Coming in
+# Adding cases
 
 
 def add_cases(
@@ -239,14 +239,14 @@ def add_cases(
 
 
 def seal(case_id: int, salt: str, values: Mapping[str, Value] | None, outcome: str | None, patient: str | None) -> str:
-    """A digest of what a case is; without its salt it tells nothing."""
+    """A digest of a case; it reveals nothing without the case's salt."""
     parts = [case_id, salt, values, outcome] + ([] if patient is None else [patient])
     content = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def seal_now(transaction: Transaction, case_id: int) -> str:
-    """The seal of a case as it is after a change, for the log."""
+    """The seal of a case after a change, for the log."""
     row = transaction.execute(select(cases).where(cases.c.id == case_id)).one()
     salt = row.salt or secrets.token_hex(16)
     if row.salt is None:
@@ -255,7 +255,7 @@ def seal_now(transaction: Transaction, case_id: int) -> str:
 
 
 def entry_seals(transaction: Transaction, ids: range) -> str:
-    """One seal of the cases that have come in together, for the log."""
+    """One seal of cases that were added together, for the log."""
     wanted = select(cases.c.entry).where(cases.c.id >= ids.start, cases.c.id < ids.stop).order_by(cases.c.id)
     return common_seal(list(transaction.execute(wanted).scalars()))
 
@@ -266,7 +266,7 @@ def common_seal(entries: list[str | None]) -> str:
 
 
 def check_external_id(external_id: object) -> str | None:
-    """The name that others have for a case."""
+    """A valid external id, or None."""
     if external_id is None:
         return None
     name = str(external_id)
@@ -276,7 +276,7 @@ def check_external_id(external_id: object) -> str | None:
 
 
 def check_patient(patient: object, where: str = "") -> str | None:
-    """The name by which visits of one patient are known as such."""
+    """A valid name of a patient, or None."""
     if patient is None:
         return None
     name = str(patient)
@@ -286,7 +286,7 @@ def check_patient(patient: object, where: str = "") -> str | None:
 
 
 def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> None:
-    """Refuse names that are taken, here or among themselves."""
+    """Refuse external ids that are taken, or that occur twice."""
     if len(set(external_ids)) < len(external_ids):
         seen: set[str] = set()
         twice = next(one for one in external_ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
@@ -301,11 +301,11 @@ def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> N
             )
 
 
-# What became of them
+# Outcomes
 
 
 def find(connection: Connection, case: int | str) -> Row:
-    """The row of a case by its id, or by its external id where a text is given."""
+    """The row of a case by its id, or by its external id if it is a text."""
     if isinstance(case, bool) or not isinstance(case, int | str):
         raise CaseBaseError(f"case={case!r} is neither the number of a case nor its external id; pass one of them")
     condition = cases.c.id == case if isinstance(case, int) else cases.c.external_id == case
@@ -332,7 +332,7 @@ def as_case(row: Row) -> Case:
 
 
 def record_outcome(transaction: Transaction, case: int | str, outcome: object) -> Case:
-    """Write down what became of an open case; a second outcome is refused."""
+    """Record the outcome of an open case; a second outcome is refused."""
     row = find_live(transaction.connection, case)
     if row.outcome is not None:
         raise ConflictError(f"case {row.id} has an outcome already, recorded by {row.outcome_by} at {row.outcome_at}")
@@ -364,7 +364,7 @@ def retain(transaction: Transaction, which: Iterable[int | str] | None) -> list[
     return ids
 
 
-# Finding them
+# Search
 
 
 def search(
@@ -404,7 +404,7 @@ def search(
 
 
 def _source(connection: Connection, definition: Definition | None, names: Sequence[str]) -> str:
-    """Where a search looks: SQLite has to be asked to answer from the index of the features where it can."""
+    """The table to search; SQLite uses the index of the features only if told to."""
     if connection.dialect.name != "sqlite" or definition is None:
         return "cases"
     features = [name for name in names if name in definition.features]
@@ -413,7 +413,7 @@ def _source(connection: Connection, definition: Definition | None, names: Sequen
 
 
 def read_condition(typed: str, definition: Definition) -> Condition:
-    """A condition as someone types it: ``age>=60``, ``chest pain=none``, ``chol=null``.
+    """A condition as a user types it: ``age>=60``, ``chest pain=none``, ``chol=null``.
 
     Examples
     --------
@@ -433,7 +433,7 @@ def read_condition(typed: str, definition: Definition) -> Condition:
 
 
 def condition(name: str, operator: str, value: str, definition: Definition) -> Condition:
-    """A condition from its three parts, the value as someone types it.
+    """A condition from its three parts, the value as a user types it.
 
     Examples
     --------
@@ -459,7 +459,7 @@ def condition(name: str, operator: str, value: str, definition: Definition) -> C
 
 
 def _column(definition: Definition | None, name: str) -> tuple[ColumnElement[object], Entry | None]:
-    """The SQL of a column that one can search by: a feature, the outcome, or what is known of every case."""
+    """The SQL of a column to search by: a feature, the outcome, or one that every case has."""
     if definition is not None and name in definition.features:
         number = definition.features.names.index(name)
         return literal_column(f"feature_{number}"), definition.features[name]

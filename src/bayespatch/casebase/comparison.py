@@ -1,7 +1,6 @@
-"""Two versions of the model side by side, before a person promotes the new one.
+"""Comparison of two versions of the model, before a person promotes the new one.
 
-Each past case is judged by the others, as if it were new (leave-one-out), by both models; cases that only one of them
-knows are left out.
+Both models predict each past case from the others (leave-one-out). Cases that only one of them has are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LEAST = 1e-12  # a probability that rounds to 0
 
 
 class LeaveOneOut(NamedTuple):
-    """What a model says of its past cases, each without itself: R cases, M classes."""
+    """Leave-one-out predictions of a model for its past cases: R cases, M classes."""
 
     case_ids: tuple[int, ...]
     probabilities: NDArray[np.float64]  # (R, M)
@@ -41,7 +40,7 @@ def leave_one_out(fitted: Fitted) -> LeaveOneOut:
 
 
 def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> JSONObject:
-    """How a new model stands, alone and beside the active one; ready for JSON.
+    """Scores of a new model, alone and compared with the active one; ready for JSON.
 
     Returns
     -------
@@ -87,7 +86,7 @@ def _chosen(results: LeaveOneOut, rows: list[int]) -> LeaveOneOut:
 
 
 def log_scores(results: LeaveOneOut) -> NDArray[np.float64]:
-    """Log of the probability that was given to what happened, (R,)."""
+    """Log of the probability of the observed outcome, (R,)."""
     p = results.probabilities[np.arange(len(results.outcomes)), results.outcomes]
     return np.log(np.maximum(p, _LEAST))
 
@@ -105,7 +104,7 @@ def scores(results: LeaveOneOut) -> JSONObject:
 
 
 def calibration(p: NDArray[np.float64], happened: NDArray[np.float64]) -> list[JSONObject]:
-    """Probabilities, of all classes, in bins of equal width: what was said, and how often it came true."""
+    """Calibration table: probabilities of all classes in bins of equal width, predicted and observed."""
     predicted, observed = p.ravel(), happened.ravel()
     place = np.minimum((predicted * N_BINS).astype(int), N_BINS - 1)
     table = []

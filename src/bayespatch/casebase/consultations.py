@@ -1,4 +1,4 @@
-"""Consultations: what was asked, what the model showed, and what the person decided."""
+"""Consultations: the case, the explanation that was shown, and the person's decision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAITING = ("decision", "outcome", "retention")  # what an open case waits for
 
 @dataclass(frozen=True)
 class Consultation:
-    """What was shown about a case, to whom and when; `explanation` is `Explanation.to_dict()` as it was then."""
+    """The explanation of a case that was shown, to whom and when; `explanation` is `Explanation.to_dict()`."""
 
     id: int
     case_id: int
@@ -36,13 +36,13 @@ class Consultation:
 
     @property
     def predicted(self) -> str:
-        """The class that the model found most probable."""
+        """The most probable class."""
         return str(self.explanation["prediction"]["class"])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person decided after a consultation."""
+    """A person's decision after a consultation."""
 
     consultation_id: int
     agrees: bool
@@ -55,7 +55,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class WorkItem:
-    """An open case: its last consultation, and what it waits for."""
+    """An open case: its last consultation, and its next step."""
 
     id: int  # of the consultation
     case_id: int
@@ -73,7 +73,7 @@ class WorkItem:
 
 @dataclass(frozen=True)
 class Worklist:
-    """Some of the open cases, and how many there are in all."""
+    """One page of the open cases, and how many there are in all."""
 
     items: tuple[WorkItem, ...]
     total: int
@@ -104,10 +104,10 @@ def counterfactual(
     most: int,
     detail: Detail,
 ) -> JSONObject:
-    """The smallest change that changes what the model says of a case: `Counterfactual.to_dict()`.
+    """The smallest change of a case that changes the predicted class: `Counterfactual.to_dict()`.
 
-    Without `change` all features may change but those that the data dictionary calls fixed. The new values stand in
-    "values" as well, as the case base keeps them.
+    By default, all features may change except those that the data dictionary calls fixed. "values" has the new values
+    as the case base stores them.
     """
     entries = definition.features.entries
     if change is None:
@@ -138,7 +138,7 @@ def store(
     version: int,
     patient: str | None = None,
 ) -> Consultation:
-    """Keep a consultation, with its case: a new one, or the next visit of an open one."""
+    """Store a consultation with its case: a new case, or the next visit of an open one."""
     if case is None:
         case = case_rows.add_cases(transaction, [values], [None], [external_id], [patient])[0]
         is_new = True
@@ -153,7 +153,7 @@ def store(
 
 
 def visited(connection: Connection, case: int | str | None, external_id: str | None) -> int | None:
-    """The open case that comes again; None: a new one."""
+    """The open case that returns; None for a new case."""
     if case is None and external_id is not None:
         row = connection.execute(select(cases).where(cases.c.external_id == external_id)).first()
         if row is None:
@@ -182,7 +182,7 @@ def find(connection: Connection, consultation: int) -> Consultation:
 
 
 def of_case(connection: Connection, case_id: int) -> list[tuple[Consultation, Decision | None]]:
-    """The consultations of a case and what was decided, in their order."""
+    """The consultations of a case with their decisions, oldest first."""
     rows = connection.execute(select(consultations).where(consultations.c.case_id == case_id).order_by("id")).all()
     ids = [row.id for row in rows]
     decided = connection.execute(select(decisions).where(decisions.c.consultation_id.in_(ids)))
@@ -191,13 +191,13 @@ def of_case(connection: Connection, case_id: int) -> list[tuple[Consultation, De
 
 
 def decision_of(connection: Connection, consultation: int) -> Decision | None:
-    """What was decided after a consultation."""
+    """The decision after a consultation, or None."""
     row = connection.execute(select(decisions).where(decisions.c.consultation_id == consultation)).first()
     return None if row is None else Decision(**row._mapping)
 
 
 def worklist(connection: Connection, waiting_for: str | None, offset: int, limit: int) -> Worklist:
-    """The last consultation of each open case, the newest first."""
+    """The last consultation of each open case, newest first."""
     if waiting_for not in (None, *WAITING):
         raise CaseBaseError(f"waiting_for={waiting_for!r} is not known; choose one of {', '.join(WAITING)}")
     last = select(func.max(consultations.c.id)).group_by(consultations.c.case_id)
@@ -238,7 +238,7 @@ def worklist(connection: Connection, waiting_for: str | None, offset: int, limit
 
 
 def decide(transaction: Transaction, consultation: int, decided: object, reason: str, code: str) -> Decision:
-    """Keep what a person decided; to override the model needs a reason or a code."""
+    """Store a person's decision; overriding the model needs a reason or a code."""
     consulted = find(transaction.connection, consultation)
     earlier = transaction.execute(select(decisions).where(decisions.c.consultation_id == consulted.id)).first()
     if earlier is not None:

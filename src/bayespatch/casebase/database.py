@@ -1,8 +1,7 @@
-"""The connection to a case base: transactions, locks, migrations, and errors in one sentence.
+"""The database of a case base: transactions, locks, migrations, and readable errors.
 
-Every write is one transaction that begins by locking the end of the audit chain (SQLite: the whole file). Writers come
-one after the other, so that there is no lost update and no deadlock, and each transaction leaves its audit rows
-with what it did, or neither.
+Every write is one transaction that first locks the end of the audit chain (SQLite: the whole file). Writers wait for
+each other, so that there is no lost update and no deadlock, and changes and their audit rows are committed together.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _UPGRADING = 7_265_346_017_221  # the key of PostgreSQL's lock under which one p
 
 
 class Database:
-    """A case base's database; `folder` is where files may be for moments, and a refit's checkpoint while it runs."""
+    """A case base's database; `folder` holds temporary files and the checkpoints of a refit."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that sees one state of the base, whatever others write meanwhile."""
+        """A transaction that reads one consistent state of the base."""
         with self._errors(), self.engine.connect() as connection:
             if not self.is_sqlite:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
@@ -115,7 +114,7 @@ class Database:
 
     @contextmanager
     def writing(self, by: str) -> Iterator[Transaction]:
-        """A transaction that changes the base; one at a time, all or nothing, with what it leaves in the audit."""
+        """A transaction that changes the base, one at a time, with its audit rows."""
         check_by(by)
         with (
             self._errors(),
@@ -130,7 +129,7 @@ class Database:
 
     @contextmanager
     def unaudited(self) -> Iterator[Connection]:
-        """A transaction that leaves no audit row: a copy, which brings its own, or when a session was last used."""
+        """A transaction without an audit row: for copies, which bring their own, and times of last use."""
         with (
             self._errors(),
             self.engine.connect().execution_options(writes=True) as connection,
@@ -140,7 +139,7 @@ class Database:
 
     @contextmanager
     def outside(self) -> Iterator[Connection]:
-        """A connection without a transaction, for what a database does in none."""
+        """A connection without a transaction, for statements that allow none."""
         with self._errors(), self.engine.connect() as connection:
             if self.is_sqlite:
                 raw = cast(sqlite3.Connection, connection.connection.driver_connection)
@@ -150,7 +149,7 @@ class Database:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """What a database says, in a sentence with the remedy."""
+        """Raise database errors as a CaseBaseError with the remedy."""
         try:
             yield
         except UnicodeError as error:
@@ -190,7 +189,7 @@ class Database:
     # Opening
 
     def open(self, create: bool = True) -> None:
-        """Make the tables where there are none, and bring older ones up to date; newer ones are refused."""
+        """Create missing tables and migrate older ones; newer ones are refused."""
         if self.path is not None:
             if not self.path.parent.is_dir():
                 raise CaseBaseError(f"{self.name}: there is no folder {str(self.path.parent)!r}; make it first")
@@ -210,7 +209,7 @@ class Database:
         self._check_key()
 
     def _check_key(self) -> None:
-        """The key of the audit log is the one with which the log was begun, or there is none on both sides."""
+        """Check that the key of the audit log is the one with which the log was created, or that neither exists."""
         check = None if self.key is None else hmac.new(self.key, b"bayespatch audit", hashlib.sha256).hexdigest()[:16]
         with self.reading() as connection:
             stored = connection.execute(select(settings.c.value).where(settings.c.key == KEY_CHECK)).scalar()
@@ -229,7 +228,7 @@ class Database:
             connection.execute(insert(settings).values(key=KEY_CHECK, value=check))
 
     def _warn_if_open(self) -> None:
-        """Warn where other users of the machine may read or write the file, or SQLite's files beside it."""
+        """Warn if other users of the machine may read or write the file, or SQLite's files beside it."""
         if os.name == "nt":
             return
         for ending in ("", "-wal", "-shm"):
@@ -244,13 +243,13 @@ class Database:
                     )
 
     def _keep_a_log(self) -> None:
-        """SQLite's write-ahead log, with which readers and a writer do not wait for each other."""
+        """Turn on SQLite's write-ahead log, with which readers and a writer do not wait for each other."""
         if self.is_sqlite and "mode=ro" not in str(self.url):
             with self.outside() as connection:
                 connection.execute(text("PRAGMA journal_mode = WAL"))
 
     def version(self) -> str | None:
-        """The number of the last migration; None: nothing is there yet."""
+        """The number of the last migration; None if there are no tables yet."""
         with self.reading() as connection:
             names = set(inspect(connection).get_table_names())
             if "alembic_version" not in names:
@@ -263,7 +262,7 @@ class Database:
             return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
 
     def migrate(self, target: str) -> None:
-        """Bring the tables to a version: "head", a number, "-1" for the one before, "base" for none at all."""
+        """Migrate the tables to a version: "head", a number, "-1" for the previous one, "base" for none."""
         from alembic import command
         from alembic.config import Config
         from alembic.script import ScriptDirectory
@@ -294,13 +293,13 @@ class Database:
                 raise CaseBaseError(f"{self.name}: cannot be brought to version {target} ({error})") from error
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         self.engine.dispose()
 
     # Erasing
 
     def erase(self) -> str | None:
-        """Overwrite what was deleted, on disk; says what could not be done, or None."""
+        """Overwrite deleted values on disk; returns what could not be done, or None."""
         if self.is_sqlite:
             return self._erase_sqlite()
         try:
@@ -338,7 +337,7 @@ class Database:
 
 
 class _Raw:
-    """SQLite's own connection, which begins no transaction by itself, behind the one method that is used."""
+    """SQLite's own connection, which begins no transaction by itself."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -376,7 +375,7 @@ def _bring_password(dialect: object, record: object, arguments: object, options:
 
 
 def make_private(path: str | os.PathLike[str]) -> None:
-    """Make an empty file for its owner alone, where there is none; SQLite gives the files beside it the same mode."""
+    """Create an empty file for its owner alone, unless it exists; SQLite gives the files beside it the same mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
     except FileExistsError:
@@ -410,7 +409,7 @@ def read_url(where: str) -> URL:
 
 
 def shown_url(url: URL) -> str:
-    """A URL without its secrets, wherever in it they stand.
+    """A URL without its secrets.
 
     Examples
     --------

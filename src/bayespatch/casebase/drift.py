@@ -1,4 +1,4 @@
-"""Drift: what the model said, held against what happened since, over time."""
+"""Drift: predictions compared with outcomes over time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _period(name: str, rows: list[Row], last: dict[int, int], definition: Defini
     p = np.array([[row.probabilities.get(name, 0.0) for name in classes] for row in ended])
     names = [definition.class_name(json.loads(row.outcome)) for row in ended]
     p = np.column_stack([p, *(np.zeros(len(p)) for _ in set(names) - set(classes))])
-    classes += tuple(sorted(set(names) - set(classes)))  # what no model has known yet
+    classes += tuple(sorted(set(names) - set(classes)))  # classes that no model predicts
     happened = np.array([classes.index(name) for name in names])
     results = LeaveOneOut(tuple(row.case_id for row in ended), p, happened, classes)
     by_class = {}

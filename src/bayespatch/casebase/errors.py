@@ -4,25 +4,25 @@ from __future__ import annotations
 
 
 class CaseBaseError(ValueError):
-    """Something was asked of a case base that it cannot do; nothing was changed. The message says the remedy."""
+    """A case base cannot do what was requested; nothing was changed. The message states the remedy."""
 
 
 class NotFoundError(CaseBaseError):
-    """What was asked for is not there."""
+    """Not found."""
 
 
 class ConflictError(CaseBaseError):
-    """What already exists stands against it: a second outcome, a case that was forgotten, an id that is taken."""
+    """Conflict with the current state: a second outcome, a forgotten case, an id that is taken."""
 
 
 class UnavailableError(CaseBaseError):
-    """The database, or a model, cannot be used at the moment."""
+    """The database or the model is not available."""
 
 
 class DatabaseError(UnavailableError):
-    """The database refuses. The message names it, for whoever runs it; `public` does not, and can be shown to anybody.
+    """The database reports an error. The message names it, for its operator; `public` may be shown to anyone.
 
-    `cause` is what the database says, without values: a line for a log.
+    `cause` is the database's own message without values, for a log.
     """
 
     def __init__(self, message: str, public: str, cause: str) -> None:

@@ -1,4 +1,4 @@
-"""Cases into a table that other programs read: CSV, Parquet, or a table of a database."""
+"""Export of cases to CSV, Parquet, or a table of a database."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names_of(definition: Definition, sensitive: bool) -> list[str]:
 def rows_of(
     connection: Connection, definition: Definition, names: list[str], state: str | None
 ) -> Iterator[list[Value]]:
-    """The cases, but for those that were forgotten."""
+    """The cases that were not forgotten."""
     wanted = select(cases).where(cases.c.state != WITHDRAWN).order_by(cases.c.id)
     if state is not None:
         wanted = wanted.where(cases.c.state == state)

@@ -1,7 +1,7 @@
-"""What became of cases after their outcome: follow-up columns, recorded at any time, with their history.
+"""Follow-up columns of cases, recorded at any time, with their history.
 
-Each recording is a row of its own, and later values replace earlier ones. The next refit reads the values as they are
-then. The log has a seal of each recording and none of its values.
+Each recording is a row; later values replace earlier ones, and the next refit reads the latest. The log has a seal of
+each recording and none of its values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def record(transaction: Transaction, case: int | str, values: Mapping[str, objec
 
 
 def record_all(transaction: Transaction, values: Mapping[int, Mapping[str, Value]]) -> list[int]:
-    """Write down checked values of several cases under one audit row; returns its number, or nothing."""
+    """Store checked values of several cases under one audit row; returns its number, or nothing."""
     if not values:
         return []
     number = transaction.next_number
@@ -71,7 +71,7 @@ def record_all(transaction: Transaction, values: Mapping[int, Mapping[str, Value
 
 
 def seal(case_id: int, number: int, salt: str, values: Mapping[str, Value]) -> str:
-    """A digest of a recording; without the salt of its case it tells nothing."""
+    """A digest of a recording; it reveals nothing without the salt of its case."""
     content = json.dumps([case_id, number, salt, values], sort_keys=True)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -79,7 +79,7 @@ def seal(case_id: int, number: int, salt: str, values: Mapping[str, Value]) -> s
 def checked(
     definition: Definition, values: Mapping[str, object], before: Mapping[str, Value], where: str = ""
 ) -> dict[str, Value]:
-    """Values as they are kept; together with those recorded before, times and events must agree."""
+    """Values as they are stored; together with earlier recordings, times and events must agree."""
     if not isinstance(values, Mapping) or not values:
         raise CaseBaseError(f"{where}there is nothing to record; pass values by column, such as {{'stay': 6}}")
     if not definition.follow_up.names:
@@ -107,13 +107,13 @@ def checked(
 
 
 def history(connection: Connection, case_id: int) -> tuple[Recording, ...]:
-    """All recordings of a case, the first one first."""
+    """All recordings of a case, oldest first."""
     wanted = select(follow_up).where(follow_up.c.case_id == case_id).order_by(follow_up.c.number)
     return tuple(Recording(row.number, row.case_id, row.values, row.at, row.by) for row in connection.execute(wanted))
 
 
 def merged(connection: Connection, ids: Sequence[int] | None = None) -> dict[int, dict[str, Value]]:
-    """Follow-up values as they are now, {case: values}; of some cases, or of all that have any."""
+    """Current follow-up values {case: values} of some cases, or of all that have any."""
     values: dict[int, dict[str, Value]] = {} if ids is None else {one: {} for one in ids}
     wanted = select(follow_up.c.case_id, follow_up.c["values"]).order_by(follow_up.c.number)
     if ids is not None and len(ids) == 1:
@@ -125,7 +125,7 @@ def merged(connection: Connection, ids: Sequence[int] | None = None) -> dict[int
 
 
 def erase(transaction: Transaction, case_id: int) -> None:
-    """Delete what was recorded for a case that is forgotten; the seals stay for the log."""
+    """Delete the follow-up of a forgotten case; the seals stay for the log."""
     transaction.execute(update(follow_up).where(follow_up.c.case_id == case_id).values(values=None))
 
 

@@ -1,6 +1,6 @@
-"""Forgetting a patient: the values go from every table and every model at once, and the disk is overwritten.
+"""Forgetting a patient: the values are deleted from every table and model, and overwritten on disk.
 
-What stays: the number of the case, and in the audit who forgot it, when and why.
+The number of the case remains, and the audit log keeps who forgot it, when and why.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WITHDRAWN_WARNING = "A warning was removed here: it stated values of past cases,
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What forgetting a case has done."""
+    """What forgetting a case changed."""
 
     case_id: int
     consultations: int  # of the case itself, deleted
@@ -46,7 +46,7 @@ class Forgotten:
 
 
 def forget(database: Database, case: int | str, reason: str, by: str) -> Forgotten:
-    """Forget a case, and every other visit of its patient: one transaction, then the disk."""
+    """Forget a case and every other visit of its patient in one transaction, then erase the disk."""
     if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000 or "\0" in reason:
         raise CaseBaseError("forgetting needs a reason, which is kept; pass one of at most 1,000 characters")
     with database.writing(by) as transaction:
@@ -62,7 +62,7 @@ def forget(database: Database, case: int | str, reason: str, by: str) -> Forgott
 
 
 def _both(first: Forgotten, second: Forgotten) -> Forgotten:
-    """What forgetting two visits has done."""
+    """What forgetting two visits changed."""
     return replace(
         first,
         visits=(*first.visits, second.case_id),
@@ -74,14 +74,14 @@ def _both(first: Forgotten, second: Forgotten) -> Forgotten:
 
 
 def pending(transaction: Transaction, yes: bool) -> None:
-    """Note that deleted values may still be on disk, or that they are no more."""
+    """Record whether deleted values may still be on disk."""
     transaction.execute(delete(settings).where(settings.c.key == "erase"))
     if yes:
         transaction.execute(insert(settings).values(key="erase", value=True))
 
 
 def finish(database: Database, by: str) -> str | None:
-    """Overwrite on disk what was deleted, if that is due; says what could not be done, or None."""
+    """Overwrite deleted values on disk, if that is due; returns what could not be done, or None."""
     with database.reading() as connection:
         due = connection.execute(select(settings.c.value).where(settings.c.key == "erase")).scalar()
     if not due:
@@ -130,7 +130,7 @@ def forget_in(transaction: Transaction, case: int | str, reason: str, database: 
 
 
 def _remove(transaction: Transaction, version: int) -> None:
-    """A model that cannot be without the case."""
+    """Remove a model that would have too few past cases."""
     transaction.execute(delete(model_parts).where(model_parts.c.version == version))
     transaction.execute(delete(training).where(training.c.version == version))
     gone = {"state": models.REMOVED, "sha256": None, "metrics": None, "n_cases": 0}
@@ -138,7 +138,7 @@ def _remove(transaction: Transaction, version: int) -> None:
 
 
 def _without_change(metrics: JSONObject | None, case_id: int) -> JSONObject | None:
-    """The comparison of a version, without what it says about the case."""
+    """The comparison of a version without the case."""
     if metrics is None or metrics.get("both") is None:
         return metrics
     changes = [one for one in metrics["both"]["changes"] if one["case"] != case_id]
@@ -146,7 +146,7 @@ def _without_change(metrics: JSONObject | None, case_id: int) -> JSONObject | No
 
 
 def _redact_others(transaction: Transaction, case_id: int, retained: int) -> int:
-    """Take the case, and what derives from its values, out of the explanations given since it became a past case."""
+    """Remove the case and what derives from its values from explanations given since it became a past case."""
     later = select(consultations.c.id, consultations.c.explanation).where(consultations.c.id > retained)
     n_changed = 0
     for row in transaction.execute(later).all():

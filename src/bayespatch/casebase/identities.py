@@ -1,4 +1,4 @@
-"""Identities at an OpenID provider: whose they are, and sign-ins that are under way.
+"""Identities at an OpenID provider: their accounts, and pending sign-ins.
 
 An account is found by the provider's issuer and subject alone. Names and addresses that a provider states can be chosen
 by whoever has an account there; they never lead to an account that exists.
@@ -24,7 +24,7 @@ SIGN_IN, CONFIRM, LINK = PURPOSES = ("sign in", "confirm", "link")
 
 
 class SignIn(NamedTuple):
-    """A sign-in that is under way, as its browser will bring it back."""
+    """A pending sign-in."""
 
     nonce: str
     verifier: str
@@ -35,7 +35,7 @@ class SignIn(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Someone at a provider."""
+    """An identity at a provider."""
 
     issuer: str
     subject: str
@@ -57,7 +57,7 @@ class Identities:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    # Sign-ins that are under way
+    # Pending sign-ins
 
     def begin(self, browser: str, onward: str, purpose: str, user: str | None = None) -> tuple[str, SignIn]:
         """Begin a sign-in in a browser, which is known by the secret in its cookie; returns the state and the rest."""
@@ -80,10 +80,10 @@ class Identities:
             return None
         return SignIn(row.nonce, row.verifier, row.onward, row.purpose, row.user, row.made_at)
 
-    # Who is whom
+    # Accounts
 
     def sign_in(self, identity: Identity, name: str, role: str, *, confirmed: bool = False) -> str:
-        """Begin a session of someone for whom a provider vouches; returns its secret.
+        """Begin a session of a person whom a provider has authenticated; returns its secret.
 
         The first sign-in makes an account. Each later one gives it the role that the provider states.
 
@@ -127,7 +127,7 @@ class Identities:
         transaction.record("link", person=name, role=role, created=True, identity=identity_digest(*identity))
 
     def link(self, identity: Identity, name: str) -> None:
-        """Let a person who is signed in also sign in with an identity."""
+        """Link an identity to the account of a signed-in person."""
         with self._database.writing(name) as transaction:
             here = (identities.c.issuer == identity.issuer) & (identities.c.subject == identity.subject)
             user = transaction.execute(select(identities.c.user).where(here)).scalar()
@@ -140,7 +140,7 @@ class Identities:
             transaction.record("link", person=name, identity=identity_digest(*identity))
 
     def unlink(self, name: str, *, by: str) -> None:
-        """Take all identities from a person, whose sessions and tokens end."""
+        """Remove all identities of a person; all sessions and tokens end."""
         with self._database.writing(by) as transaction:
             done = transaction.execute(delete(identities).where(identities.c.user == name))
             if not done.rowcount:
@@ -161,7 +161,7 @@ def _insert(transaction: Transaction, identity: Identity, name: str) -> None:
 
 
 def _new_name(name: str) -> str:
-    """A name that a new account may have."""
+    """A valid name of a new account."""
     check_by(name)
     if name == SYSTEM or name != name.strip():
         raise CaseBaseError(f"{name!r} cannot be the name of a person; change it at the provider")

@@ -1,4 +1,4 @@
-"""Cases that come in as a table: what they are, each of them checked, and those that repeat others."""
+"""Cases of an imported table: their definition, their checked values, and repeated rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_cases(
     drop: set[str],
     group_column: str | None = None,
 ) -> tuple[Definition, list[dict[str, Value]], list[Value], list[str | None], list[str | None], list[dict[str, Value]]]:
-    """What the cases of a table are, and the cases: their values, outcomes, external ids, patients and follow-up."""
+    """The definition of a table's cases, and their values, outcomes, external ids, patients and follow-up."""
     drop = drop | ({group_column} if group_column else set())
     names = [str(name) for name in table.columns]
     for option, wanted in {"id_column": id_column, "target": target, "group_column": group_column}.items():
@@ -88,7 +88,7 @@ def _new_definition(
     id_column: str | None,
     drop: set[str],
 ) -> Definition:
-    """What the first table says about the cases."""
+    """The definition of the cases from the first table."""
     left_out = {id_column, *drop} | {name for name in given.names if given[name].identifier}
     chosen = [j for j, name in enumerate(names) if name not in left_out]
     used = [names[j] for j in chosen]
@@ -105,7 +105,7 @@ def _new_definition(
 
 
 def check_repeats(connection: Connection, definition: Definition, new: range, *, named: bool) -> None:
-    """Refuse cases just added that repeat others; a warning is enough where an identifier tells them apart.
+    """Refuse new cases that repeat others; if identifiers tell the rows apart, warn only.
 
     Refused are a table whose rows are those of an earlier import, and rows that equal a case in all values and in the
     outcome where there are more of these than chance explains (`duplicate_groups`).

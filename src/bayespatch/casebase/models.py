@@ -1,9 +1,9 @@
-"""Models: kept in the database in parts, checked by their SHA-256, one of them active.
+"""Models: stored in the database in parts, checked by their SHA-256, one of them active.
 
-A model file holds past cases. It is kept in the database and not beside it, so that a case and the models that know it
-change in one transaction, a backup is one thing, and everyone who reaches the database sees the same model. Files
-exist only while a model is read or written (`bayespatch.load` and `save` want one), in a folder that only the owner can
-enter; what a killed process left there is deleted by the next one.
+A model file holds past cases. It is stored in the database, so that a case and the models that contain it change in
+one transaction, one backup holds everything, and all processes see the same model. Files exist only while a model is
+read or written (`bayespatch.load` and `save` need one), in a folder that only its owner can open; files of killed
+processes are deleted by the next one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STALE = 600  # seconds after which a file is left over, whoever made it
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """What is known about a version of the model."""
+    """A version of the model."""
 
     version: int
     state: str  # offered, active, retired, or removed where too few of its past cases are left
@@ -57,7 +57,7 @@ class ModelVersion:
 
 
 def listed(connection: Connection) -> list[ModelVersion]:
-    """All versions, the newest first."""
+    """All versions, newest first."""
     return [
         ModelVersion(**row._mapping) for row in connection.execute(select(models).order_by(models.c.version.desc()))
     ]
@@ -84,7 +84,7 @@ def find(connection: Connection, version: int) -> ModelVersion:
 
 @contextmanager
 def working_file(folder: Path) -> Iterator[Path]:
-    """A name for a file that exists for a moment."""
+    """The path of a temporary file, which is deleted afterwards."""
     make_folder(folder)
     place = folder / f"moment-{os.getpid()}-{secrets.token_hex(4)}"
     place.mkdir(mode=0o700)
@@ -108,7 +108,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_own(folder: Path) -> None:
-    """Refuse a working folder that somebody else has made, or may open: files in it hold patients."""
+    """Refuse a working folder that another user owns or can open: its files hold patients."""
     if os.name == "nt":
         return
     status = os.lstat(folder)
@@ -123,7 +123,7 @@ def check_own(folder: Path) -> None:
 
 
 def drop_left_over(folder: Path) -> None:
-    """Delete what processes that are no more have left in the working folder."""
+    """Delete the files of dead processes from the working folder."""
     try:
         check_own(folder)
     except (OSError, DatabaseError):
@@ -151,7 +151,7 @@ def _runs(process: int) -> bool:
 
 
 def write_parts(transaction: Transaction, version: int, clf: PatchworkClassifier, folder: Path) -> str:
-    """Put a fitted model into the database in place of what is there; returns its SHA-256."""
+    """Store a fitted model in place of the earlier bytes; returns its SHA-256."""
     with working_file(folder) as path:
         clf.save(path, overwrite=True)
         content = path.read_bytes()
@@ -163,7 +163,7 @@ def write_parts(transaction: Transaction, version: int, clf: PatchworkClassifier
 
 
 def read_model(connection: Connection, version: int, sha256: str | None, folder: Path) -> PatchworkClassifier:
-    """A fitted model from the database, its checksum compared."""
+    """Read a fitted model from the database and check its checksum."""
     digest = hashlib.sha256()
     with working_file(folder) as path:
         with path.open("wb") as file:
@@ -185,7 +185,7 @@ def _parts(connection: Connection, version: int) -> Iterable[bytes]:
 
 
 def problems(connection: Connection) -> list[str]:
-    """Models whose bytes are not those that were stored."""
+    """Problems: models whose bytes have changed."""
     wrong = []
     for model in listed(connection):
         digest = hashlib.sha256()
@@ -199,13 +199,13 @@ def problems(connection: Connection) -> list[str]:
 
 
 def ids_of(clf: PatchworkClassifier) -> tuple[str, ...]:
-    """The numbers of the past cases, as texts: every model of a case base has them."""
+    """The numbers of the past cases, as texts."""
     assert clf.ids_ is not None
     return clf.ids_
 
 
 def neighbor_of(clf: PatchworkClassifier, case: int, most: int) -> list[tuple[int, float]]:
-    """The past cases that have a past case as a neighbor, those most likely first; only those that may be shown."""
+    """Past cases that have this past case as a neighbor and may be shown, most likely first."""
     if str(case) not in ids_of(clf):
         return []
     place = np.flatnonzero(clf.parents_ == ids_of(clf).index(str(case)))
@@ -234,7 +234,7 @@ def offer(
     metrics: JSONObject,
     folder: Path,
 ) -> ModelVersion:
-    """Store a fitted model as the next version; it is used by nobody until someone promotes it."""
+    """Store a fitted model as the next version; it is not used until someone promotes it."""
     version = 1 + (transaction.execute(select(func.max(models.c.version))).scalar() or 0)
     row = {
         "version": version,
@@ -260,7 +260,7 @@ def offer(
 
 
 def promote(transaction: Transaction, version: int, action: str = "promote") -> ModelVersion:
-    """Make a version the active one."""
+    """Make a version the active model."""
     model = find(transaction.connection, version)
     if model.state == REMOVED:
         raise ConflictError(f"model version {version} was removed, too few of its past cases are left; refit instead")
@@ -290,13 +290,13 @@ def roll_back(transaction: Transaction) -> ModelVersion:
 
 
 def trained_on(connection: Connection, case_id: int) -> list[ModelVersion]:
-    """The versions that know a case and still have their bytes."""
+    """The versions that learned from a case."""
     query = select(models).join(training, training.c.version == models.c.version).where(training.c.case_id == case_id)
     return [ModelVersion(**row._mapping) for row in connection.execute(query.order_by(models.c.version))]
 
 
 def mark_forgotten(transaction: Transaction, version: int, n: int) -> ModelVersion:
-    """Note that past cases of a version were forgotten: a refit is due."""
+    """Record that past cases of a version were forgotten: a refit is due."""
     more = models.c.n_forgotten + n
     transaction.execute(update(models).where(models.c.version == version).values(n_forgotten=more))
     return find(transaction.connection, version)

@@ -1,7 +1,7 @@
-"""Who may do what: people with a role, their sessions and tokens, and links that make a person once.
+"""Accounts: people with a role, their sessions and tokens, and invitation links.
 
-Passwords come here as hashes. Of sessions, tokens and links only a SHA-256 is kept: these are random and long, so that
-a hash without salt cannot be searched. Everything but the time at which a session was last used leaves an audit row.
+Passwords arrive as hashes. Sessions, tokens and links are stored as SHA-256: they are long and random, so that a hash
+without salt is safe. Every change except the time of a session's last use writes an audit row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SYSTEM = "bayespatch"
 
 
 class Person(NamedTuple):
-    """Someone who may do something; `password_hash` is None until the link was used."""
+    """A person with a role; `password_hash` is None until the invitation is accepted."""
 
     name: str
     role: str
@@ -40,12 +40,12 @@ class Person(NamedTuple):
     totp_step: int | None = None
 
     def may(self, role: str) -> bool:
-        """Whether the role is enough."""
+        """Whether the person's role includes this one."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
 class Token(NamedTuple):
-    """What is known of an API token: everything but the token."""
+    """An API token, without its secret."""
 
     id: str
     user: str
@@ -56,7 +56,7 @@ class Token(NamedTuple):
 
 
 class Session(NamedTuple):
-    """What is known of a session: everything but its secret."""
+    """A session, without its secret."""
 
     id: str
     made_at: str
@@ -67,7 +67,7 @@ class Session(NamedTuple):
 
 
 class Invitation(NamedTuple):
-    """What is known of a link that was not used yet: everything but the link."""
+    """An invitation that was not used yet, without its secret."""
 
     user: str
     role: str
@@ -95,7 +95,7 @@ class People:
     # People
 
     def listed(self) -> list[Person]:
-        """Everyone, by name."""
+        """All people, sorted by name."""
         with self._database.reading() as connection:
             return [Person(**row._mapping) for row in connection.execute(select(users).order_by(users.c.name))]
 
@@ -105,7 +105,7 @@ class People:
             return find_person(connection, name)
 
     def invite(self, name: str, role: str, *, by: str) -> str:
-        """Make a link, once usable, by which a new person, or one that is there, chooses a password."""
+        """Make a link with which a new or existing person can choose a password, once."""
         check_by(name)
         if name == SYSTEM or name != name.strip():
             raise CaseBaseError(f"{name!r} cannot be the name of a person; choose another one")
@@ -124,13 +124,13 @@ class People:
         return secret
 
     def invitations(self) -> list[Invitation]:
-        """Links that can still be used, by name."""
+        """Invitations that can still be used, by name."""
         wanted = select(invitations).where(invitations.c.expires_at >= now()).order_by(invitations.c.user)
         with self._database.reading() as connection:
             return [Invitation(*row[1:]) for row in connection.execute(wanted)]
 
     def withdraw(self, name: str, *, by: str) -> None:
-        """End the links for a person that were not used yet."""
+        """Withdraw a person's unused invitation."""
         with self._database.writing(by) as transaction:
             done = transaction.execute(delete(invitations).where(invitations.c.user == name))
             if not done.rowcount:
@@ -138,13 +138,13 @@ class People:
             transaction.record("revoke", person=name, invitation=True)
 
     def invited(self, secret: str) -> str | None:
-        """For whom a link is; None where it is of no use, or no more."""
+        """The person whom a link invites; None if the link is invalid or has expired."""
         with self._database.reading() as connection:
             row = _invitation(connection, secret)
         return None if row is None else str(row.user)
 
     def accept(self, secret: str, password_hash: str) -> Person:
-        """Use a link: the person is there, with this password and no earlier session or token."""
+        """Accept an invitation: set the password, and end all sessions and tokens."""
         with self._database.writing(SYSTEM) as transaction:
             row = _invitation(transaction.connection, secret)
             if row is None:
@@ -163,7 +163,7 @@ class People:
         return person
 
     def rehash(self, name: str, password_hash: str) -> None:
-        """Keep a password under newer settings of its hash."""
+        """Store a password hash with newer settings."""
         with self._database.writing(name) as transaction:
             transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
             transaction.record("rehash", person=name, password=digest(password_hash))
@@ -179,7 +179,7 @@ class People:
             transaction.record("role", person=name, role=role)
 
     def disable(self, name: str, *, by: str) -> None:
-        """Shut a person out, at once: sessions, tokens and pending links end."""
+        """Disable an account: its sessions, tokens and invitations end at once."""
         with self._database.writing(by) as transaction:
             self._there(transaction, name)
             self._leave_a_steward(transaction, name)
@@ -189,7 +189,7 @@ class People:
             transaction.record("disable", person=name)
 
     def enable(self, name: str, *, by: str) -> None:
-        """Let a person in again."""
+        """Enable an account again."""
         with self._database.writing(by) as transaction:
             self._there(transaction, name)
             transaction.execute(update(users).where(users.c.name == name).values(disabled_at=None))
@@ -219,15 +219,15 @@ class People:
             return begin_session(transaction, name)
 
     def refuse(self, why: str, *, by: str | None = None, **details: object) -> None:
-        """Note that a request was refused: why, to whom where that is known, and what else tells of it.
+        """Record that a request was refused: why, whose it was if that is known, and further details.
 
-        What was typed to sign in may be anything, a password too: it is not kept, unless it is the name of an account.
+        A name typed to sign in may be a password by mistake, so it is kept only if it is the name of an account.
         """
         with self._database.writing(by or SYSTEM) as transaction:
             transaction.record("refuse", why=why, **details)
 
     def of_session(self, secret: str) -> Person | None:
-        """Whose session it is; None where there is none, or it has ended."""
+        """The person of a session; None if there is none or it has ended."""
         with self._database.reading() as connection:
             row = connection.execute(select(sessions).where(sessions.c.hash == hash_of(secret))).first()
             person = None if row is None else find_person(connection, row.user)
@@ -251,7 +251,7 @@ class People:
             transaction.record("sign out", person=row.user, id=row.hash[:16])
 
     def sessions(self, name: str, current: str = "") -> list[Session]:
-        """The sessions of a person that have not ended, the newest first; `current` is the secret of one of them."""
+        """A person's live sessions, newest first; `current` is the secret of one of them."""
         live = (sessions.c.user == name, sessions.c.seen_at >= ago(IDLE), sessions.c.made_at >= ago(ABSOLUTE))
         with self._database.reading() as connection:
             rows = connection.execute(select(sessions).where(*live).order_by(sessions.c.made_at.desc())).all()
@@ -284,7 +284,7 @@ class People:
             transaction.record("sign out", person=name, id=session)
 
     def change_password(self, name: str, password_hash: str) -> None:
-        """Give oneself another password: all sessions and tokens end."""
+        """Change one's own password; all sessions and tokens end."""
         with self._database.writing(name) as transaction:
             self._there(transaction, name)
             transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
@@ -295,7 +295,7 @@ class People:
     # The second factor
 
     def set_factor(self, name: str, secret: str, step: int, codes: list[str]) -> None:
-        """Ask for one-time codes from now on; `step` is the one whose code was just used, `codes` recovery codes."""
+        """Turn the second factor on; `step` is the time step whose code was just used, `codes` the recovery codes."""
         with self._database.writing(name) as transaction:
             self._there(transaction, name)
             new = {"totp_secret": secret, "totp_step": step}
@@ -305,7 +305,7 @@ class People:
             transaction.record("second factor", person=name, secret=digest(secret))
 
     def remove_factor(self, name: str, *, by: str) -> None:
-        """Ask for the password alone from now on."""
+        """Turn the second factor off."""
         with self._database.writing(by) as transaction:
             if self._there(transaction, name).totp_secret is None:
                 raise ConflictError(f"{name!r} has no second factor")
@@ -314,13 +314,13 @@ class People:
             transaction.record("second factor", person=name, secret=None)
 
     def use_step(self, name: str, step: int) -> bool:
-        """Use up the code of a time step; False where it, or a later one, was used already."""
+        """Use the code of a time step; False if it or a later one was used already."""
         with self._database.unaudited() as connection:
             fresh = (users.c.name == name) & (users.c.totp_step < step)
             return bool(connection.execute(update(users).where(fresh).values(totp_step=step)).rowcount)
 
     def use_recovery_code(self, name: str, code: str) -> bool:
-        """Use up a recovery code; False where there is no such code."""
+        """Use a recovery code; False if there is no such code."""
         mine = (recovery_codes.c.user == name) & (recovery_codes.c.hash == hash_of(code))
         with self._database.reading() as connection:
             if connection.execute(select(recovery_codes.c.hash).where(mine)).first() is None:
@@ -334,7 +334,7 @@ class People:
     # Tokens
 
     def new_token(self, name: str, *, label: str, scope: str, days: int, by: str) -> str:
-        """Make an API token for a person; the text that is returned is shown once and not kept."""
+        """Make an API token for a person; its text is returned once and not stored."""
         check_role(scope)
         if not label.strip() or len(label) > 200 or not label.isprintable():
             raise CaseBaseError("a token needs a label of at most 200 characters that says what it is for")
@@ -351,7 +351,7 @@ class People:
         return secret
 
     def of_token(self, secret: str) -> Person | None:
-        """Whose token it is, with the lesser of the person's role and the token's scope; None: nobody's."""
+        """The person of a token, with the lesser of the person's role and the token's scope; None if it is invalid."""
         with self._database.reading() as connection:
             row = connection.execute(select(tokens).where(tokens.c.hash == hash_of(secret))).first()
             person = None if row is None else find_person(connection, row.user)
@@ -369,7 +369,7 @@ class People:
         return [Token(row.hash[:16], row.user, row.label, row.scope, row.made_at, row.expires_at) for row in rows]
 
     def revoke(self, token: str, *, by: str, of: str | None = None) -> None:
-        """End a token, by its id; `of`: only if it is this person's."""
+        """Revoke a token by its id; with `of`, only if it is this person's."""
         with self._database.writing(by) as transaction:
             matches = [row for row in transaction.execute(select(tokens)) if row.hash[:16] == token]
             if len(matches) != 1 or (of is not None and matches[0].user != of):
@@ -385,7 +385,7 @@ def find_person(connection: Connection, name: str) -> Person | None:
 
 
 def _invitation(connection: Connection, secret: str) -> Row | None:
-    """A link that can be used: not too old, and not for someone who was disabled since."""
+    """A valid invitation: not expired, and not for a disabled account."""
     row = connection.execute(select(invitations).where(invitations.c.hash == hash_of(secret))).first()
     if row is None or row.expires_at < now():
         return None
@@ -396,7 +396,7 @@ def _invitation(connection: Connection, secret: str) -> Row | None:
 def begin_session(
     transaction: Transaction, name: str, issuer: str | None = None, confirmed_at: str | None = None
 ) -> str:
-    """Begin a session of someone who has shown who they are; returns its secret."""
+    """Begin a session of an authenticated person; returns its secret."""
     secret, at = secrets.token_urlsafe(32), now()
     transaction.execute(delete(sessions).where(sessions.c.made_at < ago(ABSOLUTE)))
     row = {"hash": hash_of(secret), "user": name, "made_at": at, "seen_at": at}
@@ -407,7 +407,7 @@ def begin_session(
 
 
 def recently_seen(connection: Connection, name: str, since: str) -> bool:
-    """Whether a provider has vouched for a person since then."""
+    """Whether a provider has confirmed a person since then."""
     seen = select(identities.c.seen_at).where(identities.c.user == name, identities.c.seen_at >= since)
     return connection.execute(seen).first() is not None
 
@@ -419,13 +419,13 @@ def end_access(transaction: Transaction, name: str) -> None:
 
 
 def check_role(role: str) -> None:
-    """Refuse what is no role."""
+    """Refuse an unknown role."""
     if role not in ROLES:
         raise CaseBaseError(f"role={role!r} is not known; choose one of {', '.join(ROLES)}")
 
 
 def hash_of(secret: str) -> str:
-    """What is kept of a secret that is random and long."""
+    """The hash under which a long random secret is stored."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -434,5 +434,5 @@ def _in(time: timedelta) -> str:
 
 
 def ago(time: timedelta) -> str:
-    """A time that has passed, as it is stored."""
+    """A time in the past, as it is stored."""
     return _in(-time)

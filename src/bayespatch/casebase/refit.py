@@ -1,9 +1,9 @@
-"""Learning anew from the past cases, in a process of its own: ``python -m bayespatch.casebase.refit``.
+"""Refitting the model to the past cases, in a separate process: ``python -m bayespatch.casebase.refit``.
 
-The job comes as JSON on stdin (a URL may hold a password, and arguments of processes can be seen by others); the new
-version goes to stdout. The fit begins where the active model ended, and is written down as it goes in the working
-folder: after a kill, the same refit goes on. What it finds is stored in one transaction and offered; nothing that was
-there changes until a person promotes it.
+The process reads the job as JSON from stdin (a URL may hold a password, and other users can see the arguments of a
+process) and prints the new version. The fit starts from the active model and writes checkpoints to the working folder,
+so that the same refit resumes after a kill. The new model is stored in one transaction and not used until a person
+promotes it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from bayespatch.types import Parameters, TableLike
 
 
 class Snapshot(NamedTuple):
-    """What a refit learns from: the past cases as they were at one moment, and the active model."""
+    """What a refit learns from: the past cases at one moment, and the active model."""
 
     case_ids: list[int]  # those of the active model first, in its order
     rows: list[dict[str, Value]]
@@ -114,7 +114,7 @@ def with_follow_up(
 
 
 def new_estimator(parameters: Mapping[str, object], start: Snapshot) -> PatchworkClassifier:
-    """The estimator that learns: the active model, which goes on from where it ended, or a new one."""
+    """The estimator to fit: the active model, for a warm start, or a new one."""
     given: Parameters = dict(parameters)
     if isinstance(given.get("hyper"), Mapping):
         given["hyper"] = Hyperparameters(**given["hyper"])
@@ -156,7 +156,7 @@ def _learn(database: Database, by: str, parameters: Mapping[str, object]) -> mod
     kinds = follow_up.usable_kinds(start.definition, start.follow_up)
     X = with_follow_up(X, start.definition, start.follow_up, kinds)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whether the chains have mixed stands in the model's diagnostics
+        warnings.simplefilter("ignore")  # the model's diagnostics state whether the chains mixed
         clf.set_params(checkpoint=folder)
         try:
             clf.fit(X, y, groups=start.groups, follow_up=kinds or None)
@@ -165,7 +165,7 @@ def _learn(database: Database, by: str, parameters: Mapping[str, object]) -> mod
     clf.set_params(checkpoint=None, warm_start=False)
     comparison = metrics(leave_one_out(clf.fitted_), old)
     with database.writing(by) as transaction:
-        # Who was forgotten while the fit ran is taken out before anything is stored.
+        # Cases that were forgotten during the fit are removed before anything is stored.
         left = {row.id for row in transaction.execute(select(cases.c.id).where(cases.c.state == case_rows.PAST))}
         gone = [case for case in start.case_ids if case not in left]
         for case in gone:
@@ -187,7 +187,7 @@ def public_levels(definition: Definition) -> dict[str, list[Value]]:
 
 
 def _checkpoint_folder(database: Database, start: Snapshot, clf: PatchworkClassifier) -> Path:
-    """Where the run is written down: one folder for each set of cases, parameters and active model."""
+    """The folder for checkpoints: one for each set of cases, parameters and active model."""
     digest = hashlib.sha256()
     settings = {name: repr(value) for name, value in clf.get_params(deep=False).items() if name != "checkpoint"}
     groups = None if start.groups is None else start.groups.tolist()
@@ -201,7 +201,7 @@ def _checkpoint_folder(database: Database, start: Snapshot, clf: PatchworkClassi
 
 
 def drop_checkpoints(folder: Path) -> None:
-    """Delete the checkpoints of refits that will not go on, unless one is running: it tidies up itself."""
+    """Delete the checkpoints of refits, unless one is running: it deletes them itself."""
     if folder.is_dir():
         with suppress(CaseBaseError), _alone(folder):
             for other in folder.glob("refit-*"):
@@ -209,7 +209,7 @@ def drop_checkpoints(folder: Path) -> None:
 
 
 class Refit:
-    """A refit that runs in a process of its own; see `CaseBase.refit`."""
+    """A refit in a separate process; see `CaseBase.refit`."""
 
     def __init__(self, database: Database, by: str, parameters: Mapping[str, object]) -> None:
         check_by(by)
@@ -238,11 +238,11 @@ class Refit:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it is still running."""
         return self.process.poll() is None
 
     def wait(self) -> int:
-        """The version that it has made; where it failed, a CaseBaseError says why."""
+        """Wait for the end; returns the new version, or raises a CaseBaseError with the reason."""
         out, problem = self.process.communicate()
         if self.process.returncode == 0:
             return int(json.loads(out)["version"])
@@ -253,13 +253,13 @@ class Refit:
         )
 
     def cancel(self) -> None:
-        """End it; nothing has changed, and the same refit would go on from here."""
+        """Stop; nothing has changed, and the same refit would resume from here."""
         self.process.terminate()
         self.process.communicate()
 
 
 def main() -> None:
-    """The process of its own."""
+    """Run the refit in this process."""
     job = json.load(sys.stdin)
     key = None if job["key"] is None else bytes.fromhex(job["key"])
     database = Database(job["url"], job["folder"], job["timeout"], key)

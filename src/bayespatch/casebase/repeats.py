@@ -1,8 +1,8 @@
-"""What is done once, however often it is asked for under the same key.
+"""Idempotent requests: a request that is repeated under the same key is done once.
 
-Whoever sends a request and hears nothing cannot know whether it was done. Sent again under the same key it is not done
-a second time, and what was done the first time is found. The table keeps a hash of the key, a hash of the request that
-cannot be computed without the key, and the number of what was made: none of the values.
+A client that gets no response cannot know whether its request was done. If it sends the request again under the same
+key, it gets the first result. The table keeps a hash of the key, a keyed hash of the request, and the number of the
+result: none of the values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEPT = timedelta(days=2)
 
 
 class Once(NamedTuple):
-    """A request that is to be done once: which action, under which key, by whom, and what it says."""
+    """A request that is to be done once: its action, key, person and content."""
 
     action: str
     key: str
@@ -33,18 +33,18 @@ class Once(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """By which it is found again."""
+        """The hash under which the result is stored."""
         return hashlib.sha256(json.dumps([self.action, self.key, self.by]).encode()).hexdigest()
 
     @property
     def content(self) -> str:
-        """By which the same key with another request is noticed."""
+        """A keyed hash of the request, to detect another request under the same key."""
         request = json.dumps(self.request, sort_keys=True, default=str).encode()
         return hmac.new(self.key.encode(), request, hashlib.sha256).hexdigest()
 
 
 def earlier(connection: Connection, once: Once) -> int | None:
-    """The number of what was made under this key; None: nothing yet."""
+    """The number of the result under this key; None if there is none yet."""
     if not isinstance(once.key, str) or not 1 <= len(once.key) <= MOST_KEY:
         raise CaseBaseError(f"a key has 1 to {MOST_KEY} characters; pass a random one, such as a UUID")
     row = connection.execute(select(repeats).where(repeats.c.hash == once.hash)).first()
@@ -56,7 +56,7 @@ def earlier(connection: Connection, once: Once) -> int | None:
 
 
 def keep(transaction: Transaction, once: Once, result: int) -> None:
-    """Note what was made, in the transaction that makes it; what is old is dropped."""
+    """Store the result in the transaction that makes it, and delete old ones."""
     oldest = (datetime.now(UTC) - KEPT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     transaction.execute(delete(repeats).where(repeats.c.at < oldest))
     row = {"hash": once.hash, "request": once.content, "result": result, "at": transaction.at}

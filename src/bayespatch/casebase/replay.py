@@ -1,7 +1,7 @@
-"""Holds the tables against the log: cases, models and accounts must be what the log says that was done.
+"""Checks the tables against the log: cases, models and accounts must match the actions in the log.
 
-The log has no patient's values. It has seals of cases: a SHA-256 over values, outcome and a random salt that stands in
-the case and is deleted with it, so that a seal tells nothing of a case that was forgotten.
+The log has no patient's values. It has seals of cases: a SHA-256 over values, outcome and a random salt, which is
+stored with the case and deleted with it, so that a seal reveals nothing about a forgotten case.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Account(NamedTuple):
 
 
 class _Log:
-    """What the log says that there is."""
+    """The state of the tables according to the log."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[range, str]] = []  # cases that came in together, and their common seal
@@ -119,7 +119,7 @@ class _Log:
 
 
 def problems(connection: Connection) -> list[str]:
-    """Where the tables are not what the log says."""
+    """Differences between the tables and the log."""
     log = _Log()
     wanted = select(audit.c.number, audit.c.action, audit.c.case_id, audit.c.details)
     wanted = wanted.where(audit.c.action.in_(_ACTIONS))
@@ -154,7 +154,7 @@ def past_cases_at(connection: Connection, number: int) -> list[int]:
 
 
 def _consultations(connection: Connection, log: _Log) -> Iterator[str]:
-    """Whether each consultation states how many past cases there were; the cases themselves are as the log says."""
+    """Consultations that state another number of past cases than the log."""
     retained = dict(connection.execute(select(cases.c.id, cases.c.retained).where(cases.c.retained.is_not(None))).all())
     begun = np.sort(np.array(list(retained.values()), np.int64))
     ended = np.sort(np.array([at for case, at in log.forgotten.items() if case in retained], np.int64))
@@ -240,10 +240,10 @@ def _people(connection: Connection, log: _Log) -> Iterator[str]:
 
 
 def digest(password_hash: str | None) -> str:
-    """What the log keeps of a password: a hash of its hash."""
+    """A hash of a password's hash, for the log."""
     return hashlib.sha256(str(password_hash).encode()).hexdigest()
 
 
 def identity_digest(issuer: str, subject: str) -> str:
-    """What the log keeps of an identity at a provider."""
+    """A hash of an identity, for the log."""
     return hashlib.sha256(json.dumps([issuer, subject]).encode()).hexdigest()

@@ -49,7 +49,7 @@ def state_of(connection: Connection, model: ModelVersion) -> State:
 
 
 class Answering(NamedTuple):
-    """The active model, with the past cases retained since it was fitted.
+    """The active model with the past cases retained since it was fitted.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Answering(NamedTuple):
     n_waiting: int
 
     def about(self) -> dict[str, int]:
-        """Which past cases an answer knows, for `Explanation.to_dict()["about"]`."""
+        """How many past cases an answer is based on, for `Explanation.to_dict()["about"]`."""
         fitted = self.clf.fitted_
         n_retained = self.state.n_retained - self.n_waiting
         return {
@@ -76,7 +76,7 @@ class Answering(NamedTuple):
         }
 
     def updated(self, connection: Connection, state: State) -> Answering | None:
-        """With the cases retained since; None if past cases were forgotten as well and the model must be read again."""
+        """The model with the cases retained since; None if past cases were forgotten and it must be read again."""
         if state[:2] != self.state[:2] or state.last < self.state.last:
             return None
         new = _read(connection, self.state.last)
@@ -87,7 +87,7 @@ class Answering(NamedTuple):
 
 
 def answering(connection: Connection, model: ModelVersion, state: State, clf: PatchworkClassifier) -> Answering:
-    """A model as it was stored, and the cases retained since."""
+    """A stored model with the cases retained since."""
     clf, n_waiting = _with_retained(connection, clf, _read(connection, model.known_at))
     return Answering(state, clf, n_waiting)
 
@@ -104,7 +104,7 @@ def _read(connection: Connection, after: int) -> list[Row]:
 def _with_retained(
     connection: Connection, clf: PatchworkClassifier, new: Sequence[Row]
 ) -> tuple[PatchworkClassifier, int]:
-    """The model with those of the new past cases that can vote, and how many cannot."""
+    """The model with the new past cases that can vote, and how many cannot."""
     fitted = clf.fitted_
     assert isinstance(fitted, FittedClasses)
     code_of = {outcome: code for code, outcome in enumerate(fitted.classes.tolist())}
@@ -119,7 +119,7 @@ def _with_retained(
 
 
 def _same(connection: Connection, clf: PatchworkClassifier, new: Sequence[Row]) -> dict[str, str]:
-    """For each new case an earlier one of the same patient, where there is one in the table."""
+    """For each new case an earlier one of the same patient, if the table has one."""
     named = {row.patient for row in new if row.patient is not None}
     if not named:
         return {}
@@ -183,7 +183,7 @@ def with_cases(
                 groups[place[name]] = groups[place[(same or {})[name]]]
     x, values = _as_past(table, encoded, old.schema)
     opinion = old.opinion
-    if opinion is not None:  # it has not learned from the new cases: what it says of them is out of fold
+    if opinion is not None:  # it was not fitted to the new cases, so that its predictions of them are out of fold
         assert isinstance(old, FittedClasses)
         opinion_on_new = old.opinion_on(table, encoded.values)
         opinion = replace(opinion, loo=np.concatenate([opinion.loo, opinion_on_new]))

@@ -1,4 +1,4 @@
-"""Retention periods, and forgetting again after a backup was restored."""
+"""Retention periods, and forgetting patients again after a restore."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def purge(
 
 
 def _expired(transaction: Transaction) -> dict[str, int]:
-    """Delete what can be of no use any more."""
+    """Delete expired sessions, tokens, invitations, sign-ins and keys of requests."""
     ended = (sessions.c.seen_at < ago(IDLE)) | (sessions.c.made_at < ago(ABSOLUTE))
     conditions = {
         sessions: ended,
@@ -85,7 +85,7 @@ def _expired(transaction: Transaction) -> dict[str, int]:
 
 
 def _consultations(transaction: Transaction, before: str) -> int:
-    """Delete old consultations of past cases, with their decisions; those of open cases are still being worked on."""
+    """Delete old consultations of past cases with their decisions; those of open cases are still needed."""
     past = select(cases.c.id).where(cases.c.state == PAST)
     old = select(consultations.c.id).where(consultations.c.at < before, consultations.c.case_id.in_(past))
     transaction.execute(delete(decisions).where(decisions.c.consultation_id.in_(old)))
@@ -94,7 +94,7 @@ def _consultations(transaction: Transaction, before: str) -> int:
 
 
 def _forgotten(transaction: Transaction, database: Database, state: str, days: int | None, name: str) -> list[int]:
-    """Forget the cases of a state that nobody has touched for so many days."""
+    """Forget the cases of a state that were not used for this many days."""
     if days is None:
         return []
     seen = select(func.max(consultations.c.at)).where(consultations.c.case_id == cases.c.id).scalar_subquery()
@@ -111,9 +111,9 @@ def _forgotten(transaction: Transaction, database: Database, state: str, days: i
 
 
 def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> list[int]:
-    """Forget in a restored base whom a later log says that was forgotten; returns the cases.
+    """Forget in a restored base the cases that a later log shows as forgotten; returns them.
 
-    The rows after the end of the backup must go on from it, hash by hash, so that the log is that of this base.
+    The rows after the end of the backup must continue it, hash by hash: the log is then that of this base.
     """
     rows = sorted(read_log(log), key=lambda row: row.number)
     with database.reading() as connection:

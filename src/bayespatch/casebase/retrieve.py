@@ -30,25 +30,25 @@ class Retrieve:
 
     @property
     def dictionary(self) -> Dictionary | None:
-        """What the features are; None until cases were imported or defined."""
+        """The data dictionary of the features; None until cases are imported or defined."""
         definition = self._definition()
         return None if definition is None else definition.features
 
     @property
     def target(self) -> str | None:
-        """The column that is predicted; None until cases were imported or defined."""
+        """The column that is predicted; None until cases are imported or defined."""
         definition = self._definition()
         return None if definition is None else definition.target.name
 
     @property
     def classes(self) -> dict[str, Value]:
-        """What an outcome is called -> the outcome itself; empty until cases were imported or defined."""
+        """Label of an outcome -> the outcome itself; empty until cases are imported or defined."""
         definition = self._definition()
         return {} if definition is None else definition.classes
 
     @property
     def definition(self) -> Definition:
-        """What the features and the outcome are; an error where nobody has said so yet."""
+        """Features and outcome; raises UnavailableError until cases are imported or defined."""
         with self._database.reading() as connection:
             return case_rows.required_definition(connection)
 
@@ -57,16 +57,16 @@ class Retrieve:
             return case_rows.stored_definition(connection)
 
     def define(self, dictionary: DictionaryLike, target: str, *, by: str) -> None:
-        """Say what the cases are; cases that are there already have to agree.
+        """Define features and outcome; cases that are already stored must agree with the definition.
 
         Parameters
         ----------
         dictionary : Dictionary, dict, or path
-            The data dictionary, features and outcome, each with its kind; or the file that has it.
+            The data dictionary of features and outcome, each with its kind; or the path of its file.
         target : str
             The column that is predicted. Its levels are the classes.
         by : str
-            Who says so.
+            The person who defines the cases; recorded in the audit log.
 
         Examples
         --------
@@ -103,10 +103,10 @@ class Retrieve:
         delimiter: str | None = None,
         allow_repeats: bool = False,
     ) -> range:
-        """Add the cases of a table, all or none: past ones where the outcome is known, open ones where it is missing.
+        """Add the cases of a table, all or none: past cases if the outcome is known, open ones if it is missing.
 
-        The first import says what the cases are: the columns of the table, described by the dictionary where it has
-        them, and by their values where not. Later tables must have the same features; columns that the dictionary calls
+        The first import defines the features: the columns of the table, described by the dictionary or, if it lacks a
+        column, by their values. Later tables must have the same features. Columns that the dictionary calls
         identifiers are left out.
 
         Parameters
@@ -114,16 +114,16 @@ class Retrieve:
         table : data frame, or str
             What `bayespatch.source.read` reads: a CSV, Parquet or Arrow file, or the URL of a database with a `query`.
         by : str
-            Who does it.
+            The person who does this; recorded in the audit log.
         target : str, optional
-            The column that is predicted; needed the first time.
+            The column that is predicted; required for the first import.
         id_column : str, optional
             The column with the external ids.
         group_column : str, optional
-            The column that names the patient, where patients come several times. Visits of one patient do not vote on
+            The column that names the patient, if patients have several visits. Visits of one patient do not vote on
             each other, and are forgotten together.
         dictionary : Dictionary, dict or path, optional
-            The data dictionary; the first time only.
+            The data dictionary; for the first import only.
         drop : names
             Columns to leave out.
         query, delimiter
@@ -177,7 +177,7 @@ class Retrieve:
         return ids
 
     def add(self, rows: Sequence[Mapping[str, object]], *, by: str) -> range:
-        """Add cases given as dicts: values by column, the outcome under the name of the target where it is known.
+        """Add cases given as dicts of values by column; a known outcome goes under the name of the target.
 
         Examples
         --------
@@ -217,7 +217,7 @@ class Retrieve:
             return case_rows.as_case(row)
 
     def consultations(self, case: int | str, *, by: str) -> list[tuple[Consultation, Decision | None]]:
-        """The consultations of a case, with what was decided, in their order.
+        """The consultations of a case, oldest first, each with its decision.
 
         Examples
         --------
@@ -248,16 +248,16 @@ class Retrieve:
         Parameters
         ----------
         where : list of (column, operator, value)
-            Operators are ``= != < <= > >=``; the value None is a missing one. Columns are the features, "outcome",
+            Operators are ``= != < <= > >=``; None stands for a missing value. Columns are the features, "outcome",
             "id", "external_id", "entered_at", "entered_by" and "outcome_at".
         by : str
-            Who looks.
+            The person who searches; recorded in the audit log.
         state : {"open", "past", "withdrawn"}, optional
-            Only these.
+            Only cases in this state.
         order : str
             The column to sort by.
         descending : bool
-            The largest first.
+            Sort from the largest to the smallest.
         offset, limit : int
             Which page.
 
@@ -291,12 +291,12 @@ class Retrieve:
         return page
 
     def worklist(self, *, by: str, waiting_for: str | None = None, offset: int = 0, limit: int = 50) -> Worklist:
-        """The last consultation of each open case, the newest first, with what was decided.
+        """The last consultation of each open case, newest first, with its decision.
 
         Parameters
         ----------
         by : str
-            Who looks.
+            The person who searches; recorded in the audit log.
         waiting_for : {"decision", "outcome", "retention"}, optional
             Only those.
         offset, limit : int
@@ -316,7 +316,7 @@ class Retrieve:
         return page
 
     def consultation(self, consultation: int, *, by: str) -> tuple[Consultation, Decision | None, Case]:
-        """A consultation by its number, as it was shown, with what was decided, and its case.
+        """A consultation by its number, as it was shown, with its decision and its case.
 
         Examples
         --------

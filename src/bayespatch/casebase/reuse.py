@@ -1,7 +1,7 @@
-"""Reuse: what the active model says, and that no answer outlives the model it came from.
+"""Reuse: predictions of the active model, valid only while it is active.
 
-A model may be replaced, or made to forget someone, while it is asked. An answer is kept, and given, only where the
-model is still the active one afterwards; else it is asked again.
+A model may be replaced, or forget a patient, during a consultation. The answer is kept and returned only if the model
+is still the active one afterwards; otherwise the consultation is repeated.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _TRIES = 10  # consultations, while others change the model
 
 
 class _ModelChanged(Exception):
-    """The model was changed while it was asked: it may have forgotten someone whom the explanation names."""
+    """The model changed during a consultation: it may have forgotten a patient whom the explanation names."""
 
 
 class Reuse:
-    """The part of a `CaseBase` that asks its model."""
+    """The part of a `CaseBase` that uses its model."""
 
     _database: Database
 
@@ -55,24 +55,24 @@ class Reuse:
         error: float = ERROR,
         key: str | None = None,
     ) -> Consultation:
-        """Ask the active model about a case, and keep what it showed.
+        """Get the active model's explanation of a case, and store it.
 
         Parameters
         ----------
         values : dict
-            A value for each feature, None where it is not known; labels may stand for values.
+            A value for each feature, None if it is missing; labels may stand for values.
         by : str
-            Who asks.
+            The person who asks; recorded in the audit log.
         case : int or str, optional
-            An open case that comes again; its values become these. Without it, a new case is made.
+            An open case that returns; these values replace its values. By default, a new case is made.
         external_id : str, optional
-            What others call the case; an open case of this name comes again.
+            The case's id in another system; an open case with this id returns.
         patient : str, optional
             Names the patient, whose past visits then do not vote. A case that returns keeps its patient.
         top, level, error
             As in `PatchworkClassifier.explain`.
         key : str, optional
-            Under which the same question is asked once: repeated by the same person, it returns what was kept.
+            An idempotency key: the same request by the same person under the same key returns the stored consultation.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class Reuse:
         level: float = 0.9,
         error: float = ERROR,
     ) -> tuple[int, JSONObject]:
-        """Ask the active model without keeping anything but an audit row: who was shown which past cases.
+        """Get the active model's explanation without storing it; an audit row records which past cases were shown.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class Reuse:
         level: float = 0.9,
         error: float = ERROR,
     ) -> tuple[int, JSONObject]:
-        """The smallest change of a case that would change what the active model says; kept is an audit row alone.
+        """The smallest change of a case that would change the predicted class; only an audit row is stored.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class Reuse:
         change : sequence of str, optional
             Features that may change; by default all but those that the data dictionary calls fixed.
         by : str
-            Who asks.
+            The person who asks; recorded in the audit log.
         patient : str, optional
             As in `consult`.
         to : optional
@@ -229,7 +229,7 @@ class Reuse:
         patient: str | None,
         **details: object,
     ) -> tuple[int, JSONObject]:
-        """What the active model answers, and its version; which past cases it names is written to the audit log."""
+        """The model's version and its answer; the audit log records which past cases it names."""
         check_by(by)
         patient = case_rows.check_patient(patient)
         for _ in range(_TRIES):
@@ -251,7 +251,7 @@ class Reuse:
         raise UnavailableError("the active model changes faster than it can be asked; try again")
 
     def record_ask(self, answer: tuple[int, JSONObject], *, by: str) -> None:
-        """Note that what `ask` has returned was shown once more.
+        """Record that an answer of `ask` was shown again.
 
         Examples
         --------
@@ -266,7 +266,7 @@ class Reuse:
             transaction.record("ask", version=version, shown=_named(shown), again=True)
 
     def record_report(self, version: int, cases: Sequence[int], *, by: str) -> None:
-        """Note that the report of a model was shown, and which past cases it named.
+        """Record that the report of a model was shown, and which past cases it named.
 
         Examples
         --------
@@ -280,12 +280,12 @@ class Reuse:
             transaction.record("read", report=version, shown=list(cases))
 
     def explain_past(self, case: int, *, by: str, error: float = ERROR) -> JSONObject | None:
-        """What the active model says of one of its past cases by all others, as if it were new.
+        """The active model's explanation of one of its past cases from all others, as if it were new.
 
         Returns
         -------
         dict or None
-            `Explanation.to_dict()`; None where this case does not vote in the model.
+            `Explanation.to_dict()`; None if this case does not vote in the model.
 
         Examples
         --------
@@ -310,7 +310,7 @@ class Reuse:
         return shown
 
     def neighbor_of(self, case: int, *, by: str, most: int = 10) -> list[tuple[int, float]]:
-        """The past cases that have a past case as a neighbor in the active model, and with which probability.
+        """The past cases that have this past case as a neighbor in the active model, with the probability.
 
         Examples
         --------
@@ -339,7 +339,7 @@ class Reuse:
             return self._active(connection).clf
 
     def state(self) -> State | None:
-        """Which past cases the active model knows now; None without an active model.
+        """Which past cases the active model has now; None without an active model.
 
         Examples
         --------
@@ -376,6 +376,6 @@ class Reuse:
 
 
 def _named(shown: JSONMapping) -> list[int]:
-    """The past cases whose values stand in an explanation."""
+    """The past cases whose values an explanation shows."""
     parts = [*shown["neighbors"], *(group["closest"] for group in shown["groups"] if group["closest"])]
     return sorted({int(part["id"]) for part in parts})

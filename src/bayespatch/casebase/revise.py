@@ -77,7 +77,7 @@ class Revise:
         values : dict
             By column; columns that are not named keep their values, None means not known.
         by : str
-            Who does it.
+            The person who does this; recorded in the audit log.
 
         Examples
         --------
@@ -95,7 +95,7 @@ class Revise:
             return follow_up.record(transaction, case, values)
 
     def follow_up(self, case: int | str, *, by: str) -> tuple[follow_up.Recording, ...]:
-        """What was recorded about a case after it came in, the first recording first.
+        """What was recorded about a case after it was added, oldest first.
 
         Examples
         --------
@@ -110,9 +110,9 @@ class Revise:
             return follow_up.history(transaction.connection, row.id)
 
     def retain(self, which: Iterable[int | str] | None = None, *, by: str) -> list[int]:
-        """Make open cases past ones: those named, or all whose outcome is known.
+        """Turn open cases into past cases: those named, or all with a known outcome.
 
-        They vote from the next consultation on; the next refit learns from them.
+        They vote from the next consultation on, and the next refit learns from them.
 
         Examples
         --------

@@ -203,7 +203,7 @@ sessions = Table(
     Column("confirmed_at", Text),  # when the provider last asked for credentials, if it was told to
 )
 
-# Who is whom at an OpenID provider. An account is found by issuer and subject, never by a name or an address.
+# Accounts at an OpenID provider. An account is found by issuer and subject, never by a name or an address.
 identities = Table(
     "identities",
     metadata,

@@ -1,4 +1,4 @@
-"""Several visits of one patient: none of them votes on another, and they are forgotten together."""
+"""Visits of one patient: they do not vote on each other, and are forgotten together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayespatch.estimator import PatchworkClassifier
 
 
 def patient_of(connection: Connection, case: int | str | None, patient: str | None) -> str | None:
-    """The patient of a consultation: of the case that comes again, or as given."""
+    """The patient of a consultation: that of a returning case, or as given."""
     if case is None:
         return patient
     own: str | None = find_live(connection, case).patient
@@ -36,7 +36,7 @@ def visits_of(connection: Connection, patient: str | None) -> list[int]:
 
 
 def groups_of(patients: Sequence[str | None]) -> NDArray[np.int64] | None:
-    """Equal numbers for the visits of one patient; None where everybody came once.
+    """Equal numbers for the visits of one patient; None if every patient has one visit.
 
     Examples
     --------

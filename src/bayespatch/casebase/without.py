@@ -32,7 +32,7 @@ GONE = "withdrawn"  # what a value is called that only the removed case had
 def without_case(
     clf: PatchworkClassifier, row: int, levels: Mapping[str, Collection[Value]] | None = None
 ) -> PatchworkClassifier:
-    """A fitted classifier from which one past case is gone: from its table, its parents, its leave-one-out results.
+    """A fitted classifier without one past case: in its table, its parents and its leave-one-out results.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def without_case(
     Raises
     ------
     ValueError
-        Where nothing would remain to vote or to learn from.
+        If nothing would remain to vote or to learn from.
 
     Examples
     --------
