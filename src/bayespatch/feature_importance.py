@@ -119,6 +119,8 @@ class PooledModel(NamedTuple):
         Rows of the training table of the past cases.
     edges : array
         Where numbers are cut into classes.
+    weights : array of shape (T,), or None
+        How often each row of the training table counts in what was learned.
     """
 
     posterior: Posterior
@@ -130,6 +132,7 @@ class PooledModel(NamedTuple):
     outcomes: NDArray[Any]
     cases: Rows
     edges: Array
+    weights: Array | None = None
 
 
 def measure_importance(model: PooledModel, *, n_threads: int = 1, seed: int = 0) -> FeatureImportance:
@@ -243,7 +246,7 @@ class _Predictor:
         if isinstance(opinion, AdditiveScore | AdditiveMean):
             of_table = np.zeros(len(self.model.values), dtype=np.bool_)
             of_table[self.model.cases[left_out]] = True
-            opinion = opinion.without(self.model.values, self.model.outcomes, of_table)
+            opinion = opinion.without(self.model.values, self.model.outcomes, of_table, self.model.weights)
         if not self.covariance.any():
             return replace(self, opinion=opinion)
         keep = np.ones(len(past.x_parents), dtype=np.bool_)
@@ -260,7 +263,8 @@ class _Predictor:
             return np.zeros_like(self.log_weights)
         windows = [(window, *(past.nested[j] if past.nested else ())) for j, window in enumerate(past.windows.tolist())]
         index = CaseIndex.build(
-            past.x_parents[keep], past.y_parents[keep], past.n_classes, windows, closed.index.compares_missing
+            *(past.x_parents[keep], past.y_parents[keep], past.n_classes, windows, closed.index.compares_missing),
+            weights=None if past.weights is None else past.weights[keep],
         )
         own, places = past.own_parent[rows], np.cumsum(keep) - 1
         own = np.where((own >= 0) & keep[own], places[own], -1)
@@ -275,7 +279,10 @@ class _Predictor:
             base=closed.base,
             n_threads=self.n_threads,
         )
-        return scores.by_comparison.sum(axis=0)
+        weights = self.model.weights
+        if weights is None:
+            return scores.by_comparison.sum(axis=0)
+        return np.asarray(weights[self.model.cases[rows]] @ scores.by_comparison)
 
     def gains(self, places: Rows, groups: list[NDArray[np.int64]]) -> tuple[Array, Array]:
         """Log probabilities of what came, for some of the cases (places in `rows`), and what each feature adds to them.

@@ -117,6 +117,8 @@ class Fitted(ABC):
         Parents that may be named and shown; None: all of them.
     follow_up : FollowUp or None
         What was recorded for the past cases and is not compared.
+    sample_weight : array of shape (n,), or None
+        How often each row counts; None: once.
 
     Fields with the metadata `STORED_WITHOUT_CASES` hold totals over all rows. Only these may be stored in a model file
     that leaves out the past cases.
@@ -142,6 +144,7 @@ class Fitted(ABC):
     salt: bytes
     shown: Rows | None = None
     follow_up: FollowUp | None = None
+    sample_weight: Array | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickles and copies carry what was learned, not what was cached.
@@ -176,7 +179,15 @@ class Fitted(ABC):
     @cached_property
     def past(self) -> Data:
         """The cases the model has learned from, with the parents that vote on them."""
-        return past_data(self.x, self.y, self.parents, self.cases, self.schema, self.n_classes, self.groups)
+        of_table = self.schema, self.n_classes, self.groups, self.sample_weight
+        return past_data(self.x, self.y, self.parents, self.cases, *of_table)
+
+    @property
+    def class_shares(self) -> Array:
+        """How common the classes are among the cases that the model has learned from, (M,)."""
+        weights = None if self.sample_weight is None else self.sample_weight[self.cases]
+        sizes = np.bincount(self.y[self.cases], weights, self.n_classes)
+        return np.asarray(sizes / max(sizes.sum(), np.finfo(np.float64).tiny))
 
     def new_cases(self, x: Array, y: Rows | None = None) -> Data:
         """Coded new cases, (n, P), with their classes where these are known."""
@@ -484,7 +495,8 @@ class FittedClasses(Fitted):
         opinion = self.opinion
         other = opinion if opinion is None or isinstance(opinion, AdditiveScore) else opinion.loo
         of_table = (self.values, self.y, self.cases, np.empty(0))
-        return PooledModel(self.posterior, self.past, self.calibration, other, self.pool, *of_table)
+        model = PooledModel(self.posterior, self.past, self.calibration, other, self.pool, *of_table)
+        return model._replace(weights=self.sample_weight)
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
         """Leave-one-out probabilities; interval and points would come from a model that knows the row.
@@ -547,7 +559,7 @@ class FittedNumbers(Fitted):
 
     def weights(self, share: NDArray[np.float32]) -> Array:
         """Weights of the parents' outcomes, (n, S), from their shares of the votes."""
-        plain = vote_weights(share, np.full(len(share), -1))
+        plain = vote_weights(share, np.full(len(share), -1), self.past.weights)
         return calibrated_weights(plain, self.y[self.parents], self.calibration)
 
     def means(self, weights: Array, values: Array) -> Array:
@@ -582,10 +594,11 @@ class FittedNumbers(Fitted):
     def means_of_classes(self, cast: Array, outcomes: Array) -> Array:
         """Means by the precedents alone, (k,), from votes cast by class, (k, M), and their sums of outcomes, (k, M)."""
         y, rest = self.y[self.parents], 1.0 - cast.sum(axis=1, keepdims=True)  # which goes to all parents alike
-        counts = np.bincount(y, minlength=self.n_classes)
-        totals = np.bincount(y, self.outcomes[self.parents], self.n_classes)
-        votes = cast + rest * counts / len(y)
-        means = (outcomes + rest * totals / len(y)) / np.maximum(votes, np.finfo(np.float64).tiny)
+        weights = np.ones(len(y)) if self.past.weights is None else self.past.weights
+        counts = np.bincount(y, weights, self.n_classes)
+        totals = np.bincount(y, weights * self.outcomes[self.parents], self.n_classes)
+        votes = cast + rest * counts / counts.sum()
+        means = (outcomes + rest * totals / counts.sum()) / np.maximum(votes, np.finfo(np.float64).tiny)
         return self.kernel_density.mean(self.calibration.apply(votes), means)
 
     def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
@@ -613,7 +626,8 @@ class FittedNumbers(Fitted):
 
     def _pooled_model(self) -> PooledModel:
         of_table = (self.values, self.outcomes, self.cases, self.edges)
-        return PooledModel(self.posterior, self.past, self.calibration, self.opinion, self.pool, *of_table)
+        model = PooledModel(self.posterior, self.past, self.calibration, self.opinion, self.pool, *of_table)
+        return model._replace(weights=self.sample_weight)
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
         """The additive mean on rows of the training table."""
@@ -644,7 +658,14 @@ def _at(x: Array, rows: Rows) -> Array:
 
 
 def past_data(
-    x: Array, y: Rows, parents: Rows, cases: Rows, schema: Schema, n_classes: int, groups: Rows | None = None
+    x: Array,
+    y: Rows,
+    parents: Rows,
+    cases: Rows,
+    schema: Schema,
+    n_classes: int,
+    groups: Rows | None = None,
+    weights: Array | None = None,
 ) -> Data:
     """Rows of the training table as cases, beside the parents that vote on them.
 
@@ -667,4 +688,5 @@ def past_data(
         own_parent=own_parent[cases],
         nested=schema.nested,
         groups=None if groups is None else groups[parents],
+        weights=None if weights is None else weights[parents],
     )

@@ -138,6 +138,8 @@ class LeaveOneOutBatches:
         Threads; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
         As in `bayespatch.retrieval.leave_one_out`.
+    case_weight : array of shape (n,), optional
+        How often each case counts. `data.weights` says it of the parents' votes.
 
     Examples
     --------
@@ -158,18 +160,17 @@ class LeaveOneOutBatches:
         class_weight: Array | None = None,
         n_threads: int = 1,
         engine: str = "cpu",
+        case_weight: Array | None = None,
     ) -> None:
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
         self.data, self.model, self.base, self.class_weight = data, model, base, class_weight
-        self.n_threads, self.engine = n_threads, engine
-        self.index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows)
+        self.n_threads, self.engine, self.case_weight = n_threads, engine, case_weight
+        self.index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows, weights=data.weights)
         self.effects = NestedEffects(Effects(model, data.n_values), self.index)
-        weight = np.ones(len(data.y)) if class_weight is None else class_weight[data.y]
-        self.weight = weight / weight.mean()
-        n_parents = max(1, len(data.y_parents))
-        counts = np.bincount(data.y_parents, minlength=data.n_classes) / n_parents
+        self.weight = weights_of_cases(data.y, class_weight, case_weight)
+        n_parents = max(np.finfo(np.float64).tiny, self.index.total_weight)
         # A class that has more of the parents than of the cases would be heard too often.
-        self.heard = base / np.maximum(counts, 0.5 / n_parents)
+        self.heard = base / np.maximum(self.index.weight_by_class / n_parents, 0.5 / n_parents)
 
     @cached_property
     def _ranges(self) -> Ranges:
@@ -261,7 +262,8 @@ class LeaveOneOutBatches:
             Cases to leave out. Rows of one group are left out together.
         """
         part = type(self)(
-            _without(self.data, rows), self.model, self.base, self.class_weight, self.n_threads, self.engine
+            *(_without(self.data, rows), self.model, self.base, self.class_weight, self.n_threads, self.engine),
+            case_weight=None if self.case_weight is None else np.delete(self.case_weight, rows),
         )
         return found._replace(mode=part._mode_of_all(found.mode, found.factor, _NEAR_MODE))
 
@@ -292,6 +294,7 @@ class LeaveOneOutBatches:
         n, n_features = len(self.data.y), self.effects.n_features
         n_used = min(n, N_CURVED, max(LEAST_CURVED, PAIRS_CURVED // self.index.n_cases))
         rows = np.sort(rng.choice(n, n_used, replace=False))
+        n_times = float(self.weight.sum() / self.weight[rows].sum())
         log_p = float(self.scores(mode, rows)[0].sum())
         hessian = np.empty((len(mode), len(mode)))
         for k, step in enumerate(_DIFFERENCE * np.eye(len(mode))):
@@ -300,8 +303,8 @@ class LeaveOneOutBatches:
         prior = np.eye(len(mode))
         features = np.append(np.arange(n_features), len(mode) - 1)
         prior[np.ix_(features, features)] = self.effects.effects.prior_precision()
-        curvature, directions = np.linalg.eigh(0.5 * (hessian + hessian.T) * (n / n_used) + prior)
-        log_density = log_p * n / n_used + self._prior(mode)[0]
+        curvature, directions = np.linalg.eigh(0.5 * (hessian + hessian.T) * n_times + prior)
+        log_density = log_p * n_times + self._prior(mode)[0]
         return LargeTable(mode, directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)), log_density)
 
     def efficiency(self, found: LargeTable, seed: int) -> float | None:
@@ -357,4 +360,20 @@ def _without(data: Data, rows: NDArray[np.int64]) -> Data:
         y_parents=data.y_parents[voters],
         own_parent=place[data.own_parent[cases]],
         groups=None if data.groups is None else data.groups[voters],
+        weights=None if data.weights is None else data.weights[voters],
     )
+
+
+def weights_of_cases(y: NDArray[np.int64], class_weight: Array | None, case_weight: Array | None) -> Array:
+    """How much each case counts, (n,). Class weights shift weight between the classes and do not change the total.
+
+    Examples
+    --------
+    >>> weights_of_cases(np.array([0, 0, 0, 1]), np.array([1.0, 3.0]), None).round(2)
+    array([0.67, 0.67, 0.67, 2.  ])
+    """
+    own = np.ones(len(y)) if case_weight is None else case_weight
+    if class_weight is None:
+        return own
+    weight = own * class_weight[y]
+    return np.asarray(weight * (own.sum() / weight.sum()))

@@ -25,6 +25,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from bayespatch.calibrate import Calibration
+from bayespatch.metrics import weighted_quantiles
 
 N_GROUPS = 256  # of parents with about the same outcome, from which the numbers are learned
 # Outcomes are told apart down to this part of their mean absolute deviation, or the usual step from one to the next if
@@ -67,7 +68,12 @@ class KernelDensity:
 
     @classmethod
     def learn(
-        cls, weights: NDArray[np.float64], outcomes: NDArray[np.float64], y: NDArray[np.float64]
+        cls,
+        weights: NDArray[np.float64],
+        outcomes: NDArray[np.float64],
+        y: NDArray[np.float64],
+        voter_weight: NDArray[np.float64] | None = None,
+        case_weight: NDArray[np.float64] | None = None,
     ) -> KernelDensity:
         """The numbers under which the outcomes y of past cases are most probable, given the votes of others on them.
 
@@ -79,12 +85,15 @@ class KernelDensity:
             Of the parents.
         y : array of shape (n,)
             Of the past cases.
+        voter_weight, case_weight : arrays of shape (S,) and (n,), optional
+            How often each parent and each past case counts.
         """
-        center, scale = float(outcomes.mean()), _scale(outcomes)
+        center, scale = float(np.average(outcomes, weights=voter_weight)), _scale(outcomes, voter_weight)
+        counts = np.ones(len(y)) if case_weight is None else case_weight
         step = max(RESOLUTION * scale, _step(outcomes))
         narrowest = step / math.sqrt(12.0)  # the standard deviation of what rounding to such steps takes away
         # A case unlike all others is not to widen the kernels of everybody: one in n + 1 may lie anywhere.
-        stray = step / (np.pi * scale * (1.0 + ((y - center) / scale) ** 2)) / len(y)
+        stray = step / (np.pi * scale * (1.0 + ((y - center) / scale) ** 2)) / counts.sum()
 
         def dressed(at: NDArray[np.float64]) -> KernelDensity:
             slope, spread, width = np.exp(at).tolist()
@@ -92,7 +101,8 @@ class KernelDensity:
 
         def loss(at: NDArray[np.float64]) -> float:
             low, high = (dressed(at).below(weights, outcomes, y + side) for side in (-0.5 * step, 0.5 * step))
-            return float(0.5 * ((at / LOG_SD) ** 2).sum() - np.log(np.maximum(high - low, 0.0) + stray).sum())
+            log_p = np.log(np.maximum(high - low, 0.0) + stray)
+            return float(0.5 * ((at / LOG_SD) ** 2).sum() - (counts * log_p).sum())
 
         return dressed(minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-3}).x)
 
@@ -144,7 +154,9 @@ def quantile_between(
     return np.asarray(0.5 * (low + high))
 
 
-def vote_weights(share: NDArray[np.float32], own_parent: NDArray[np.int64]) -> NDArray[np.float64]:
+def vote_weights(
+    share: NDArray[np.float32], own_parent: NDArray[np.int64], voter_weight: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """Weights of S parents in the outcome of n cases, (n, S), each row with the sum 1.
 
     Each has its mean share of the votes; what is missing to 1, the base rates' share, goes to all parents alike, but
@@ -156,6 +168,8 @@ def vote_weights(share: NDArray[np.float32], own_parent: NDArray[np.int64]) -> N
         Mean shares of the votes.
     own_parent : int array of shape (n,)
         Which parent a case is, -1 where it is none.
+    voter_weight : array of shape (S,), optional
+        How often each parent counts.
 
     Examples
     --------
@@ -167,7 +181,8 @@ def vote_weights(share: NDArray[np.float32], own_parent: NDArray[np.int64]) -> N
     if n_parents == 1:
         others = np.ones_like(others)  # nobody else is there to ask
     weights = np.where(others, share, 0.0).astype(np.float64)
-    weights += others * (np.maximum(1.0 - weights.sum(axis=1), 0.0) / others.sum(axis=1))[:, None]
+    shared = others if voter_weight is None else others * voter_weight
+    weights += shared * (np.maximum(1.0 - weights.sum(axis=1), 0.0) / shared.sum(axis=1))[:, None]
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -203,32 +218,45 @@ class OutcomeGroups(NamedTuple):
         Where in this order each group begins.
     outcomes, classes : arrays of shape (G,)
         Mean outcome of a group, and its class.
+    weights : array of shape (G,), or None
+        How often a group counts: the sum of its parents' weights; None where parents have none.
     """
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
     outcomes: NDArray[np.float64]
     classes: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, outcomes: NDArray[np.float64], classes: NDArray[np.int64]) -> OutcomeGroups:
+    def of(
+        cls,
+        outcomes: NDArray[np.float64],
+        classes: NDArray[np.int64],
+        voter_weight: NDArray[np.float64] | None = None,
+    ) -> OutcomeGroups:
         """At most `N_GROUPS` groups, and one more for each class; parents by themselves where there are no more."""
         n = len(outcomes)
         order = np.argsort(outcomes, kind="stable")
         in_order = classes[order]
         even = np.linspace(0, n, min(n, N_GROUPS), endpoint=False).astype(np.int64)
         starts = np.union1d(even, np.flatnonzero(np.diff(in_order)) + 1)
-        means = np.add.reduceat(outcomes[order], starts) / np.diff(np.append(starts, n))
-        return cls(order, starts, means, in_order[starts])
+        if voter_weight is None:
+            means = np.add.reduceat(outcomes[order], starts) / np.diff(np.append(starts, n))
+            return cls(order, starts, means, in_order[starts])
+        totals = np.add.reduceat(voter_weight[order], starts)
+        means = np.add.reduceat((voter_weight * outcomes)[order], starts) / totals
+        return cls(order, starts, means, in_order[starts], totals)
 
     def sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weights of the groups, (n, G), from those of the parents, (n, S)."""
         return np.asarray(np.add.reduceat(weights[:, self.order], self.starts, axis=1))
 
 
-def _scale(outcomes: NDArray[np.float64]) -> float:
+def _scale(outcomes: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
     """Mean absolute deviation from the median; next to nothing where all outcomes are the same."""
-    deviation = float(np.abs(outcomes - np.median(outcomes)).mean())
+    middle = float(weighted_quantiles(outcomes, weights, np.array([0.5]))[0])
+    deviation = float(np.average(np.abs(outcomes - middle), weights=weights))
     return max(deviation, 1e-12 * float(np.abs(outcomes).max()), 1e-300)
 
 

@@ -26,6 +26,28 @@ Probabilities = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
+def weighted_quantiles(
+    numbers: NDArray[np.float64], weights: NDArray[np.float64] | None, levels: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Quantiles of numbers that count so often: those of ``np.quantile`` where whole weights are repetitions.
+
+    Examples
+    --------
+    >>> weighted_quantiles(np.array([1.0, 5.0, 2.0]), np.array([1.0, 1.0, 2.0]), np.array([0.25, 0.5, 1.0]))
+    array([1.75, 2.  , 5.  ])
+    """
+    if weights is None:
+        return np.quantile(numbers, levels)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(weights[order])
+    place = levels * max(ends[-1] - 1.0, 0.0)
+    low, high = (
+        numbers[order][np.minimum(np.searchsorted(ends, at, side="right"), len(numbers) - 1)]
+        for at in (np.floor(place), np.floor(place) + 1.0)
+    )
+    return np.asarray(low + (place - np.floor(place)) * (high - low))
+
+
 def accuracy(p: Probabilities, y: Codes) -> float:
     """Share of cases whose most probable class is theirs."""
     return float(accuracy_score(y, p.argmax(axis=1)))

@@ -202,6 +202,7 @@ class Data(NamedTuple):
     own_parent: NDArray[np.int64]  # (N,)  the parent that is the case itself and so never its neighbor; -1: none
     nested: tuple[tuple[float, ...], ...] = ()  # P further windows each, which closed-form votes compare as well
     groups: NDArray[np.int64] | None = None  # (S,)  parents of the same group never vote on each other
+    weights: NDArray[np.float64] | None = None  # (S,)  how often a parent's closed-form vote counts; None: once
 
 
 class Latent(NamedTuple):

@@ -103,8 +103,9 @@ def constants(data: Data, base: NDArray[np.float64]) -> Hyperparameters:
     >>> hyper.mu0, hyper.mu  # parents are balanced, cases are not
     ((0.15, 0.05), (1.5, 0.5))
     """
-    n_parents = len(data.x_parents)
-    here = np.maximum(np.bincount(data.y_parents, minlength=data.n_classes) / n_parents, 0.5 / n_parents)
+    counts = np.bincount(data.y_parents, data.weights, data.n_classes)
+    n_parents = float(counts.sum())
+    here = np.maximum(counts / n_parents, 0.5 / n_parents)
     return replace(
         BASE,
         alpha=min(0.5, N_NEIGHBORS / n_parents),

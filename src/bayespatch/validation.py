@@ -32,6 +32,7 @@ Missing = Literal["error", "ignore"]
 MISSING: tuple[Missing, ...] = ("error", "ignore")
 
 MAX_SEED = 2**63 - 1  # a seed must fit the 64-bit integers of compiled code
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a row, unless it is 0
 LARGEST_OUTCOME = 1e100  # of a number that is predicted: its square is a float as well
 MOST_SWEEPS = 100_000  # of a chain that runs whenever a transductive model predicts
 LONGEST_CHAIN = 2**24  # sweeps; float32 counts draws exactly up to here
@@ -87,6 +88,43 @@ def check_class_weights(weights: NDArray[np.float64], classes: NDArray[Any]) -> 
             f"pass weights between {SMALLEST_VOTE:g} and {LARGEST:g}"
         )
     return weights
+
+
+def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64] | None:
+    """How often each row counts, (n,); None where all count once.
+
+    Examples
+    --------
+    >>> read_sample_weight([1, 0, 2.5], 3), read_sample_weight([1, 1, 1], 3)
+    (array([1. , 0. , 2.5]), None)
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight does not consist of numbers; pass one number for each row") from None
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape} and there are {n_rows} rows; pass one weight for each row"
+        )
+    wrong = np.flatnonzero(~((weights == 0.0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))))
+    if wrong.size:
+        raise ValueError(
+            f"sample_weight is {weights[wrong[0]]:g} in row {wrong[0]}; pass 0 for rows to be left out, and numbers "
+            f"between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g} for the others"
+        )
+    if not weights.any():
+        raise ValueError(
+            "sample_weight is 0 in all rows, and nobody could vote; sample weights must contain at least one non-zero "
+            "number"
+        )
+    if weights.sum() < 2.0:
+        raise ValueError(
+            f"sample_weight adds up to {weights.sum():g}, and weights count like repeated rows, of which a fit needs "
+            f"two; multiply them, for example so that their mean is 1"
+        )
+    return None if np.all(weights == 1.0) else weights
 
 
 def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:

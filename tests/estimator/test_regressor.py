@@ -62,7 +62,11 @@ def fitted():
 # scikit-learn's rules
 
 
-@parametrize_with_checks([PatchworkRegressor(chains=1, draws=5, warmup=5, error=0.1, hyper=HYPER)])
+@parametrize_with_checks(
+    [PatchworkRegressor(chains=1, draws=5, warmup=5, error=0.1, hyper=HYPER)],
+    # Copies vote on each other unless they are one group, and bins count rows; see test_sample_weight.
+    expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": "bins count rows"},
+)
 def test_every_check_of_scikit_learn(estimator, check):
     """The rules are about arguments, shapes and types: short chains show as much as long ones."""
     check(estimator)

@@ -193,6 +193,7 @@ def with_cases(
         values=np.concatenate([old.values, values]),
         y=np.concatenate([old.y, y]),
         groups=groups,
+        sample_weight=None if old.sample_weight is None else np.append(old.sample_weight, np.ones(k)),
         ids=names + tuple(ids),
         parents=np.concatenate([old.parents, n + np.arange(k)]),
         posterior=replace(old.posterior),

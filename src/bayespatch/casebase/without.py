@@ -81,6 +81,7 @@ def without_case(
         y=np.delete(old.y, row),
         values=values,
         groups=None if old.groups is None else np.delete(old.groups, row),
+        sample_weight=None if old.sample_weight is None else np.delete(old.sample_weight, row),
         ids=None if old.ids is None else old.ids[:row] + old.ids[row + 1 :],
         parents=_renumbered(np.delete(old.parents, parents), row),
         cases=_renumbered(np.delete(old.cases, cases), row),

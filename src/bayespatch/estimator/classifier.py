@@ -282,7 +282,14 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         }
         return cls(model=model, n_parents=n_parents, **settings)
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, follow_up: Any = None) -> PatchworkClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        follow_up: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> PatchworkClassifier:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
         Parameters
@@ -302,6 +309,10 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
             Columns of X (a data frame) that are recorded for past cases but not compared, and that new cases do not
             need: ``["stay"]``, or with their kinds, ``{"drug": "treatment", "stay": "number", "days": ("time",
             "died")}``. Explanations summarize them among the past cases that vote; see `bayespatch.follow_up`.
+        sample_weight : sequence of length n, optional
+            How often each row counts: its vote, its part in what is learned (importances, base rates, calibration,
+            second opinion, pool). A whole number w counts like w copies of the row in one group, and 0 leaves the row
+            out. Bins, ranks, percentiles and the scores of reports count every row once. Needs closed-form votes.
 
         Returns
         -------
@@ -323,13 +334,16 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         ):
             check_user_opinion(self.second_opinion)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        X, y, groups, weighed = self._weighed(X, y, groups, sample_weight)
         X, recorded = split_follow_up(X, follow_up)
         sample = self._sampled(X, y, seed, classes=True)
         if sample is not None:
             X, y = sample.X, sample.y
         names = self._feature_names(X, y)
         classes, codes = _read_classes(y)
-        counts = np.bincount(codes) if sample is None else np.array([sample.counts[one] for one in classes.tolist()])
+        counts = np.bincount(codes, None if weighed is None else weighed.weights)
+        if sample is not None:
+            counts = np.array([sample.counts[one] for one in classes.tolist()])
         learned = self._learn(
             X,
             codes,
@@ -339,6 +353,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
             whole=None if sample is None else sample.summary,
             counts=counts,
             groups=self._groups_of(groups, sample, len(codes)),
+            weighed=weighed,
         )
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
@@ -547,17 +562,18 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         """The second opinion; `order` has the classes from the first to the last, if they are ordered."""
         if self.second_opinion is None or learned.n_classes < 2:
             return None
-        values, groups = learned.encoded.values, learned.groups
+        values, groups, weights = learned.encoded.values, learned.groups, learned.weights
         if not isinstance(self.second_opinion, str):
             # The user's own model gets the classes as their codes, which sort as the classes do.
             codes = np.arange(learned.n_classes)
-            return UserOpinion.learn(self.second_opinion, X, learned.y, codes, values, groups)
+            return UserOpinion.learn(self.second_opinion, X, learned.y, codes, values, groups, weights)
 
         def learn(rows: Any) -> AdditiveScore:
             y, n_classes = learned.y[rows], learned.n_classes
             if len(np.unique(y)) < n_classes:
                 raise ValueError("some classes do not occur")
-            return AdditiveScore.learn(learned.schema, values[rows], y, n_classes, learned.class_weight, order)
+            own = None if weights is None else weights[rows]
+            return AdditiveScore.learn(learned.schema, values[rows], y, n_classes, learned.class_weight, order, own)
 
         score = learn(slice(None))
         if groups is None:
@@ -594,8 +610,11 @@ def _learn_pool(
     learned: Learned, loo: LeaveOneOutVotes, calibration: Calibration, opinion: AdditiveScore | UserOpinion
 ) -> Pool:
     """The weight of each opinion, from what both say about the past cases without them."""
-    y = learned.y[loo.rows]
-    weights = 1.0 if learned.class_weight is None else learned.class_weight[y]
+    y, weights = learned.y[loo.rows], np.ones(len(loo.rows))
+    if learned.weights is not None:
+        weights = learned.weights[loo.rows]
+    if learned.class_weight is not None:
+        weights = weights * learned.class_weight[y]
     return Pool.learn(opinion.loo[loo.rows], calibration.apply(loo.votes), y, weights)
 
 
@@ -608,7 +627,7 @@ def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 
 
-def _class_weights(wish: Any, classes: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _class_weights(wish: Any, classes: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
     """The weight of each class; "balanced" as scikit-learn has it, from the numbers of rows that have each class."""
     if isinstance(wish, str) and wish == "balanced":
         weights = counts.sum() / (len(classes) * counts)

@@ -16,8 +16,8 @@ import numpy as np
 from joblib import cpu_count
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import validate_data
+from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils.validation import _num_samples, validate_data
 
 from bayespatch.calibrate import Calibration
 from bayespatch.duplicates import duplicates_text, group_labels
@@ -28,7 +28,13 @@ from bayespatch.engine.installed import check_engine
 from bayespatch.fitted import Fitted, past_data
 from bayespatch.follow_up import FollowUp, columns_of, follow_up_roles
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw_importances
-from bayespatch.importances_at_scale import MOST_AT_ONCE, N_STEPS, LargeTable, LeaveOneOutBatches
+from bayespatch.importances_at_scale import (
+    MOST_AT_ONCE,
+    N_STEPS,
+    LargeTable,
+    LeaveOneOutBatches,
+    weights_of_cases,
+)
 from bayespatch.leave_one_out import HeldOut, LeaveOneOutVotes, leave_one_out_votes, n_left_out
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
 from bayespatch.parents import choose_parents, choose_shown
@@ -48,6 +54,7 @@ from bayespatch.validation import (
     check_flag,
     check_model,
     check_sweeps,
+    read_sample_weight,
 )
 from bayespatch.workers import check_scheduler
 
@@ -68,6 +75,13 @@ GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 
 
+class WeighedRows(NamedTuple):
+    """Weights of the rows of a table, (n,), and their numbers in the user's table if rows of weight 0 were left out."""
+
+    weights: NDArray[np.float64]
+    rows: NDArray[np.int64] | None
+
+
 class _TrainingTable(NamedTuple):
     """The training table under one coding."""
 
@@ -79,12 +93,15 @@ class _TrainingTable(NamedTuple):
     def past(self, fit: _Fit, cases: NDArray[np.int64] | None = None) -> Data:
         """The parents, beside the cases or those that are named."""
         rows = self.cases if cases is None else cases
-        return past_data(self.encoded.x, fit.y, self.parents, rows, self.schema, fit.n_classes, fit.groups)
+        of_table = self.schema, fit.n_classes, fit.groups, fit.weights
+        return past_data(self.encoded.x, fit.y, self.parents, rows, *of_table)
 
     def part(self, rows: NDArray[np.int64], fit: _Fit) -> Data:
         """Some rows as both cases and parents."""
-        everyone, groups = np.arange(len(rows)), None if fit.groups is None else fit.groups[rows]
-        return past_data(self.encoded.x[rows], fit.y[rows], everyone, everyone, self.schema, fit.n_classes, groups)
+        everyone, x = np.arange(len(rows)), self.encoded.x[rows]
+        groups = None if fit.groups is None else fit.groups[rows]
+        weights = None if fit.weights is None else fit.weights[rows]
+        return past_data(x, fit.y[rows], everyone, everyone, self.schema, fit.n_classes, groups, weights)
 
 
 class _Fit(NamedTuple):
@@ -99,6 +116,8 @@ class _Fit(NamedTuple):
     groups: NDArray[np.int64] | None  # (n,) rows of one group never vote on each other
     seed: int
     n_threads: int
+    weights: NDArray[np.float64] | None = None  # (n,) how often each row counts
+    rows: NDArray[np.int64] | None = None  # (n,) of the user's table, where some are left out; None: all
 
 
 class Learned(NamedTuple):
@@ -117,11 +136,17 @@ class Learned(NamedTuple):
     tuning: Tuning | None
     posterior: Posterior
     held_out: tuple[HeldOut, ...]  # importances without each fold; empty where folds are not used
+    weights: NDArray[np.float64] | None = None  # (n,) how often each row counts
 
     def past(self) -> Data:
         """All rows, parents included, beside the parents: those chosen as parents may be unlike the rest."""
-        rows = np.arange(len(self.y))
-        return past_data(self.encoded.x, self.y, self.parents, rows, self.schema, self.n_classes, self.groups)
+        rows, of_table = np.arange(len(self.y)), (self.schema, self.n_classes, self.groups, self.weights)
+        return past_data(self.encoded.x, self.y, self.parents, rows, *of_table)
+
+    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """How much each of some rows counts, class weights included, (k,)."""
+        own = None if self.weights is None else self.weights[rows]
+        return weights_of_cases(self.y[rows], self.class_weight, own)
 
     def fields(self) -> dict[str, Any]:
         """Fields of `Fitted` that are known by now."""
@@ -132,6 +157,7 @@ class Learned(NamedTuple):
             **{name: getattr(self, name) for name in ("tuning", "posterior")},
             "x": encoded.x,
             "values": encoded.values,
+            "sample_weight": self.weights,
             "ids": None if numbered else encoded.ids,
             "salt": secrets.token_bytes(32),
         }
@@ -301,20 +327,24 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         class_weight: NDArray[np.float64] | None = None,
         outcomes: NDArray[np.float64] | None = None,
         whole: TableSummary | None = None,
-        counts: NDArray[np.int64] | None = None,
+        counts: NDArray[Any] | None = None,
         groups: NDArray[np.int64] | None = None,
+        weighed: WeighedRows | None = None,
     ) -> Learned:
         """Code the table, choose the parents and learn the importances; y has codes of classes.
 
         For numeric outcomes y has the classes into which they were cut. If X is a sample of a longer table, `whole`
         and `counts` describe that table and how many of its rows have each class.
         """
+        weights, rows = (None, None) if weighed is None else weighed
+        if weights is not None:
+            counts = np.bincount(y, weights, n_classes)
         base = base_rates(y, n_classes, class_weight, counts)
         model = Model(cast(ModelKind, self.model), cast(Likelihood, self.likelihood))
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
-        fit = _Fit(y, n_classes, model, given, base, class_weight, groups, seed, self._n_threads())
+        fit = _Fit(y, n_classes, model, given, base, class_weight, groups, seed, self._n_threads(), weights, rows)
         tables = self._coded(X, fit, outcomes, whole)
         if groups is None:
             fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values()))))
@@ -334,6 +364,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             None if given is not None else tuning,
             posterior,
             held_out,
+            weights,
         )
 
     def _votes_are_closed(self) -> bool:
@@ -357,7 +388,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             table = tables[best]
             tables.clear()  # what was not chosen takes memory
             past = table.past(fit, np.arange(len(y)))
-            density = self._large_density(past, fit)
+            density = self._large_density(past, fit, np.arange(len(y)))
             done = (n_fits - 1) * N_STEPS
             if found is None or len(y) > MOST_TUNED or not np.array_equal(table.parents, np.arange(len(y))):
                 found = density.learn(fit.seed, lambda step: report(done + step, "importances"), found)
@@ -397,7 +428,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         some = np.linspace(0, n - 1, min(n, MOST_TUNED)).round().astype(np.int64)
         trials, best, largest, of_best = [], "", -math.inf, None
         for k, (name, table) in enumerate(tables.items()):
-            small = self._large_density(table.part(some, fit), fit)
+            small = self._large_density(table.part(some, fit), fit, some)
             found = small.learn(fit.seed, lambda step, at=k * N_STEPS: report(at + step, "tuning"))  # type: ignore[misc]
             evidence = found.log_evidence(small.effects.n_splits)
             trials.append(Trial(name, evidence / len(some)))
@@ -406,11 +437,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 best, largest, of_best = name, odds, found
         return best, tuple(trials), of_best
 
-    def _large_density(self, past: Data, fit: _Fit) -> LeaveOneOutBatches:
+    def _large_density(self, past: Data, fit: _Fit, rows: NDArray[np.int64]) -> LeaveOneOutBatches:
+        """The density of the importances; `rows` of the training table are the cases."""
         hyper = constants(past, fit.base) if fit.given is None else fit.given
         model = replace(fit.model, hyper=hyper)
         density = self._leave_one_out_density
-        return density(past, model, fit.base, fit.class_weight, fit.n_threads, self._predicting())
+        of_fit = fit.base, fit.class_weight, fit.n_threads, self._predicting()
+        return density(past, model, *of_fit, case_weight=None if fit.weights is None else fit.weights[rows])
 
     def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> _Chosen:
         """A coding that suits the table, and the posterior with sampled neighbors."""
@@ -491,7 +524,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _leave_one_out(self, learned: Learned) -> tuple[LeaveOneOutVotes, Calibration]:
         """Votes of the past cases on each other, and the calibration learned from them."""
-        past, class_weight, n_threads = learned.past(), learned.class_weight, self._n_threads()
+        past, n_threads = learned.past(), self._n_threads()
         with progress_meter(self.progress, "cases")(n_left_out(past.y)) as report:
             loo, by_chain = leave_one_out_votes(
                 learned.posterior,
@@ -502,10 +535,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 scheduler=self.scheduler,
                 report=lambda done: report(done, "leave-one-out"),
             )
-        y = past.y[loo.rows]
-        weights = 1.0 if class_weight is None else class_weight[y] / class_weight[y].mean()
         blank = blank_votes(learned.posterior, past, n_threads=n_threads)
-        return loo, Calibration.learn(by_chain, y, learned.base, weights, blank)
+        return loo, Calibration.learn(by_chain, past.y[loo.rows], learned.base, learned.weights_of(loo.rows), blank)
 
     def _predicting(self) -> str:
         """The engine for new cases: the paper's sampler cannot predict."""
@@ -531,6 +562,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 codings = {**codings, **counted}
         tables: dict[str, _TrainingTable] = {}
         plain = read_table(X)
+        if fit.rows is not None and plain.ids is None:
+            plain = replace(plain, ids=tuple(map(str, fit.rows.tolist())))
         constant: set[str] = set()
         for name, coding in codings.items():
             schema = Schema.learn(plain, y if outcomes is None else outcomes, whole=whole, **{**wishes, **coding})
@@ -561,6 +594,34 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not self._votes_are_closed():
             raise ValueError("groups need votes in closed form; pass model='I', importances='predictive', votes='auto'")
         return read_groups(groups, n_rows)
+
+    def _weighed(
+        self, X: Any, y: Any, groups: Any, sample_weight: ArrayLike | None
+    ) -> tuple[Any, Any, Any, WeighedRows | None]:
+        """Table, outcomes and groups without the rows of weight 0, and the weights of the others."""
+        if sample_weight is None:
+            return X, y, groups, None
+        if isinstance(X, Sample) or is_partitioned(X) or hasattr(y, "npartitions"):
+            raise ValueError("sample_weight cannot be given beside a table in partitions; pass a table that is here")
+        n_rows = _num_samples(y)
+        check_consistent_length(X, y)
+        weights = read_sample_weight(sample_weight, n_rows)
+        if weights is None:
+            return X, y, groups, None
+        if not self._votes_are_closed():
+            raise ValueError(
+                "sample_weight needs votes in closed form; pass model='I', importances='predictive', votes='auto' and "
+                "transductive=False"
+            )
+        if self.engine == "cuda":
+            raise ValueError("engine='cuda' has no weights for past cases; pass engine='cpu', or no sample_weight")
+        rows = np.flatnonzero(weights)
+        if len(rows) == n_rows:
+            return X, y, groups, WeighedRows(weights, None)
+        if groups is not None:
+            read_groups(groups, n_rows)
+            groups = np.asarray(groups)[rows]
+        return _safe_indexing(X, rows), _safe_indexing(y, rows), groups, WeighedRows(weights[rows], rows)
 
     def _repeated_rows(self, table: _TrainingTable) -> NDArray[np.int64] | None:
         """Groups of rows that repeat each other beyond chance, with a warning; None where there are none."""

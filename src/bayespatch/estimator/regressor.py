@@ -207,7 +207,14 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         self.progress = progress
         self.checkpoint = checkpoint
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, follow_up: Any = None) -> PatchworkRegressor:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        follow_up: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.
 
         Parameters
@@ -226,6 +233,10 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
             Columns of X (a data frame) that are recorded for past cases but not compared, and that new cases do not
             need: ``["stay"]``, or with their kinds, ``{"drug": "treatment", "stay": "number", "days": ("time",
             "died")}``. Explanations summarize them among the past cases that vote; see `bayespatch.follow_up`.
+        sample_weight : sequence of length n, optional
+            How often each row counts: its vote, its part in what is learned (importances, base rates, calibration,
+            second opinion, pool). A whole number w counts like w copies of the row in one group, and 0 leaves the row
+            out. Bins, ranks, percentiles and the scores of reports count every row once. Needs closed-form votes.
 
         Returns
         -------
@@ -245,6 +256,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
             check_choice("second_opinion", self.second_opinion, ("auto",))
         n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        X, y, groups, weighed = self._weighed(X, y, groups, sample_weight)
         X, recorded = split_follow_up(X, follow_up)
         sample = self._sampled(X, y, seed, classes=False)
         if sample is not None:
@@ -260,6 +272,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
             outcomes=outcomes,
             whole=None if sample is None else sample.summary,
             groups=self._groups_of(groups, sample, len(outcomes)),
+            weighed=weighed,
         )
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
@@ -268,7 +281,8 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         loo, calibration, kernel_density, density = self._leave_one_out_numbers(learned, outcomes)
         pool = None
         if opinion is not None:
-            pool = Pool.learn_densities(opinion.density(opinion.loo[loo.rows], outcomes[loo.rows]), density)
+            additive = opinion.density(opinion.loo[loo.rows], outcomes[loo.rows])
+            pool = Pool.learn_densities(additive, density, learned.weights_of(loo.rows))
         self.fitted_ = FittedNumbers(
             **learned.fields(),
             loo=loo,
@@ -412,7 +426,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         """Votes of the past cases on each other, what is learned from them, and the density of each outcome, (R,)."""
         past = learned.past()
         chosen, hidden = cases_left_out(past)
-        groups = OutcomeGroups.of(outcomes[learned.parents], past.y_parents)
+        groups = OutcomeGroups.of(outcomes[learned.parents], past.y_parents, past.weights)
         n = len(chosen)
         votes, familiarity = np.empty((n, past.n_classes)), np.empty(n)
         plain = np.empty((n, len(groups.classes)))
@@ -426,18 +440,21 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
                 assert part.neighbors is not None
                 share = part.neighbors.share
                 rows = places[done : done + len(share)]
-                plain[rows] = groups.sums(vote_weights(share, hidden.own_parent[rows]))
+                plain[rows] = groups.sums(vote_weights(share, hidden.own_parent[rows], past.weights))
                 votes[rows] = part.mean_votes()
                 if not learned.held_out:
                     familiarity[rows] = part.familiarity
                 done += len(share)
         of_classes = class_weights(plain, groups.classes, past.n_classes)
-        calibration = Calibration.learn(of_classes, past.y[chosen], learned.base)
+        weights = learned.weights_of(chosen)
+        calibration = Calibration.learn(of_classes, past.y[chosen], learned.base, weights)
         calibrated = calibrated_weights(plain, groups.classes, calibration)
         left_out = outcomes[chosen]
-        density = KernelDensity.learn(calibrated, groups.outcomes, left_out)
+        density = KernelDensity.learn(calibrated, groups.outcomes, left_out, groups.weights, weights)
         # Probability that the others gave to a small range around each outcome.
-        half = max(_RANGE * float(outcomes.std()), np.finfo(np.float64).tiny)
+        deviation = outcomes - np.average(outcomes, weights=learned.weights)
+        spread = float(np.sqrt(np.average(deviation**2, weights=learned.weights)))
+        half = max(_RANGE * spread, np.finfo(np.float64).tiny)
         ends = [density.below(calibrated, groups.outcomes, left_out + side) for side in (-half, half)]
         loo = LeaveOneOutVotes(chosen, votes, familiarity)
         return loo, calibration, density, (ends[1] - ends[0]) / (2.0 * half)
@@ -446,12 +463,16 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         """The second opinion."""
         if self.second_opinion is None:
             return None
-        values, schema = learned.encoded.values, learned.schema
-        opinion = AdditiveMean.learn(schema, values, outcomes)
+        values, schema, weights = learned.encoded.values, learned.schema, learned.weights
+
+        def learn(rows: Any) -> AdditiveMean:
+            return AdditiveMean.learn(schema, values[rows], outcomes[rows], None if weights is None else weights[rows])
+
+        opinion = learn(slice(None))
         if learned.groups is None:
             return opinion
         loo = out_of_group(
-            lambda rows: AdditiveMean.learn(schema, values[rows], outcomes[rows]),
+            learn,
             lambda model, rows: model.predict(values[rows]),
             learned.groups,
             np.asarray(opinion.base),

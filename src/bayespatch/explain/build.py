@@ -204,7 +204,6 @@ class _Case:
         features = tuple(self.feature(j, neighbors) for j in range(len(fitted.schema.columns)))
         best, others = int(self.probabilities.argmax()), fitted.loo.rows != same
         number = reading.number(plain)
-        sizes = np.bincount(fitted.y[fitted.cases], minlength=fitted.n_classes)
         known = None if self.case.y[0] == HIDDEN else self.words.outcomes
         return Explanation(
             id=self.words.named(reading.row),
@@ -214,7 +213,7 @@ class _Case:
             target=fitted.target,
             predicted=fitted.class_names[best],
             probabilities=reading.by_class(self.probabilities),
-            population=reading.by_class(sizes / max(1, sizes.sum())),
+            population=reading.by_class(fitted.class_shares),
             intervals=reading.ends_by_class(reading.intervals(plain)),
             votes=reading.by_class(plain.votes),
             error=reading.error(plain),

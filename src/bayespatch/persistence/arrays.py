@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayespatch.persistence.contents import STORED, Stored
 from bayespatch.persistence.file_format import Part
-from bayespatch.validation import LARGEST_OUTCOME
+from bayespatch.validation import LARGEST_OUTCOME, MOST_WEIGHT
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -61,6 +61,7 @@ ARRAYS = {
     "y": ArraySpec("int64", "n", -1, math.inf),
     "values": ArraySpec("float64", "nP", -math.inf, math.inf, nan=True),
     "groups": ArraySpec("int64", "n", high=math.inf),
+    "sample_weight": ArraySpec("float64", "n", high=MOST_WEIGHT),
     "outcomes": ArraySpec("float64", "n", -LARGEST_OUTCOME, LARGEST_OUTCOME),
     "time": ArraySpec("float64", "n", high=math.inf),
     "event": ArraySpec("bool", "n"),
@@ -77,6 +78,7 @@ OPTIONAL = frozenset(
         "posterior.compares_missing",
         "posterior.efficiency",
         "groups",
+        "sample_weight",
         "shown",
     }
 )

@@ -35,6 +35,7 @@ from bayespatch.sampling.posterior import SamplingSettings, Timing
 from bayespatch.tune import Trial, Tuning
 from bayespatch.validation import (
     LARGEST_OUTCOME,
+    LEAST_WEIGHT,
     MOST_THREADS,
     check_choice,
     check_count,
@@ -203,6 +204,7 @@ def _beside_cases(
         raise ValueError("the columns of the schema are not those that the manifest describes")
     found: dict[str, Any] = {
         "groups": None,
+        "sample_weight": None,
         "shown": None,
         **past,
         "salt": past["salt"].tobytes(),
@@ -217,6 +219,11 @@ def _beside_cases(
     _check_values(past, schema, sizes["M"])
     n_comparisons = sum(1 + len(nested) for nested in schema.nested)
     n_comparisons += int(np.sum(fitted.get("posterior.compares_missing", 0)))
+    if found["sample_weight"] is not None:
+        if not sizes["K"]:
+            raise ValueError("past cases have weights, which sampled votes cannot have")
+        if found["sample_weight"].min() < LEAST_WEIGHT:
+            raise ValueError("past cases have weights that are not above 0")
     if sizes["K"] not in (0, n_comparisons):
         raise ValueError("the weights are not those of the comparisons that the columns need")
     if (metadata["times"] is None) != (estimator != "PatchworkSurvival"):

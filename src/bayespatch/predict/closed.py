@@ -60,7 +60,9 @@ class ClosedForm:
         if found is not None and found[0] is data.x_parents:
             return found[1]
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
-        index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows, posterior.compares_missing)
+        index = CaseIndex.build(
+            data.x_parents, data.y_parents, data.n_classes, windows, posterior.compares_missing, data.weights
+        )
         return cls._of_index(posterior, data, index)
 
     @classmethod

@@ -553,8 +553,8 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
     array([0.48, 0.52])
     """
     hyper, n_classes = posterior.model.hyper, past.n_classes
-    if posterior.log_weights is not None:  # everybody votes with equal weight
-        cast = hyper.mu_per_class(n_classes) * np.bincount(past.y_parents, minlength=n_classes)
+    if posterior.log_weights is not None:  # everybody votes
+        cast = hyper.mu_per_class(n_classes) * np.bincount(past.y_parents, past.weights, n_classes)
         base = hyper.mu0_per_class(n_classes)
         return np.asarray((1.0 - LEAST) * cast / cast.sum() + LEAST * base / base.sum())
     if posterior.model.kind != "I":

@@ -78,7 +78,7 @@ class SubsetVoter:
     start : int array of shape (M + 1,)
         Where the past cases of each class begin.
     counts : array of shape (U,)
-        How many past cases each stands for.
+        How many past cases each stands for, by their weights.
     outcomes : array of shape (U,), or None
         Their mean outcome.
     log_weights : array of shape (D, C)
@@ -117,10 +117,11 @@ class SubsetVoter:
         as_bytes = key.view(np.dtype((np.void, key.shape[1])))[:, 0]
         _, first, which = np.unique(as_bytes[may_vote], return_index=True, return_inverse=True)
         rows = np.flatnonzero(may_vote)[first]
-        counts = np.bincount(which, minlength=len(rows)).astype(np.float64)
+        weights = np.ones(len(which)) if index.weights is None else index.weights[may_vote]
+        counts = np.bincount(which, weights, len(rows)).astype(np.float64)
         means = None
         if outcomes is not None:
-            means = np.bincount(which, outcomes[index.rows][may_vote], len(rows)) / np.maximum(counts, 1.0)
+            means = np.bincount(which, weights * outcomes[index.rows][may_vote], len(rows)) / counts
         return cls(
             holds[:, rows].astype(np.float32),
             players,

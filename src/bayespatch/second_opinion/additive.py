@@ -112,6 +112,7 @@ class AdditiveScore:
         n_classes: int,
         class_weight: Array | None = None,
         order: NDArray[np.int64] | None = None,
+        row_weight: Array | None = None,
     ) -> AdditiveScore:
         """Learn from a training table.
 
@@ -130,10 +131,14 @@ class AdditiveScore:
         order : int array of shape (M,), optional
             The classes from the first to the last, where they are ordered: the score is then averaged with one in
             which every feature moves a case along the order, as far as that predicts better (leave-one-out).
+        row_weight : array of shape (n,), optional
+            How often each row counts.
         """
-        weights = np.ones(len(y)) if class_weight is None else np.asarray(class_weight, dtype=np.float64)[y]
+        weights = np.ones(len(y)) if row_weight is None else row_weight
+        if class_weight is not None:
+            weights = weights * np.asarray(class_weight, dtype=np.float64)[y]
         base = np.bincount(y, weights=weights, minlength=n_classes) / weights.sum()
-        design = Design.learn(schema, values)
+        design = Design.learn(schema, values, row_weight)
         terms = design.matrix(values)
         if n_classes == 1 or np.count_nonzero(base) < 2 or not terms.x.shape[1]:
             return cls._of_base_rates(design, base, len(y))
@@ -276,7 +281,9 @@ class AdditiveScore:
         eta = self._base_logits() + total
         return self._probabilities(eta.reshape(-1, eta.shape[-1])).reshape(*eta.shape[:-1], self.n_classes)
 
-    def without(self, values: Array, y: NDArray[np.int64], left_out: NDArray[np.bool_]) -> AdditiveScore:
+    def without(
+        self, values: Array, y: NDArray[np.int64], left_out: NDArray[np.bool_], row_weight: Array | None = None
+    ) -> AdditiveScore:
         """The score learned from all training rows but some, under the most probable prior alone.
 
         Parameters
@@ -287,19 +294,23 @@ class AdditiveScore:
             Their classes.
         left_out : bool array of shape (n,)
             The rows to do without. Terms, base rates and moderation stay as they are.
+        row_weight : array of shape (n,), optional
+            How often each row counts, as in `learn`.
         """
         rows = np.flatnonzero(~left_out)
         if np.isnan(self.evidence).all() or len(np.unique(y[rows])) < self.n_classes:
             return self
         terms = self.design.matrix(values[rows])
         x = terms.x * terms.presence[:, self.design.feature]
-        fit = fit_logistic(x, y[rows], self._row_weights(y)[rows], self.design.is_curve, *self.prior)
+        weights = self._row_weights(y, row_weight)[rows]
+        fit = fit_logistic(x, y[rows], weights, self.design.is_curve, *self.prior)
         return replace(self, intercept=fit.intercept, coef=fit.coef)
 
-    def _row_weights(self, y: NDArray[np.int64]) -> Array:
+    def _row_weights(self, y: NDArray[np.int64], own: Array | None) -> Array:
         """How much each training row counts, from how far the base rates are from the frequencies of the classes."""
-        frequencies = np.bincount(y, minlength=self.n_classes) / len(y)
-        return np.asarray((self.base / np.maximum(frequencies, _LEAST))[y])
+        counts = np.bincount(y, own, self.n_classes)
+        by_class = self.base / np.maximum(counts / counts.sum(), _LEAST)
+        return np.asarray(by_class[y] if own is None else own * by_class[y])
 
     def points(self, values: Array) -> Array:
         """By how many percentage points each feature moves each class, (n, P, M).

@@ -165,9 +165,10 @@ class Design:
     least_known: int
 
     @classmethod
-    def learn(cls, schema: Schema, values: Array) -> Design:
-        """Scales, knots and levels of the training rows, `EncodedTable.values` (n, P)."""
-        terms = tuple(learn_term(column, values[:, j]) for j, column in enumerate(schema.columns))
+    def learn(cls, schema: Schema, values: Array, weights: Array | None = None) -> Design:
+        """Scales, knots and levels of the training rows, `EncodedTable.values` (n, P), that count so often, (n,)."""
+        counts = np.ones(len(values)) if weights is None else weights
+        terms = tuple(learn_term(column, values[:, j], counts) for j, column in enumerate(schema.columns))
         known = [term.is_known(values[:, j]) for j, term in enumerate(terms)]
         return cls(terms, max(1, int(np.sum(known, axis=0).min())))
 
@@ -212,43 +213,54 @@ class Design:
         return cls(tuple(terms), data["least_known"])
 
 
-def learn_term(column: Column, values: Array) -> Term:
-    """The terms of a column, from its values in the training table, (n,); none where it is not compared."""
+def learn_term(column: Column, values: Array, weights: Array) -> Term:
+    """The terms of a column, from its values and weights in the training table, (n,); none where it is not compared."""
     if not column.is_compared:
         return Term()
     found = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)
     missing = found.is_missing(values)
-    found = _learn_levels(found, column, values) if column.is_coded else _learn_line(found, values[~missing])
+    if column.is_coded:
+        found = _learn_levels(found, column, values, weights)
+    else:
+        found = _learn_line(found, values[~missing], weights[~missing])
     if found.knots:
-        found = _learn_curve(found, values[~missing])
+        found = _learn_curve(found, values[~missing], weights[~missing])
     if not found.missing_is_value:
         return found
-    return replace(found, shares=(*found.shares, float(missing.mean())))
+    return replace(found, shares=(*found.shares, float(np.average(missing, weights=weights))))
 
 
-def _learn_line(term: Term, numbers: Array) -> Term:
+def _learn_line(term: Term, numbers: Array, weights: Array) -> Term:
     """A scaled number, and the knots of a spline where there are enough distinct values."""
     term = replace(term, low=float(numbers.min()), high=float(numbers.max()))
     if term.low == term.high:
         return term
     where = KNOTS if len(numbers) >= FEW_CASES else FEW_KNOTS
     knots = np.unique(np.quantile(numbers, where))
+    center, scale = _mean_and_sd(numbers, weights)
     return replace(
         term,
-        center=float(numbers.mean()),
-        scale=float(numbers.std()),
+        center=center,
+        scale=scale,
         knots=tuple(knots.tolist()) if len(knots) > 2 else (),
     )
 
 
-def _learn_curve(term: Term, numbers: Array) -> Term:
+def _mean_and_sd(numbers: Array, weights: Array) -> tuple[float, float]:
+    """Weighted mean and standard deviation."""
+    mean = float(np.average(numbers, weights=weights))
+    return mean, float(np.sqrt(np.average((numbers - mean) ** 2, weights=weights)))
+
+
+def _learn_curve(term: Term, numbers: Array, weights: Array) -> Term:
     """The spline's columns less their straight line, without correlation and of variance 1."""
     bent = spline(numbers, term.knots)
-    center = bent.mean(axis=0)
+    center = np.average(bent, axis=0, weights=weights)
     line = (numbers - term.center) / term.scale
-    slope = line @ (bent - center) / len(line)
-    _, size, directions = np.linalg.svd(bent - center - line[:, None] * slope, full_matrices=False)
-    size /= np.sqrt(len(line))
+    slope = (weights * line) @ (bent - center) / weights.sum()
+    rest = bent - center - line[:, None] * slope
+    _, size, directions = np.linalg.svd(rest * np.sqrt(weights)[:, None], full_matrices=False)
+    size /= np.sqrt(weights.sum())
     kept = (size > LEAST_CURVE) & (size > LEAST_SHARE * size[0])
     if not kept.any():  # three values, the outer two of them rare
         return replace(term, knots=())
@@ -261,16 +273,17 @@ def _learn_curve(term: Term, numbers: Array) -> Term:
     )
 
 
-def _learn_levels(term: Term, column: Column, values: Array) -> Term:
+def _learn_levels(term: Term, column: Column, values: Array, weights: Array) -> Term:
     """Indicators of the levels that occur, the rarest together; ordinal ones are a number as well."""
-    there = values[~term.is_missing(values) & (values < term.n_codes)].astype(np.int64)
-    counts = np.bincount(there, minlength=term.n_codes)
+    known = ~term.is_missing(values) & (values < term.n_codes)
+    there = values[known].astype(np.int64)
+    counts = np.bincount(there, weights[known], term.n_codes)
     seen = np.flatnonzero(counts)
     often = np.sort(np.argsort(-counts, kind="stable")[: min(MOST_LEVELS, len(seen))])
     others = np.setdiff1d(seen, often)
-    shares = [*counts[often].tolist(), *[int(counts[others].sum())] * (len(others) > 0)]
+    shares = [*counts[often].tolist(), *[float(counts[others].sum())] * (len(others) > 0)]
     # Missing is one of the levels, so that their shares are among all rows.
-    n = len(values) if term.missing_is_value else len(there)
+    n = float((weights if term.missing_is_value else weights[known]).sum())
     term = replace(
         term,
         levels=tuple(map(float, often)),
@@ -282,12 +295,13 @@ def _learn_levels(term: Term, column: Column, values: Array) -> Term:
     is_number = all(isinstance(value, float) for value in column.values)
     scores = np.array(column.values if is_number else range(term.n_codes), dtype=np.float64)
     numbers = scores[there]
+    center, scale = _mean_and_sd(numbers, weights[known])
     return replace(
         term,
         low=float(numbers.min()),
         high=float(numbers.max()),
-        center=float(numbers.mean()),
-        scale=float(numbers.std()),
+        center=center,
+        scale=scale,
         scores=tuple(scores.tolist()),
     )
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from bayespatch.encode import Schema
+from bayespatch.metrics import weighted_quantiles
 from bayespatch.second_opinion.design import Array, Design
 from bayespatch.second_opinion.logistic import CURVATURES, STRENGTHS, kept_priors
 
@@ -67,22 +68,23 @@ class AdditiveMean:
     evidence: Array
 
     @classmethod
-    def learn(cls, schema: Schema, values: Array, outcomes: Array) -> AdditiveMean:
-        """Learn from `EncodedTable.values` (n, P) and the outcomes (n,) of a training table."""
-        design = Design.learn(schema, values)
+    def learn(cls, schema: Schema, values: Array, outcomes: Array, weights: Array | None = None) -> AdditiveMean:
+        """Learn from `EncodedTable.values` (n, P), the outcomes (n,) and the weights (n,) of a training table."""
+        design = Design.learn(schema, values, weights)
         x = design.matrix(values).x
-        base, gram = float(outcomes.mean()), x.T @ x
+        counts = np.ones(len(outcomes)) if weights is None else weights
+        base, gram = float(np.average(outcomes, weights=weights)), (x * counts[:, None]).T @ x
         gap = outcomes - base
-        scale = float(np.sqrt(np.mean(gap**2)))
+        scale = float(np.sqrt(np.average(gap**2, weights=weights)))
         evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
         coef, covariance = np.zeros(x.shape[1]), np.zeros((x.shape[1], x.shape[1]))
         moved, fits = np.zeros(len(gap)), []
         if x.shape[1] and scale > 0:
             for a, curvature in enumerate(CURVATURES if design.is_curve.any() else CURVATURES[:1]):
                 for b, strength in enumerate(STRENGTHS):
-                    evidence[a, b] = _Ridge.of(gram, x, gap, design.is_curve, strength, curvature).evidence
+                    evidence[a, b] = _Ridge.of(gram, x, gap, design.is_curve, strength, curvature, counts).evidence
             fits = [
-                (share, _Ridge.of(gram, x, gap, design.is_curve, strength, curvature))
+                (share, _Ridge.of(gram, x, gap, design.is_curve, strength, curvature, counts))
                 for share, strength, curvature in kept_priors(evidence)
             ]
             coef = np.sum([share * fit.coef for share, fit in fits], axis=0)
@@ -92,8 +94,8 @@ class AdditiveMean:
         loo = base + x @ coef + moved
         left = outcomes - loo
         steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
-        noise = float(np.sqrt(np.mean(left**2)))
-        return cls(design, base, coef, covariance, noise, loo, np.quantile(left, steps), evidence)
+        noise = float(np.sqrt(np.average(left**2, weights=weights)))
+        return cls(design, base, coef, covariance, noise, loo, weighted_quantiles(left, weights, steps), evidence)
 
     def predict(self, values: Array) -> Array:
         """Means of rows of `EncodedTable.values`, (n,)."""
@@ -106,13 +108,17 @@ class AdditiveMean:
         each = [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))]
         return np.stack(each, axis=1) * terms.presence
 
-    def without(self, values: Array, outcomes: Array, left_out: NDArray[np.bool_]) -> AdditiveMean:
+    def without(
+        self, values: Array, outcomes: Array, left_out: NDArray[np.bool_], weights: Array | None = None
+    ) -> AdditiveMean:
         """The mean learned from all training rows but those of `left_out`, (n,), under the most probable prior."""
         if np.isnan(self.evidence).all() or left_out.all():
             return self
         a, b = np.unravel_index(np.nanargmax(self.evidence), self.evidence.shape)
         x, gap = self.design.matrix(values[~left_out]).x, outcomes[~left_out] - self.base
-        fit = _Ridge.of(x.T @ x, x, gap, self.design.is_curve, STRENGTHS[b], CURVATURES[a])
+        counts = np.ones(len(gap)) if weights is None else weights[~left_out]
+        gram = (x * counts[:, None]).T @ x
+        fit = _Ridge.of(gram, x, gap, self.design.is_curve, STRENGTHS[b], CURVATURES[a], counts)
         return replace(self, coef=fit.coef)
 
     def predict_sd(self, values: Array) -> Array:
@@ -185,19 +191,21 @@ class _Ridge:
         is_curve: NDArray[np.bool_],
         strength: float,
         curvature: float,
+        counts: Array | float = 1.0,
     ) -> _Ridge:
+        counts = np.broadcast_to(counts, gap.shape)
         scale = np.where(is_curve, curvature, 1.0)
         used = np.flatnonzero(scale > 0)
         prior = 1.0 / (strength * scale[used] ** 2)
         factor = cho_factor(gram[np.ix_(used, used)] + np.diag(prior), lower=True)
         inverse = cho_solve(factor, np.eye(len(used)))
         own = x[:, used]
-        coef = inverse @ (own.T @ gap)
+        coef = inverse @ (own.T @ (counts * gap))
         rest = gap - own @ coef
         # The intercept has a flat prior, which takes one degree of freedom and 1/n of every row's leverage.
-        leverage = ((own @ inverse) * own).sum(axis=1) + 1.0 / len(gap)
-        n_free = len(gap) - 1
-        squares = max(float(gap @ rest), _LEAST * float(gap @ gap))
+        leverage = counts * (((own @ inverse) * own).sum(axis=1) + 1.0 / counts.sum())
+        n_free = counts.sum() - 1.0
+        squares = max(float(counts @ (gap * rest)), _LEAST * float(counts @ gap**2))
         log_det = float(np.log(prior).sum() - 2.0 * np.log(np.diag(factor[0])).sum())
         evidence = 0.5 * log_det - 0.5 * n_free * np.log(squares)
         everywhere, covariance = np.zeros(x.shape[1]), np.zeros((x.shape[1], x.shape[1]))

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 from bayespatch.second_opinion.design import Array
 
@@ -79,6 +81,7 @@ class UserOpinion:
         classes: NDArray[Any],
         values: Array,
         groups: NDArray[np.int64] | None = None,
+        row_weight: Array | None = None,
     ) -> UserOpinion:
         """Clone and fit.
 
@@ -96,6 +99,8 @@ class UserOpinion:
             The same table as numbers, for the folds: `EncodedTable.values`.
         groups : int array of shape (n,), optional
             Rows of one group are in the same fold.
+        row_weight : array of shape (n,), optional
+            How often each row counts: handed to the classifier as ``sample_weight``.
         """
         check_user_opinion(estimator)
         codes = np.searchsorted(classes, y)
@@ -103,9 +108,11 @@ class UserOpinion:
         parts = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in np.unique(folds)]
         if len(parts) < 2:
             raise ValueError(f"second_opinion={estimator!r} needs at least two rows of some class; pass more rows")
+        weights = _weight_arguments(estimator, row_weight)
         try:
-            model = clone(estimator).fit(X, y)
-            loo = cross_val_predict(clone(estimator), X, y, cv=parts, method="predict_proba")
+            with config_context(enable_metadata_routing=False):  # it is known where the weights go
+                model = clone(estimator).fit(X, y, **weights)
+                loo = cross_val_predict(clone(estimator), X, y, cv=parts, params=weights, method="predict_proba")
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"second_opinion={estimator!r} could not be fitted on the table ({error}); pass a pipeline that turns "
@@ -197,6 +204,19 @@ class LinearOpinion:
         ):
             raise ValueError("the arrays of the stored second opinion do not fit together; save the model again")
         return found
+
+
+def _weight_arguments(estimator: Any, row_weight: Array | None) -> dict[str, Array]:
+    """The weights as arguments of the classifier's `fit`; a pipeline hands them to its last step."""
+    if row_weight is None:
+        return {}
+    name, last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
+    if not has_fit_parameter(last, "sample_weight"):
+        raise ValueError(
+            f"sample_weight was given, and second_opinion={estimator!r} does not take weights; pass second_opinion="
+            f"'auto', or a classifier whose fit takes sample_weight"
+        )
+    return {f"{name}__sample_weight" if name else "sample_weight": row_weight}
 
 
 def check_user_opinion(estimator: Any) -> None:
