@@ -2,9 +2,11 @@
 
 import json
 import warnings
+from importlib.resources import files
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from sklearn.metrics import log_loss, roc_auc_score
 
 from bayespatch import PatchworkClassifier
@@ -128,3 +130,28 @@ def test_each_opinion_is_judged_alone_and_in_subgroups(overview):
     for group in found.subgroups:
         assert set(group.log_loss) == set(losses)
     json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_the_summary_shows_what_was_measured(overview):
+    text = str(overview)
+    assert text.startswith(f"PatchworkClassifier of {overview.about['cases']} past cases and 4 features")
+    for name, score in overview.performance.scores.items():
+        assert f"{name}: {score:.3f}" in text
+    names = [feature.description or feature.name for feature in overview.features]
+    assert BAD in names
+    assert not [name for name in names if f"  {name}: " not in text]
+
+
+def test_the_notebook_shows_the_summary_escaped(overview):
+    page = overview._repr_html_()
+    assert f"{overview.performance.scores['AUC']:.3f}" in page
+    assert BAD not in page
+    assert str(escape(BAD)) in page
+
+
+@pytest.mark.parametrize("theme", ['[data-jp-theme-light="false"]', ".vscode-dark"])
+def test_the_colors_follow_the_theme_of_the_notebook(overview, theme):
+    colors = (files("bayespatch.explain") / "templates" / "colors.css").read_text(encoding="utf-8")
+    dark = colors.partition("(prefers-color-scheme: dark)")[2].partition("--ink: ")[2].partition(";")[0]
+    rule = overview._repr_html_().partition(f"{theme} .bp")[2].partition("}")[0]
+    assert f"--ink: {dark};" in rule

@@ -6,6 +6,7 @@ policy lets the answer through.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -14,6 +15,10 @@ from typing import Any
 from bayespatch.explain import follow_up, words
 
 Data = Mapping[str, Any]
+
+# JupyterLab, VS Code, and the documentation, by what their pages say about their theme.
+_LIGHT = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-md-color-scheme="default"]')
+_DARK = ('[data-jp-theme-light="false"]', ".vscode-dark", '[data-md-color-scheme="slate"]')
 
 
 def answer(why: Data, *, case_link: str = "", date: str = "") -> str:
@@ -42,9 +47,19 @@ def survival_answer(why: Data, sentences: Sequence[str], precedent: str, *, case
 def for_notebook(why: Data) -> str | None:
     """The answer with its style sheet; None without jinja2, so that a notebook shows the text."""
     try:
-        return f"<style>{style('.bp')}</style>{answer(why)}"
+        return with_style(answer(why))
     except ImportError:
         return None
+
+
+def with_style(body: str) -> str:
+    """HTML of class ``bp`` for a notebook, whose theme may differ from that of the operating system."""
+    light, dark = re.findall(r"{ (color-scheme: [^}]*)}|^  :root { ([^}]*)}", _read("colors.css"), re.MULTILINE)[:2]
+    themes = (
+        f"{', '.join(f'{theme} .bp' for theme in _LIGHT)} {{ {light[0]} color-scheme: light; }}\n"
+        f"{', '.join(f'{theme} .bp' for theme in _DARK)} {{ {dark[1]} color-scheme: dark; }}\n"
+    )
+    return f"<style>{style('.bp')}@media screen {{\n{themes}}}\n</style>{body}"
 
 
 def style(selector: str = ":root") -> str:

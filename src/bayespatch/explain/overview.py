@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bayespatch.explain import html, words
 from bayespatch.metrics import CalibrationBin, Threshold
 from bayespatch.subgroups import Subgroup
+
+_MOST_FEATURES = 10  # in the summary; all are in the report
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,54 @@ class Overview:
             for feature in self.features
         ]
         return pandas.DataFrame(rows, index=pandas.Index([feature.name for feature in self.features], name="feature"))
+
+    def to_text(self) -> str:
+        """A summary for a terminal: past cases, scores, and the most important features.
+
+        Examples
+        --------
+        >>> print(clf.overview().to_text().splitlines()[0])
+        PatchworkClassifier of 20 past cases and 2 features
+        """
+        summary = self._summary()
+        scores = (f"  {name}: {score:.3f}{ends}" for name, score, ends in summary["scores"])
+        features = (f"  {name}: {words.percent(share)} ({ends})" for name, share, ends in summary["features"])
+        return "\n".join(
+            [summary["title"], *summary["notes"], "", summary["how"], *scores, "", summary["most"], *features]
+        )
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str | None:
+        try:
+            summary = html.environment().get_template("overview.html").render(**self._summary())
+        except ImportError:
+            return None
+        return html.with_style(summary)
+
+    def _summary(self) -> dict[str, Any]:
+        """What the text and the notebook show."""
+        about, good = self.about, self.performance
+        counts = words.listed(f"{name} ({count})" for name, count in self.classes.items())
+        ends = {name: f" ({pair[0]:.3f}–{pair[1]:.3f})" if pair else "" for name, pair in good.intervals.items()}
+        ranked = sorted(self.features, key=lambda feature: -feature.importance)[:_MOST_FEATURES]
+        converged = self.diagnostics["converged"]
+        return {
+            "title": f"{about['estimator']} of {about['cases']} past cases and {about['features']} features",
+            "notes": [
+                f"Outcome{', in ranges' if about['is_number'] else ''}: {counts}",
+                f"No adequate precedent: {self.n_without_precedent} of {good.n} past cases",
+                f"Importances: {'converged' if converged else 'uncertain, see diagnostics_'}",
+            ],
+            "how": "Scores (95% interval), each past case predicted from all others",
+            "scores": [(name, score, ends[name]) for name, score in good.scores.items() if score is not None],
+            "most": "Share of the log loss that each feature removes (95% interval)",
+            "features": [
+                (part.description or part.name, part.importance, words.interval(part.importance_interval))
+                for part in ranked
+            ],
+        }
 
 
 def _listed(data: Any) -> Any:
