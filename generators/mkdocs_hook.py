@@ -1,9 +1,12 @@
-"""What mkdocs.yml cannot say: pages that live elsewhere in the repository, and pages that are not there yet."""
+"""What mkdocs.yml cannot say: pages from elsewhere in the repository, pages that do not exist yet, and notebooks."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +50,37 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
         text = _LINK.sub(moved, (ROOT / source).read_text(encoding="utf-8"))
         files.append(File.generated(config, page, content=text))
+    for path in sorted((Path(config.docs_dir) / "notebooks").glob("*.ipynb")):
+        text = notebook_page(json.loads(path.read_text(encoding="utf-8")), path.name)
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=text))
     return files
+
+
+def notebook_page(notebook: dict[str, Any], name: str) -> str:
+    """A notebook with its outputs as Markdown, and a link to the file."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source.replace(".ipynb)", ".md)"))
+        else:
+            parts += [f"```python\n{source}\n```", *_outputs(cell["outputs"])]
+    title, _, rest = "\n\n".join(parts).partition("\n")
+    return f"---\nhide: [toc]\n---\n{title}\n\n[Download the notebook]({name})\n{rest}\n"
+
+
+def _outputs(outputs: list[dict[str, Any]]) -> Iterator[str]:
+    """HTML of the outputs of one cell, without blank lines, which would end the block."""
+    for output in outputs:
+        data = output.get("data", {})
+        if "text/html" in data:
+            body = "".join(data["text/html"])
+        elif "image/png" in data:
+            body = f'<img alt="Figure" src="data:image/png;base64,{"".join(data["image/png"]).strip()}">'
+        else:
+            body = f"<pre>{escape(''.join(output.get('text') or data.get('text/plain', '')))}</pre>"
+        lines = (line for line in body.splitlines() if line.strip())
+        yield '<div class="notebook-output">\n' + "\n".join(lines) + "\n</div>"
 
 
 def _there(nav: list[Any], docs: Path) -> list[Any]:
@@ -58,7 +91,7 @@ def _there(nav: list[Any], docs: Path) -> list[Any]:
         if isinstance(target, list):
             inside = _there(target, docs)
             kept += [{title: inside}] if inside else []
-        elif target in ELSEWHERE or (docs / target).exists():
+        elif target in ELSEWHERE or (docs / target).exists() or (docs / target).with_suffix(".ipynb").exists():
             kept.append(entry)
         else:
             log.info("no page %s yet: left out", target)
