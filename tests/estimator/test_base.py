@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
 from bayespatch.estimator import learning
 from bayespatch.importances_at_scale import LeaveOneOutBatches
 from bayespatch.leave_one_out import LeaveOneOutVotes
+from bayespatch.metrics import log_loss
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.file_format import read
 from bayespatch.predict import predict_cases
@@ -65,6 +67,19 @@ def test_the_pool_recognizes_overfitted_importances():
         y = rng.random(150) < 1 / (1 + np.exp(-x @ rng.normal(0, 0.7, 12)))
         weights.append(PatchworkClassifier(random_state=0, bins="quantile").fit(x, y).pool_.weight)
     assert np.mean(weights) > 0.8
+
+
+def test_the_pool_does_not_trust_an_opinion_that_overfits():
+    """A tree that memorizes its training rows: its stated log loss is that on new rows, and its weight is small."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2200, 4))
+    y = rng.random(2200) < 1 / (1 + np.exp(-x[:, 0]))
+    tree = DecisionTreeClassifier(random_state=0)
+    clf = PatchworkClassifier(random_state=0, bins="quantile", second_opinion=tree).fit(x[:200], y[:200])
+    memory, new = (clf.predict_opinions(rows)["additive"] for rows in (x[:200], x[200:]))
+    assert log_loss(memory, y[:200].astype(int)) < 0.001
+    assert clf.pool_.log_loss[0] == pytest.approx(log_loss(new, y[200:].astype(int)), rel=0.25)
+    assert clf.pool_.weight < 0.1
 
 
 def test_all_rows_are_left_out_once_and_the_learned_ones_say_what_is_usual():

@@ -195,3 +195,30 @@ def test_rows_left_out_of_ordered_classes_move_as_in_a_fit_without_them():
         exact = (logits(own, without.intercept, without.coef) - logits(own, fit.intercept, fit.coef))[0]
         gap = differences(exact) - differences(moves[i])
         assert np.abs(gap).max() < 0.02 + 0.3 * np.abs(exact).max() ** 2
+
+
+@pytest.mark.parametrize("judge", ["evidence", "loo"])
+def test_a_row_has_no_say_in_the_priors_under_which_it_is_left_out(judge):
+    """The shares of the priors, for each row, are those that the other rows say: as in a search without the row."""
+    x, y, weights, _ = problem(40, 6)
+    no_curve = np.zeros(6, dtype=bool)
+    tried = try_priors(x, y, weights, no_curve)
+    own = tried.without_each(getattr(tried, judge))[:, 0]
+
+    def shares(scores):
+        return {(strength, curvature): share for share, strength, curvature in kept_priors(scores)}
+
+    def averaged(of_priors, i):
+        left_out = {prior: tried.left_out[prior][0][i, 0] for prior in of_priors if prior in tried.left_out}
+        total = sum(of_priors[prior] for prior in left_out)
+        return sum(of_priors[prior] / total * eta for prior, eta in left_out.items())
+
+    rest = [np.arange(40) != i for i in range(40)]
+    without = [getattr(try_priors(x[r], y[r], weights[r], no_curve), judge) for r in rest]
+    exact = np.array([averaged(shares(scores), i) for i, scores in enumerate(without)])
+    naive = np.array([averaged(shares(getattr(tried, judge)), i) for i in range(40)])
+    # Shares that know the row err in the direction of its outcome.
+    toward = np.where(y == 1, 1.0, -1.0)
+    assert (toward * (naive - exact)).mean() > 0.01
+    assert abs((toward * (own - exact)).mean()) < 0.25 * (toward * (naive - exact)).mean()
+    assert np.abs(own - exact).mean() < 0.5 * np.abs(naive - exact).mean()

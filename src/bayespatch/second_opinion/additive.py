@@ -40,9 +40,8 @@ from bayespatch.second_opinion.logistic import (
 
 MOST_CHOOSING = 20_000  # rows that decide on the priors; the coefficients are learned from all
 MODERATIONS = (0.0, 0.03, 0.1, 0.3, 1.0)  # which leave-one-out chooses from
-# By how much the leave-one-out log score of its own choice has to exceed that of the evidence's choice. Strength,
-# curvature and moderation are chosen, which flatters the score by about 1 each (Akaike). The other 2 were settled on
-# the tables of docs/second-opinion.md: in small tables a few far-out rows can decide a leave-one-out score.
+# By how much the leave-one-out log score of its own choice has to exceed that of the evidence's choice: in small tables
+# a few far-out rows can decide a leave-one-out score. On simulated tables any price from 0 to 5 does as well.
 PRICE = 5.0
 LEAST_SHARE = 0.01  # of either choice of priors in the average of the two
 _LEAST = 1e-12  # of a probability
@@ -149,8 +148,7 @@ class AdditiveScore:
         places = np.argsort(order).astype(np.float64)
         places -= places.mean()
         ordered = cls._of_table(table, places / np.sqrt(places @ places))
-        gain = ordered.log_score(y, weights) - free.log_score(y, weights)
-        return cls._blended(table, free, ordered, float(expit(gain))).score
+        return cls._blended(table, free, ordered, 0.0).score
 
     @classmethod
     def _of_table(cls, table: _Table, places: Array | None) -> _Candidate:
@@ -167,26 +165,35 @@ class AdditiveScore:
             for prior in {(strength, curvature) for _, strength, curvature in parts} - set(each):
                 fit = fits.get(prior) or fit_logistic(x, y, weights, is_curve, *prior, places=places)
                 each[prior] = given_prior(x, y, weights, fit)
-            return average([(share, each[strength, curvature]) for share, strength, curvature in parts])
+            both = average([(share, each[strength, curvature]) for share, strength, curvature in parts])
+            if not fits:  # one row of many thousand does not decide on the priors
+                return both
+            return both._replace(moved=tried.without_each(scores) - logits(x, both.intercept, both.coef))
 
         sure = cls._of_average(table, averaged(tried.evidence), 1.0, tried.evidence)
         if not fits and _possible_gain(tried) < PRICE:
             return sure  # with this many rows fits are slow, and moderation hardly matters
         bold = cls._of_average(table, averaged(tried.loo), 1.0, tried.evidence)
-        bold = bold.with_moderation(_chosen_moderation(bold, y, weights))
-        gain = bold.log_score(y, weights) - sure.log_score(y, weights)
-        return cls._blended(table, sure, bold, float(expit(gain - PRICE)))
+        bold = bold.with_moderation(*_chosen_moderation(bold, y, weights))
+        return cls._blended(table, sure, bold, PRICE)
 
     @classmethod
-    def _blended(cls, table: _Table, first: _Candidate, second: _Candidate, share: float) -> _Candidate:
-        """The average of two scores, of which the second has this share."""
-        if share < LEAST_SHARE:
-            return first
-        if share > 1.0 - LEAST_SHARE:
-            return second
-        both = average([(1.0 - share, first.found), (share, second.found)])
-        moderation = (1.0 - share) * first.score.moderation + share * second.score.moderation
-        return cls._of_average(table, both, moderation, first.score.evidence)
+    def _blended(cls, table: _Table, first: _Candidate, second: _Candidate, price: float) -> _Candidate:
+        """The average of two scores, as far as the second has the better leave-one-out log score, less a price.
+
+        Each row is left out with the shares that the scores of the other rows say.
+        """
+        gains = second.log_scores(table.y, table.weights) - first.log_scores(table.y, table.weights)
+        share, shares = float(expit(gains.sum() - price)), expit(gains.sum() - gains - price)
+        sums = [logits(table.terms.x, one.found.intercept, one.found.coef) for one in (first, second)]
+        used = 0.0 if share < LEAST_SHARE else 1.0 if share > 1.0 - LEAST_SHARE else share
+        both = average([(part, one.found) for part, one in ((1.0 - used, first), (used, second)) if part > 0.0])
+        without = [eta + one.found.moved for eta, one in zip(sums, (first, second), strict=True)]
+        moved = without[0] + shares[:, None] * (without[1] - without[0])
+        both = both._replace(moved=moved - logits(table.terms.x, both.intercept, both.coef))
+        own = first.moderations + shares * (second.moderations - first.moderations)
+        moderation = (1.0 - used) * first.score.moderation + used * second.score.moderation
+        return cls._of_average(table, both, 1.0, first.score.evidence).with_moderation(moderation, own)
 
     @classmethod
     def _of_average(cls, table: _Table, found: Average, moderation: float, evidence: Array) -> _Candidate:
@@ -196,7 +203,8 @@ class AdditiveScore:
             moderation=moderation,
         )
         eta, variance = score._left_out(table.terms, table.y, table.weights, found.moved)
-        return _Candidate(score, found, eta, variance).with_moderation(moderation)
+        own = np.full(len(table.y), moderation)
+        return _Candidate(score, found, eta, variance, own).with_moderation(moderation, own)
 
     def _left_out(self, terms: Terms, y: NDArray[np.int64], weights: Array, moved: Array) -> tuple[Array, Array]:
         """The training rows, each without itself: sums before moderation, (n, K), and variances of log odds, (n,)."""
@@ -492,26 +500,37 @@ class _Table:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A score, the average it was made from, and the training rows without themselves: sums and variances."""
+    """A score, the average it was made from, and the training rows without themselves.
+
+    Attributes
+    ----------
+    score : AdditiveScore
+    found : Average
+    eta, variance : arrays of shape (n, K) and (n,)
+        Of the training rows without themselves: sums before moderation, and the variance of their log odds.
+    moderations : array of shape (n,)
+        The moderation that the other rows say.
+    """
 
     score: AdditiveScore
     found: Average
     eta: Array
     variance: Array
+    moderations: Array
 
-    def with_moderation(self, moderation: float) -> _Candidate:
-        """The same, moderated in another way; the leave-one-out probabilities of the score go with it."""
+    def with_moderation(self, moderation: float, own: Array) -> _Candidate:
+        """The same, moderated in another way, and each row without itself by its own moderation, (n,)."""
         base = self.score._base_logits()
-        loo = self.score._probabilities(base + (self.eta - base) * _shrinkage(self.variance, moderation)[:, None])
-        return replace(self, score=replace(self.score, loo=loo, moderation=moderation))
+        loo = self.score._probabilities(base + (self.eta - base) * _shrinkage(self.variance, own)[:, None])
+        return replace(self, score=replace(self.score, loo=loo, moderation=moderation), moderations=own)
 
-    def log_score(self, y: NDArray[np.int64], weights: Array) -> float:
-        """The leave-one-out log score, summed over the rows."""
+    def log_scores(self, y: NDArray[np.int64], weights: Array) -> Array:
+        """The leave-one-out log scores of the rows, (n,)."""
         p = self.score.loo[np.arange(len(y)), y]
-        return float((weights * np.log(np.maximum(p, _LEAST))).sum())
+        return weights * np.log(np.maximum(p, _LEAST))
 
 
-def _shrinkage(variance: Array, moderation: float) -> Array:
+def _shrinkage(variance: Array, moderation: float | Array) -> Array:
     """``(1 + moderation pi v / 8)^(-1/2)``.
 
     With moderation 1 that is the mean probability under log odds that are normal with variance v (MacKay 1992), but
@@ -526,10 +545,12 @@ def _possible_gain(tried: Tried) -> float:
     return float(np.nanmax(tried.loo) - tried.loo[a, b])
 
 
-def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) -> float:
-    """The mean of those that are tried, as probable as the leave-one-out log score says."""
-    scores = np.array([found.with_moderation(one).log_score(y, weights) for one in MODERATIONS])
-    return float(softmax(scores) @ np.array(MODERATIONS))
+def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) -> tuple[float, Array]:
+    """The mean of those that are tried, as probable as the leave-one-out log score says; and without each row, (n,)."""
+    tried = np.array(MODERATIONS)
+    scores = np.array([found.with_moderation(one, np.full(len(y), one)).log_scores(y, weights) for one in MODERATIONS])
+    total = scores.sum(axis=1)
+    return float(softmax(total) @ tried), tried @ softmax(total[:, None] - scores, axis=0)
 
 
 def _parts(score: AdditiveScore) -> dict[str, Any]:

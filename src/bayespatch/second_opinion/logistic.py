@@ -7,6 +7,7 @@ probable, and what each row would have got without itself.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -58,11 +59,26 @@ class Tried(NamedTuple):
         Leave-one-out log score, summed over the rows.
     fits : dict
         Fits by strength and curvature.
+    left_out : dict
+        By strength and curvature: the sums of each row without itself, (n, K), and its log score, (n,).
     """
 
     evidence: Array
     loo: Array
     fits: dict[tuple[float, float], Fit]
+    left_out: dict[tuple[float, float], tuple[Array, Array]]
+
+    def without_each(self, scores: Array) -> Array:
+        """The sums of each row without itself, (n, K), averaged over the priors by these scores without the row.
+
+        A row also informs the shares of the priors. Without it the score of a prior is less by the log score of the row
+        under that prior, which holds for the evidence (``p(D) = p(y_i | D without i) p(D without i)``) and for the
+        leave-one-out log score.
+        """
+        tried = [prior for prior in self.left_out if np.isfinite(_score_of(scores, prior))]
+        own = np.array([_score_of(scores, prior) - self.left_out[prior][1] for prior in tried])
+        shares = softmax(own, axis=0)
+        return np.asarray(sum(share[:, None] * self.left_out[p][0] for share, p in zip(shares, tried, strict=True)))
 
 
 def try_priors(
@@ -71,7 +87,7 @@ def try_priors(
     """Fit under each prior; weaker ones are not tried once two in a row were worse by every criterion."""
     every = STRENGTHS + WEAKER
     evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
-    loo, fits = np.full((len(CURVATURES), len(every)), np.nan), {}
+    loo, fits, left_out = np.full((len(CURVATURES), len(every)), np.nan), {}, {}
     for a, curvature in enumerate(CURVATURES if is_curve.any() else CURVATURES[:1]):
         fit = None
         for b, strength in enumerate(every):
@@ -79,7 +95,8 @@ def try_priors(
             covariance, log_det = covariance_given_prior(x, fit, weights)
             eta = logits(x, fit.intercept, fit.coef)
             without = eta + moves_without(x, y, weights, fit, covariance)
-            loo[a, b] = (weights * log_probability(without, y)).sum()
+            left_out[strength, curvature] = without, weights * log_probability(without, y)
+            loo[a, b] = left_out[strength, curvature][1].sum()
             if b < len(STRENGTHS):
                 used = np.isfinite(fit.precision[1:])
                 coef, precision = fit.coef[used], fit.precision[1:][used, None]
@@ -88,7 +105,13 @@ def try_priors(
                 evidence[a, b] = (weights * log_probability(eta, y)).sum() + log_prior + 0.5 * log_det
             if _declines(loo[a], b) and (b >= len(STRENGTHS) or _declines(evidence[a], b)):
                 break
-    return Tried(evidence, loo, fits)
+    return Tried(evidence, loo, fits, left_out)
+
+
+def _score_of(scores: Array, prior: tuple[float, float]) -> float:
+    """The score of a prior; NaN if it has none."""
+    a, b = CURVATURES.index(prior[1]), (STRENGTHS + WEAKER).index(prior[0])
+    return float(scores[a, b]) if b < scores.shape[1] else math.nan
 
 
 def _declines(scores: Array, last: int) -> bool:
