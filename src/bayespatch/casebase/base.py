@@ -100,8 +100,8 @@ class CaseBase(Retrieve, Reuse, Revise):
             Threads for one consultation; by default as many as the model was fitted with. A program that runs several
             consultations at a time should give each one thread.
         key : bytes, optional
-            The key of the audit log, if it was created with one; by default the content of the file that the environment
-            variable BAYESPATCH_AUDIT_KEY_FILE names.
+            The key of the audit log, if it was created with one; by default the content of the file that the
+            environment variable BAYESPATCH_AUDIT_KEY_FILE names.
 
         Examples
         --------

@@ -326,7 +326,7 @@ def _surrogate(
 
 
 def _additive_fit(known: NDArray[np.bool_], opinion: Array) -> Callable[[NDArray[np.bool_]], Array]:
-    """An opinion, (K, M) probabilities or (K,) means, as a sum over the known features (of probabilities: in log odds)."""
+    """An opinion, (K, M) probabilities or (K,) means, as a sum over the known features; probabilities in log odds."""
     design = np.column_stack([np.ones(len(known)), known])
     if opinion.ndim == 1:
         coefficients = np.linalg.lstsq(design, opinion, rcond=None)[0]
