@@ -196,14 +196,14 @@ def test_stored_and_restored():
     (a, b), y = opinions(50)
     pool = Pool.learn(a, b, y)
     assert Pool.from_dict(json.loads(json.dumps(pool.to_dict()))) == pool
-    earlier = {"weight": 0.5, "weight_sd": 0.1, "log_loss": [1.0, 1.0, 1.0]}  # a file of version 0.2
-    assert Pool.from_dict(earlier) == Pool(0.5, 0.1, (1.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize(
     "data",
-    [None, {"weight": 0.5}, {"weight": 2.0, "weight_sd": 0.1, "log_loss": [1.0, 1.0, 1.0]},
-     {"weight": 0.5, "weight_sd": 0.1, "log_loss": [1.0]},
+    [None, {"weight": 0.5},
+     {"weight": 2.0, "weight_sd": 0.1, "log_loss": [1.0, 1.0, 1.0], "sharpness": 1.0, "base": []},
+     {"weight": 0.5, "weight_sd": 0.1, "log_loss": [1.0], "sharpness": 1.0, "base": []},
+     {"weight": 0.5, "weight_sd": 0.1, "log_loss": [1.0, 1.0, 1.0]},
      {"weight": 0.5, "weight_sd": 0.1, "log_loss": [1.0, 1.0, 1.0], "sharpness": 1.2, "base": []},
      {"weight": 0.5, "weight_sd": 0.1, "log_loss": [1.0, 1.0, 1.0], "sharpness": -1.0, "base": [0.5, 0.5]},
      {"weight": 0.5, "weight_sd": 0.1, "log_loss": [1.0, 1.0, 1.0], "sharpness": float("nan"), "base": [0.5, 0.5]},

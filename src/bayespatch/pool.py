@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, logit, ndtr, ndtri, softmax
 
 from bayespatch.kernel_density import quantile_between
+from bayespatch.types import JSONObject, Unchecked
 
 Array = NDArray[np.float64]
 
@@ -93,12 +93,12 @@ class Pool:
 
         def log_posterior(at: Array, log_t: Array) -> Array:
             """At all pairs of weights and log sharpness, less a constant."""
-            found = np.empty((len(at), len(log_t)))
+            log_likelihood = np.empty((len(at), len(log_t)))
             for i, a in enumerate(at):
                 moved = np.log(a * first + (1.0 - a) * second) - np.log(base)
                 for k, t in enumerate(np.exp(log_t)):
-                    found[i, k] = counts @ log_softmax(t * moved + np.log(base), axis=1)[rows, y]
-            return found - 0.5 * (log_t / SHARPNESS_SD) ** 2
+                    log_likelihood[i, k] = counts @ log_softmax(t * moved + np.log(base), axis=1)[rows, y]
+            return log_likelihood - 0.5 * (log_t / SHARPNESS_SD) ** 2
 
         weight, spread, log_sharpness = _posterior_means(log_posterior)
         pool = cls(weight, spread, sharpness=math.exp(log_sharpness), base=tuple(base.tolist()))
@@ -186,12 +186,12 @@ class Pool:
         def below(at: Array) -> Array:
             return self.weight * first.below(at) + (1.0 - self.weight) * second.below(at)
 
-        found = []
+        limits = []
         for tail in ((1.0 - level) / 2.0, (1.0 + level) / 2.0):
             ends = first.quantile(tail), second.quantile(tail)
-            found.append(self._sharpened(quantile_between(np.minimum(*ends), np.maximum(*ends), tail, below)))
+            limits.append(self._sharpened(quantile_between(np.minimum(*ends), np.maximum(*ends), tail, below)))
         p = self.combine(additive, precedents)
-        return np.stack([np.minimum(found[0], p), np.maximum(found[1], p)], axis=-1).reshape(*shape, 2)
+        return np.stack([np.minimum(limits[0], p), np.maximum(limits[1], p)], axis=-1).reshape(*shape, 2)
 
     def _sharpened(self, log_odds: Array) -> Array:
         """Probabilities, of log odds of each class against the others, (n, M)."""
@@ -200,18 +200,17 @@ class Pool:
         base = logit(self.base)
         return np.asarray(expit(base + self.sharpness * (log_odds - base)))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON."""
-        found = {name: getattr(self, name) for name in _FIELDS}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
     @classmethod
-    def from_dict(cls, data: Any) -> Pool:
+    def from_dict(cls, data: Unchecked) -> Pool:
         """The pool that `to_dict` wrote; anything else is refused."""
-        if not isinstance(data, dict) or set(data) | {"sharpness", "base"} != set(_FIELDS):
+        if not isinstance(data, dict) or set(data) != set(_FIELDS):
             raise ValueError("this is not a stored pool; save the model again")
-        # Files of version 0.2 know no sharpness.
-        sharpness, base = data.get("sharpness", 1.0), data.get("base", [])
+        sharpness, base = data["sharpness"], data["base"]
         numbers = [data["weight"], data["weight_sd"], *data["log_loss"], sharpness, *base]
         if len(data["log_loss"]) != 3 or not all(type(number) in (int, float) for number in numbers):
             raise ValueError("the stored pool has something else than numbers; save the model again")

@@ -15,6 +15,9 @@ JSONObject: TypeAlias = dict[str, Any]
 JSONMapping: TypeAlias = Mapping[str, Any]
 JSONValue: TypeAlias = str | int | float | bool | list["JSONValue"] | dict[str, "JSONValue"] | None
 
+# JSON from a file or a request before it is checked: each use of such a value is part of the check.
+Unchecked: TypeAlias = Any
+
 # Parameters of an estimator by name, as scikit-learn's `get_params` returns them.
 Parameters: TypeAlias = dict[str, Any]
 

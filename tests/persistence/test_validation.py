@@ -101,7 +101,7 @@ def test_a_tuning_is_read():
 
 @pytest.mark.parametrize("change", [{"weight": 1.5}, {"weight": "1"}, {"weight_sd": None}, {"log_loss": [1.0]}])
 def test_a_pool_that_is_none_is_refused(change):
-    good = {"weight": 0.5, "weight_sd": 0.1, "log_loss": [0.1, 0.2, 0.3]}
+    good = {"weight": 0.5, "weight_sd": 0.1, "log_loss": [0.1, 0.2, 0.3], "sharpness": 1.0, "base": []}
     assert validation._pool(good, 2).weight == 0.5
     assert validation._pool(None, 2) is None
     with pytest.raises((ValueError, TypeError)):

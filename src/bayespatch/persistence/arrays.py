@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import safetensors
 import safetensors.numpy
-from numpy.typing import NDArray
 
 from bayespatch.persistence.contents import STORED, Stored
 from bayespatch.persistence.file_format import Part
 from bayespatch.validation import LARGEST_OUTCOME, MOST_WEIGHT
+from bayespatch.types import AnyArray
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 
 LARGEST_WEIGHT = 50.0  # log weight of a comparison: no importance gives a larger one
 _ROUNDING = 1e-5  # by how much a mean of shares in float32 may leave 0..1
@@ -86,14 +86,14 @@ _MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
 
 
 def specs_of(place: Stored, estimator: str) -> dict[str, ArraySpec]:
-    """The arrays that are stored there, of an estimator of this name."""
+    """The specifications of the arrays stored there, for an estimator of this name."""
     kinds = {name: kind for name, kind in ARRAYS.items() if STORED[name] is place}
     foreign = set().union(*(names for name, names in OF_ESTIMATOR.items() if name != estimator))
     return {name: kind for name, kind in kinds.items() if name not in foreign}
 
 
-def in_their_types(arrays: Mapping[str, NDArray[Any] | None], kinds: Mapping[str, ArraySpec]) -> Arrays:
-    """The arrays that are there, in the types in which they are kept."""
+def in_their_types(arrays: Mapping[str, AnyArray | None], kinds: Mapping[str, ArraySpec]) -> Arrays:
+    """The arrays that exist, converted to the types in which they are stored."""
     there = {name: array for name, array in arrays.items() if array is not None}
     return {name: np.ascontiguousarray(array, dtype=kinds[name].dtype) for name, array in there.items()}
 
@@ -104,7 +104,7 @@ def packed(arrays: Arrays) -> bytes:
 
 
 def unpacked(part: Part) -> Arrays:
-    """The arrays that `packed` was given."""
+    """The inverse of `packed`."""
     if len(part) < 8 or int.from_bytes(part[:8], "little") > _MOST_HEADER:
         raise ValueError("its arrays are not safetensors, or far too many")
     try:
@@ -120,8 +120,8 @@ def as_bytes(texts: Sequence[str]) -> Arrays:
     return {"ids": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ids_ends": ends}
 
 
-def as_texts(letters: NDArray[Any], ends: NDArray[Any], n: int) -> tuple[str, ...]:
-    """The n texts that `as_bytes` was given; anything else is a ValueError."""
+def as_texts(letters: AnyArray, ends: AnyArray, n: int) -> tuple[str, ...]:
+    """The inverse of `as_bytes`, for n texts; anything else is a ValueError."""
     if letters.dtype != np.uint8 or ends.dtype != np.int64 or letters.ndim != 1 or ends.shape != (n,):
         raise ValueError("the names of the past cases are not texts, one for each")
     starts = np.concatenate([[0], ends[:-1]])
@@ -134,14 +134,14 @@ def as_texts(letters: NDArray[Any], ends: NDArray[Any], n: int) -> tuple[str, ..
 
 
 def check_arrays(arrays: Arrays, kinds: Mapping[str, ArraySpec], sizes: Mapping[str, int]) -> None:
-    """All arrays that are wanted and no others, of the right type, shape and range; else a ValueError."""
+    """Raise a ValueError unless exactly the expected arrays are there, of the right type, shape and range."""
     strange = (set(arrays) ^ set(kinds)) - (OPTIONAL & set(kinds))
     if strange:
         raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing, or are not known")
     for name, array in arrays.items():
         kind = kinds[name]
-        known = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2, "e": 1}
-        shape = tuple(known[letter] for letter in kind.shape)
+        lengths = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2, "e": 1}
+        shape = tuple(lengths[letter] for letter in kind.shape)
         if array.dtype != kind.dtype or array.shape != shape:
             raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and should be {kind.dtype} of {shape}")
         values = array[~np.isnan(array)] if kind.nan else array

@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all, several at once if need be, and the error that names a file.
+"""Atomic replacement of one or several files, and the error that names a file.
 
 A file that is being written lies beside its place under a name that begins with a dot, is readable by its owner alone
 and is locked. When all files of one call are complete and on disk, they are moved into place. What a killed process has
@@ -25,7 +25,7 @@ _TEMPORARY_END = re.compile(r"\.[0-9a-f]{16}\.tmp")  # of the name of a file tha
 
 
 class StorageError(ValueError):
-    """Something cannot be saved or loaded; the message names the file, what is `wrong` with it and the remedy."""
+    """A file cannot be saved or loaded; the message names the file, what is `wrong` with it and the remedy."""
 
     wrong = ""
 
@@ -38,7 +38,7 @@ def refuse(path: object, wrong: str, remedy: str = ANOTHER_COPY) -> StorageError
 
 
 def check_path(path: str | os.PathLike[str]) -> str:
-    """A path that the system can have."""
+    """A valid path."""
     try:
         name = os.fspath(path)
         if isinstance(name, str) and name and b"\0" not in os.fsencode(name):
@@ -50,14 +50,14 @@ def check_path(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` once it is complete and on disk."""
+    """A temporary file that replaces `path` once it is complete and on disk."""
     with replacing_all([path], mode) as (file,):
         yield file
 
 
 @contextmanager
 def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) -> Iterator[list[BinaryIO]]:
-    """Files to write to, which take the places of `paths`, all of them or none, once all are complete and on disk.
+    """Temporary files that replace `paths`, all of them or none, once all are complete and on disk.
 
     A new file is for its owner alone, unless another `mode` is asked for (less the user's umask), and so is an
     unfinished one; a file that is replaced keeps its mode.
@@ -91,7 +91,7 @@ def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) 
 
 @contextmanager
 def _created(temporary: str, mode: int = PRIVATE) -> Iterator[BinaryIO]:
-    """A new file, locked, so that others can tell a file in the making from one that was left."""
+    """A new locked file: other processes can tell that it is in use."""
     while True:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
         with open(descriptor, "wb") as file:
@@ -104,7 +104,7 @@ def _created(temporary: str, mode: int = PRIVATE) -> Iterator[BinaryIO]:
 
 
 def _move_all(temporaries: Sequence[str], places: Sequence[str]) -> None:
-    """Give all files their names, the last one first; where one cannot have it, the others get the old ones back."""
+    """Rename all files, the last one first; if one fails, restore the others."""
     steps = list(zip(temporaries, places, strict=True))[::-1]
     before: list[tuple[str, str | None]] = []
     try:
@@ -125,7 +125,7 @@ def _move_all(temporaries: Sequence[str], places: Sequence[str]) -> None:
 
 
 def _kept_aside(place: str) -> str | None:
-    """A second name for what is there now; None where there is nothing."""
+    """A second name for the existing file; None if there is none."""
     if not os.path.exists(place):
         return None
     aside = _temporary(place)
@@ -138,18 +138,18 @@ def _kept_aside(place: str) -> str | None:
 
 
 def _temporary(place: str) -> str:
-    """A name beside the place that says whose it is and that nobody else has."""
+    """A unique name in the same folder that shows the file's owner."""
     folder, name = os.path.split(place)
     return os.path.join(folder, f".{_short(name)}.{secrets.token_hex(8)}.tmp")
 
 
 def _short(name: str) -> str:
-    """The name, or what stands for it where more letters would be too long for the system."""
+    """The name, or a shorter one if it would be too long for the system."""
     return name if len(os.fsencode(name)) <= 200 else hashlib.sha256(os.fsencode(name)).hexdigest()
 
 
 def unfinished(place: str | os.PathLike[str]) -> list[str]:
-    """Files that a killed process has left beside `place` when it was about to replace it, or that one is writing."""
+    """Temporary files beside `place`, left by a killed process or in use by another one."""
     folder, name = os.path.split(os.path.realpath(place))
     start = f".{_short(name)}"
     try:
@@ -161,7 +161,7 @@ def unfinished(place: str | os.PathLike[str]) -> list[str]:
 
 
 def _drop_unfinished_of(place: str) -> None:
-    """Delete what a killed process has left beside `place`; what another one has locked is in the making."""
+    """Delete temporary files of killed processes beside `place`; locked ones are in use."""
     for path in unfinished(place):
         with suppress(OSError), open(path, "rb") as file:
             lock(file.fileno())
@@ -180,18 +180,18 @@ if sys.platform == "win32":
     import msvcrt
 
     def lock(descriptor: int, wait: bool = False) -> None:
-        """Lock a file for this process, or raise OSError; the system gives the lock back however a process ends."""
+        """Lock a file for this process, or raise OSError; the system releases the lock when the process ends."""
         msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
     def lock(descriptor: int, wait: bool = False) -> None:
-        """Lock a file for this process, or raise OSError; the system gives the lock back however a process ends."""
+        """Lock a file for this process, or raise OSError; the system releases the lock when the process ends."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Say what is wrong before the work, in clearer words than the system."""
+    """Raise a clear error before the work starts if the path cannot be written."""
     real = os.path.realpath(check_path(path))
     if os.path.isdir(real):
         raise refuse(path, "is a folder", "pass the name of a file in it")
@@ -204,14 +204,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def drop_unfinished(folder: str | os.PathLike[str]) -> None:
-    """Delete what a killed process has left half written, in a folder to which nobody else writes."""
+    """Delete unfinished files in a folder to which no other process writes."""
     for name in os.listdir(folder):
         if name.startswith(".") and _TEMPORARY_END.fullmatch(name[-len(".0123456789abcdef.tmp") :]):
             os.unlink(os.path.join(folder, name))
 
 
 def _flush_folder(folder: str) -> None:
-    """Make the new name survive a loss of power, where the system can."""
+    """Sync the folder, if the system can, so that the new name survives a loss of power."""
     with suppress(OSError):  # Windows has no such thing
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -222,7 +222,7 @@ def _flush_folder(folder: str) -> None:
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[str]:
-    """A folder to write to, for its owner alone, which gets the name `path` once it is complete.
+    """A temporary folder, open to its owner only, that is renamed to `path` once it is complete.
 
     A folder of that name is replaced. A process that is killed leaves its folder beside the place, under a name that
     begins with a dot and ends with ``.tmp``.
@@ -251,7 +251,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextmanager
 def _naming(*paths: str | os.PathLike[str]) -> Iterator[None]:
-    """What the system refuses, as an error that names the paths."""
+    """Turn the system's errors into one that names the paths."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The folder of a checkpoint: files of arrays that one process writes.
+"""The folder of a checkpoint: files of arrays, written by one process.
 
 ::
 
@@ -19,13 +19,12 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespatch.persistence.atomic import StorageError, check_path, drop_unfinished, lock, refuse
 from bayespatch.persistence.file_format import File, Part, read, write
+from bayespatch.types import AnyArray, JSONObject
 from bayespatch.version import __version__
 
 STATE, LOCK = "state.bpatch", "lock"
@@ -33,26 +32,26 @@ START_ANEW = "pass another path, or delete the folder to start anew"
 _DRAWS = re.compile(r"draws-\d{8}-\d{8}\.bpatch")
 _DTYPE = re.compile(r"[|<>][biuf][1248]")
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 
 
 def draws_name(first: int, last: int) -> str:
-    """The file with the draws from `first` up to `last`, which is not in it."""
+    """The name of the file with the draws from `first` to `last` - 1."""
     return f"draws-{first:08d}-{last:08d}.bpatch"
 
 
 # Files of arrays
 
 
-def write_arrays(path: Path, manifest: dict[str, Any], arrays: Arrays) -> None:
-    """A file of arrays, with what `manifest` says of them."""
+def write_arrays(path: Path, manifest: JSONObject, arrays: Arrays) -> None:
+    """Write a file of arrays with a manifest."""
     parts: dict[str, Part] = {name: _bytes_of(array) for name, array in arrays.items()}
     types = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
     write([(path, File({"package": __version__, **manifest, "arrays": types}, parts))])
 
 
-def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[dict[str, Any], Arrays]:
-    """Manifest and arrays of a file; these are not held against anything yet."""
+def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[JSONObject, Arrays]:
+    """Read manifest and arrays of a file; they are not validated yet."""
     manifest, parts = read(path)
     if tuple(manifest) != keys or manifest["holds"] != holds or set(parts) != set(manifest["arrays"]):
         raise ValueError(f"it does not hold {holds}")
@@ -64,8 +63,8 @@ def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[dict[str
     return manifest, arrays
 
 
-def checksum(*arrays: NDArray[Any]) -> str:
-    """Of the values, types and shapes of all arrays together: whoever guesses one value has to know all others."""
+def checksum(*arrays: AnyArray) -> str:
+    """One checksum of all arrays' values, types and shapes, so that single values cannot be guessed from it."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str} {array.shape} ".encode())
@@ -73,14 +72,14 @@ def checksum(*arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _bytes_of(array: NDArray[Any]) -> memoryview:
-    """The bytes of an array, without a copy where they lie side by side."""
+def _bytes_of(array: AnyArray) -> memoryview:
+    """The bytes of an array, without a copy if it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 @contextmanager
 def reported(folder: Path, name: str) -> Iterator[None]:
-    """Whatever is wrong with the file of this name becomes an error that names it and the remedy."""
+    """Turn errors about the content into one that names the file and the remedy."""
     try:
         yield
     except StorageError as error:
@@ -93,7 +92,7 @@ def reported(folder: Path, name: str) -> Iterator[None]:
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder of a checkpoint, which may be made yet; a place where none can be is refused."""
+    """Check that a checkpoint's folder exists or can be created."""
     folder = Path(check_path(path))
     with _usable(path):
         if folder.exists() and not folder.is_dir():
@@ -108,7 +107,7 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def open_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The folder at `path`, made where there is none; no other process can have it meanwhile."""
+    """Open the folder at `path`, created if missing, and lock it for this process."""
     folder = _made(path)
     with _locked(folder):
         drop_unfinished(folder)
@@ -116,14 +115,14 @@ def open_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def drop_unnamed_draws(folder: Path, named: set[str]) -> None:
-    """Delete draws whose state was never written."""
+    """Delete draws without a stored state."""
     for path in folder.iterdir():
         if _DRAWS.fullmatch(path.name) and path.name not in named:
             path.unlink()
 
 
 def _made(path: str | os.PathLike[str]) -> Path:
-    """The folder of a checkpoint, made where there is none."""
+    """Create the folder of a checkpoint if it is missing."""
     folder = check_folder(path)
     with _usable(path):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -132,7 +131,7 @@ def _made(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def _usable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """What the system says against a folder."""
+    """The system's error about a folder."""
     try:
         yield
     except OSError as error:
@@ -146,7 +145,7 @@ def _is_ours(name: str) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Nobody else writes there. The system gives the lock back when a process ends, however it ends.
+    """Lock the folder. The system releases the lock when the process ends.
 
     With the lock of `atomic` and not with filelock, on which the core does not depend.
     """

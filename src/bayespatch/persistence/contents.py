@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
-from bayespatch.fitted import FittedClasses, FittedNumbers
+from bayespatch.fitted import Fitted, FittedClasses, FittedNumbers
 from bayespatch.fitted_times import FittedTimes
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.sampling.posterior import STORED_WITHOUT_CASES, Posterior
+
+# Parts of a model by their path in `STORED`, such as "posterior.q"; each has the type of its field.
+Parts: TypeAlias = dict[str, Any]
 
 
 class Stored(Enum):
@@ -26,7 +29,7 @@ class Stored(Enum):
     WITH_CASES = "with the past cases, in their part or in their file"
 
 
-def _places(owner: type[Any], prefix: str = "") -> Iterator[tuple[str, Stored]]:
+def _places(owner: type[Fitted | Posterior], prefix: str = "") -> Iterator[tuple[str, Stored]]:
     for part in fields(owner):
         if part.name in ("posterior", "loo"):
             continue  # their own fields follow

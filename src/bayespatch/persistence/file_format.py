@@ -1,4 +1,4 @@
-r"""The file: a manifest that a person can read and parts of bytes, all under checksums.
+r"""The file format: a readable manifest and binary parts, all with checksums.
 
 Layout, without gaps and with nothing after the last part::
 
@@ -25,10 +25,11 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.persistence.atomic import check_path, refuse, replacing_all
+from bayespatch.types import JSONObject, Unchecked
 from bayespatch.version import __version__
 
 MAGIC = b"\x89bayespatch\n"
@@ -45,9 +46,9 @@ Part = bytes | memoryview  # of bytes
 
 
 class File(NamedTuple):
-    """What a file holds: a manifest, ready for JSON, and parts of bytes by name."""
+    """The content of a file: a manifest, ready for JSON, and binary parts by name."""
 
-    manifest: dict[str, Any]
+    manifest: JSONObject
     parts: Mapping[str, Part]
 
 
@@ -73,7 +74,7 @@ def write(files: Sequence[tuple[str | os.PathLike[str], File]]) -> None:
 
 
 def _head(path: object, file: File) -> bytes:
-    """Everything before the parts."""
+    """The bytes before the parts."""
     listed = [{"name": name, "bytes": len(part), "sha256": digest(part)} for name, part in file.parts.items()]
     manifest = {"format": FORMAT, **file.manifest, "parts": listed}
     try:
@@ -87,7 +88,7 @@ def _head(path: object, file: File) -> bytes:
 
 
 def _text(manifest: Mapping[str, object]) -> bytes:
-    """The one way in which a manifest is written: a line for each key."""
+    """A manifest as JSON with one line per key."""
     lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in manifest.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
 
@@ -97,8 +98,8 @@ def dump_json(value: object) -> bytes:
     return json.dumps(value, allow_nan=False).encode("ascii")
 
 
-def load_json(text: bytes) -> Any:
-    """JSON of a size that occurs, with integers of a size that occurs; anything else is a ValueError."""
+def load_json(text: bytes) -> Unchecked:
+    """Parse JSON; a ValueError if it, or an integer in it, is too large."""
     n_lists = text.count(b"[") + text.count(b"{")
     if len(text) > MOST_JSON or n_lists > MOST_LISTS or text.count(b",") > MOST_VALUES:
         raise ValueError(f"JSON of {len(text)} bytes is too large")
@@ -128,8 +129,8 @@ def read(path: str | os.PathLike[str]) -> File:
     return File(manifest, parts)
 
 
-def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a model file says about itself, without its arrays; these are not looked at.
+def read_manifest(path: str | os.PathLike[str]) -> JSONObject:
+    """The manifest of a model file; its arrays are not read.
 
     Returns
     -------
@@ -142,7 +143,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
-    """A regular file and its size; anything else could keep us waiting."""
+    """Open a regular file and get its size; pipes and devices could block."""
     check_path(path)
     try:
         if os.path.isdir(path):
@@ -166,7 +167,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
         raise refuse(path, f"cannot be read ({error})", "correct the path, or take another copy of the file") from error
 
 
-def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
+def _read_manifest(path: object, file: BinaryIO, size: int) -> JSONObject:
     head = file.read(HEADER.size)
     if head[: len(MAGIC)] != MAGIC:
         raise refuse(path, "is not a file of bayespatch", "pass a file that save() has written")
@@ -200,7 +201,7 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> dict[str, Any]:
     return manifest
 
 
-def _parsed(path: object, text: bytes) -> dict[str, Any]:
+def _parsed(path: object, text: bytes) -> JSONObject:
     try:
         manifest = load_json(text)
         if isinstance(manifest, dict) and _text(manifest) == text:
@@ -211,7 +212,7 @@ def _parsed(path: object, text: bytes) -> dict[str, Any]:
 
 
 def _check_parts(path: object, parts: object, n_left: int) -> None:
-    """The list of parts must account for every byte that is left."""
+    """Check that the list of parts accounts for every remaining byte."""
     well_formed = isinstance(parts, list) and all(
         isinstance(part, dict)
         and list(part) == ["name", "bytes", "sha256"]

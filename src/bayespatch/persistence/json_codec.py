@@ -16,20 +16,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespatch.model import PER, Hyperparameters
+from bayespatch.types import AnyArray, JSONObject, JSONValue, Unchecked
 
 _DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
 _WIDEST = 256  # letters of a text's type, where no text is that long
 _MOST_BYTES = 2**20  # of an array of texts, which may be far wider than these
-_SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_SEQUENCES: dict[str, Callable[[Iterable[object]], Collection[object]]] = {
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+}
 _KEYS = (type(None), bool, int, float, str)  # of a dict
 _NOT_FINITE = ("nan", "inf", "-inf")
 _CONSTANTS = tuple(part.name for part in fields(Hyperparameters))
@@ -38,9 +43,9 @@ _CONSTANTS = tuple(part.name for part in fields(Hyperparameters))
 # Parameters
 
 
-def parameters_to_json(parameters: Mapping[str, object]) -> dict[str, Any]:
+def parameters_to_json(parameters: Mapping[str, object]) -> JSONObject:
     """The parameters of an estimator, ready for JSON."""
-    found = {}
+    stored = {}
     for name, value in parameters.items():
         if name == "progress" and callable(value):
             value = False
@@ -49,18 +54,18 @@ def parameters_to_json(parameters: Mapping[str, object]) -> dict[str, Any]:
         if seeds_anew or own_opinion or name in ("checkpoint", "scheduler"):
             value = None
         try:
-            found[name] = to_json(value)
+            stored[name] = to_json(value)
         except TypeError as error:
             raise ValueError(f"parameter {name}={value!r} cannot be stored ({error})") from None
-    return found
+    return stored
 
 
-def to_json(value: Any) -> Any:
-    """A value, ready for JSON; a TypeError says what is not."""
+def to_json(value: object) -> JSONValue:
+    """A value, ready for JSON; a TypeError if it cannot be stored."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or type(value) in (bool, int, str):
-        return value
+    if value is None or isinstance(value, bool) or type(value) in (int, str):
+        return cast("JSONValue", value)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float):
@@ -73,15 +78,15 @@ def to_json(value: Any) -> Any:
         return {"type": "dict", "value": [[to_json(key), to_json(part)] for key, part in value.items()]}
     if isinstance(value, set | frozenset):
         return {"type": type(value).__name__, "value": [to_json(part) for part in sorted(value, key=repr)]}
-    if type(value) in (list, tuple):
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
         return {"type": type(value).__name__, "value": [to_json(part) for part in value]}
     if hasattr(value, "__array__"):
         return {"type": "array", "value": array_to_json(np.asarray(value))}
     raise TypeError(f"{type(value).__name__} is neither a number, a text, a list, a dict nor an array")
 
 
-def from_json(data: object) -> Any:
-    """The value that `to_json` was given; what it cannot have written is a ValueError."""
+def from_json(data: object) -> Unchecked:
+    """The inverse of `to_json`; anything that it cannot have written is a ValueError."""
     if data is None or type(data) in (bool, int, float, str):
         return data
     if not isinstance(data, dict) or list(data) != ["type", "value"]:
@@ -105,13 +110,13 @@ def from_json(data: object) -> Any:
 # The constants of the model
 
 
-def hyper_to_json(hyper: Hyperparameters) -> dict[str, Any]:
-    """The constants by name; one number per class or feature is a list."""
+def hyper_to_json(hyper: Hyperparameters) -> JSONObject:
+    """The constants by name; those with one number per class or feature are lists."""
     return {name: np.asarray(getattr(hyper, name)).tolist() for name in _CONSTANTS}
 
 
 def hyper_from_json(data: object) -> Hyperparameters:
-    """The constants that `hyper_to_json` was given."""
+    """The inverse of `hyper_to_json`."""
     if not isinstance(data, dict) or tuple(data) != _CONSTANTS:
         raise ValueError("the hyperparameters are not those of the model")
     for name, value in data.items():
@@ -125,7 +130,7 @@ def hyper_from_json(data: object) -> Hyperparameters:
 # Arrays of a few values, with their type
 
 
-def array_to_json(array: NDArray[Any]) -> dict[str, Any]:
+def array_to_json(array: AnyArray) -> JSONObject:
     """An array of booleans, numbers or texts: its type, its shape and its values in order."""
     if array.dtype.kind == "T":
         array = array.astype(object)
@@ -140,8 +145,8 @@ def array_to_json(array: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
 
 
-def array_from_json(data: object) -> NDArray[Any]:
-    """The array that `array_to_json` was given; its type must be able to hold its values, and not be absurdly wide."""
+def array_from_json(data: object) -> AnyArray:
+    """The inverse of `array_to_json`; the type must fit the values and not be far wider than these."""
     if not isinstance(data, dict) or list(data) != ["dtype", "shape", "values"]:
         raise ValueError("an array is not written as save() writes it")
     name, shape, values = data["dtype"], data["shape"], data["values"]
@@ -163,8 +168,8 @@ def array_from_json(data: object) -> NDArray[Any]:
     return array.reshape(shape)
 
 
-def classes_from_json(data: object) -> NDArray[Any]:
-    """The classes of an estimator: one after the other, each once, at least one."""
+def classes_from_json(data: object) -> AnyArray:
+    """The classes of an estimator: at least one, in order, without repeats."""
     classes = array_from_json(data)
     if classes.ndim != 1 or not len(classes):
         raise ValueError("the classes are not a list")

@@ -1,4 +1,4 @@
-"""Arrays in a file of safetensors, read from disk when they are used."""
+"""Arrays in a safetensors file, read from disk when they are used."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors.numpy
-from numpy.typing import NDArray
 
 from bayespatch.persistence.atomic import replacing
+from bayespatch.types import AnyArray
 
 _MOST_HEADER = 2**20  # bytes in which safetensors list the arrays
 _TYPES = {"U8": np.uint8, "U16": np.uint16, "U32": np.uint32, "I64": np.int64, "F64": np.float64}
 
 
-def write_arrays(path: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Write a file, which has its name once it is complete and on disk; returns its SHA-256."""
+def write_arrays(path: str, arrays: Mapping[str, AnyArray]) -> str:
+    """Write a file atomically; returns its SHA-256."""
     data = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     with replacing(path) as file:
         file.write(data)
@@ -33,8 +32,8 @@ def file_digest(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def map_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file that `write_arrays` has written; what is not such a file is a ValueError or LookupError."""
+def map_arrays(path: str) -> dict[str, AnyArray]:
+    """The arrays of a file by `write_arrays`; any other file is a ValueError or LookupError."""
     size = os.path.getsize(path)
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -45,9 +44,9 @@ def map_arrays(path: str) -> dict[str, NDArray[Any]]:
     if size > 8 + length:
         # Changes would stay in this process ("c"); arrays that cannot be written would need kernels of their own.
         data = np.asarray(np.memmap(path, np.uint8, mode="c", offset=0))[8 + length :]
-    found = {}
+    arrays = {}
     for name, entry in described.items():
         if name != "__metadata__":
             first, last = entry["data_offsets"]
-            found[name] = data[first:last].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
-    return found
+            arrays[name] = data[first:last].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return arrays

@@ -14,11 +14,11 @@ without the part its checksum tells nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from os import PathLike
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -27,20 +27,22 @@ from bayespatch.fitted_times import FittedTimes
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.arrays import ARRAYS, SIZES, Arrays, as_bytes, in_their_types, packed, unpacked
 from bayespatch.persistence.atomic import StorageError, check_path, refuse, unfinished
-from bayespatch.persistence.contents import STORED, Stored
+from bayespatch.persistence.contents import STORED, Parts, Stored
 from bayespatch.persistence.file_format import File, Part, digest, dump_json, read, write
 from bayespatch.persistence.file_format import read_manifest as read_any_manifest
 from bayespatch.persistence.json_codec import array_to_json, hyper_to_json, parameters_to_json
-from bayespatch.persistence.registry import LOADABLE
+from bayespatch.persistence.registry import LOADABLE, Estimator
 from bayespatch.persistence.second_opinion import opinion_to_arrays
 from bayespatch.persistence.validation import CASES_METADATA, COLUMN, check_manifest, parameters_of, validated
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning
+from bayespatch.types import AnyArray, JSONMapping, JSONObject
 from bayespatch.validation import check_choice, check_flag
 from bayespatch.version import __version__
 
 Path = str | PathLike[str]
+Made = TypeVar("Made", bound=object)
 
 _KINDS: dict[str, type[Fitted]] = {
     "PatchworkClassifier": FittedClasses,
@@ -52,9 +54,9 @@ _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 
 
 class LeftOut:
-    """Stands where the past cases would be of a model that was loaded without them; every use says so."""
+    """Takes the place of the past cases in a model that was loaded without them; every use raises an error."""
 
-    def __init__(self, path: str, manifest: dict[str, Any]) -> None:
+    def __init__(self, path: str, manifest: JSONObject) -> None:
         self.path, self.manifest = path, manifest  # of the file from which the model was loaded
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
@@ -66,7 +68,7 @@ class LeftOut:
 
     __array__ = __getitem__ = __len__ = __iter__ = _refuse
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") or "path" not in vars(self):  # copying looks for such names
             raise AttributeError(name)
         self._refuse()
@@ -86,11 +88,11 @@ class Storable:
         Parameters
         ----------
         path : path
-            Where to. The suffix ``.bpatch`` is usual.
+            The file to write, usually with the suffix ``.bpatch``.
         with_cases : bool
-            False leaves the values of the past cases out: the model can be loaded, but not predict.
+            Whether to store the past cases. Without them the model can be loaded, but cannot predict.
         cases_path : path, optional
-            A file of their own for the past cases; ``load(path, cases=cases_path)`` brings them together again.
+            A separate file for the past cases; load both with ``load(path, cases=cases_path)``.
         overwrite : bool
             Whether files that are there are replaced, once the new ones are complete; without it they are a
             `StorageError`.
@@ -111,7 +113,7 @@ class Storable:
 
 
 def save(
-    estimator: object,
+    estimator: Estimator,
     path: Path,
     *,
     with_cases: bool = True,
@@ -132,7 +134,10 @@ def save(
             raise ValueError("cases_path says where the past cases go, with_cases=False that they go nowhere")
         arrays, past = _arrays(fitted)
         cases = None if past is None else packed(past)
-        manifest = _manifest(estimator, fitted, cases) if past is not None else _manifest_again(estimator, fitted.x)
+        if past is None:  # the model was loaded without its cases
+            manifest = _manifest_again(estimator, cast("LeftOut", fitted.x))
+        else:
+            manifest = _manifest(estimator, fitted, cases)
         validated({"format": 0, **manifest, "parts": []}, arrays, past)
     except _WRONG as error:
         if isinstance(error, StorageError):
@@ -188,23 +193,23 @@ def _arrays(fitted: Fitted) -> tuple[Arrays, Arrays | None]:
     return always, past
 
 
-def _part(fitted: Fitted, path: str) -> Any:
+def _part(fitted: Fitted, path: str) -> AnyArray | None:
     """A part of the model by its path in `contents`; None if it has none."""
-    part: Any = fitted
+    part: object = fitted
     for name in path.split("."):
         part = getattr(part, name, None)
-    return part
+    return cast("AnyArray | None", part)
 
 
-def _manifest_again(estimator: Any, left_out: Any) -> dict[str, Any]:
-    """The manifest of a model that was loaded without its cases, which may have other parameters now."""
+def _manifest_again(estimator: Estimator, left_out: LeftOut) -> JSONObject:
+    """The manifest of a model that was loaded without its cases, with its current parameters."""
     kept = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
     changed = {"package": __version__, "parameters": parameters_to_json(estimator.get_params(deep=False))}
     return {**kept, **changed}
 
 
-def _manifest(estimator: Any, fitted: Fitted, cases: Part | None) -> dict[str, Any]:
-    """Everything but the arrays; the file adds its format and the list of parts."""
+def _manifest(estimator: Estimator, fitted: Fitted, cases: Part | None) -> JSONObject:
+    """Everything except the arrays; `file_format` adds the format and the list of parts."""
     posterior = fitted.posterior
     sizes = (
         len(fitted.x),
@@ -251,8 +256,8 @@ def _manifest(estimator: Any, fitted: Fitted, cases: Part | None) -> dict[str, A
     }
 
 
-def _times(fitted: FittedTimes) -> dict[str, Any]:
-    """How times are cut and read from votes."""
+def _times(fitted: FittedTimes) -> JSONObject:
+    """The intervals of time and their calibration."""
     calibration = fitted.times_calibration
     return {
         "cuts": fitted.time_intervals.cuts.tolist(),
@@ -264,8 +269,8 @@ def _times(fitted: FittedTimes) -> dict[str, Any]:
     }
 
 
-def _summary(table: Diagnostics) -> dict[str, Any]:
-    """Whether the chains have mixed; null where there is nothing to judge."""
+def _summary(table: Diagnostics) -> JSONObject:
+    """Convergence of the chains; null if there is nothing to judge."""
     rhat, ess = table.rhat[np.isfinite(table.rhat)], table.ess[np.isfinite(table.ess)]
     return {
         "converged": bool(table.converged),
@@ -274,8 +279,8 @@ def _summary(table: Diagnostics) -> dict[str, Any]:
     }
 
 
-def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
-    """What was tried; the constants that were chosen are the model's. A score of -inf, which JSON lacks, is null."""
+def _trials(tuning: Tuning | None) -> JSONObject | None:
+    """The trials; the chosen constants are the model's. A score of -inf, which JSON lacks, is null."""
     if tuning is None:
         return None
     trials = [[None if part == -np.inf else part for part in trial] for trial in tuning.trials]
@@ -285,26 +290,26 @@ def _trials(tuning: Tuning | None) -> dict[str, Any] | None:
 # Loading
 
 
-def load(path: Path, *, cases: Path | None = None) -> Any:
-    """Read a model that its method `save` has written. Nothing is executed, everything is checked.
+def load(path: Path, *, cases: Path | None = None) -> Estimator:
+    """Read a model file. Its content is validated, and nothing in it is executed.
 
     Parameters
     ----------
     path : path
         The model file.
     cases : path, optional
-        The file that holds the past cases, where the model file does not: the one that was `cases_path` when it was
-        saved, or a complete file of the same model.
+        The file with the past cases, if the model file lacks them: the `cases_path` of `save`, or a complete file of
+        the same model.
 
     Returns
     -------
     PatchworkClassifier, PatchworkRegressor or PatchworkSurvival
-        Fitted; it predicts exactly as the one that was saved.
+        Fitted; it predicts exactly as the saved one.
 
     Raises
     ------
     StorageError
-        Where the file is not what `save` wrote: damaged, cut short, changed, or written by a newer version.
+        If the file is damaged, truncated, changed, or from a newer version.
 
     Examples
     --------
@@ -336,12 +341,12 @@ def load(path: Path, *, cases: Path | None = None) -> Any:
     return estimator
 
 
-def _fitted(path: Path, manifest: dict[str, Any], parts: dict[str, Any]) -> Fitted:
+def _fitted(path: Path, manifest: JSONObject, parts: Parts) -> Fitted:
     """The fitted model; past cases that were left out are replaced by a `LeftOut`."""
     kind = _KINDS[manifest["estimator"]]
     left_out = LeftOut(str(path), manifest)
 
-    def made(owner: Any, names: Iterable[str], prefix: str = "", **inner: Any) -> Any:
+    def made(owner: Callable[..., Made], names: Iterable[str], prefix: str = "", **inner: object) -> Made:
         default = {name: left_out for name in names if STORED.get(prefix + name) is Stored.WITH_CASES}
         given = {name: parts[prefix + name] for name in names if prefix + name in parts}
         return owner(**{**(default if "x" not in parts else {}), **given, **inner})
@@ -352,8 +357,8 @@ def _fitted(path: Path, manifest: dict[str, Any], parts: dict[str, Any]) -> Fitt
     return fitted
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """What a model file says about itself, without its arrays, which are not looked at; all of it is checked.
+def read_manifest(path: Path) -> JSONObject:
+    """The manifest of a model file, validated; its arrays are not read.
 
     Returns
     -------
@@ -372,7 +377,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _named(path: Path, manifest: Mapping[str, object]) -> Iterator[None]:
-    """Whatever is wrong with the content is reported with the file's name; so is a lack of memory."""
+    """Report errors in the content, and a lack of memory, with the file's name."""
     try:
         yield
     except MemoryError as error:
@@ -387,14 +392,14 @@ def _named(path: Path, manifest: Mapping[str, object]) -> Iterator[None]:
 def _cases_of(path: Path, manifest: Mapping[str, object], cases: Path) -> Part:
     """The part with the cases of this model, from another file.
 
-    A process that was killed after the model had its name and before the cases had theirs has left these beside it.
+    A process that was killed between renaming the model and its cases leaves the cases in a temporary file beside it.
     """
-    found = [_cases_in(cases)]
-    if digest(found[0]) != manifest.get("cases_sha256"):
+    candidates = [_cases_in(cases)]
+    if digest(candidates[0]) != manifest.get("cases_sha256"):
         for left in unfinished(cases):
             with suppress(StorageError):
-                found.append(_cases_in(left))
-    for part in found:
+                candidates.append(_cases_in(left))
+    for part in candidates:
         if digest(part) == manifest.get("cases_sha256"):
             return part
     raise refuse(cases, f"holds the past cases of another model than {path}", "pass the file that belongs to it")
@@ -408,8 +413,8 @@ def _cases_in(cases: Path) -> Part:
     return file.parts["cases"]
 
 
-def _made(manifest: Mapping[str, object]) -> Any:
-    """An estimator with its parameters, not fitted yet."""
+def _made(manifest: JSONMapping) -> Estimator:
+    """An unfitted estimator with the stored parameters."""
     name = check_choice("estimator", manifest["estimator"], LOADABLE)
     estimator = LOADABLE[name]
     parameters = parameters_of(manifest["parameters"])

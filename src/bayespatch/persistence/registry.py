@@ -1,19 +1,23 @@
-"""Which classes a model file may be loaded as: those that have registered themselves, and no others."""
+"""The classes that a model file may be loaded as: those that register themselves, and no others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from bayespatch.types import Parameters
+
+# What `load` returns: one of the classes in `LOADABLE`, which a later layer defines.
+Estimator: TypeAlias = Any
 
 LOADABLE: dict[str, type[Loadable]] = {}
 
 
 class Loadable(Protocol):
-    """An estimator: made of its parameters, and then given its fitted attributes."""
+    """An estimator: created from its parameters, then given its fitted attributes."""
 
     def __init__(self, **parameters: object) -> None: ...
 
-    def get_params(self, deep: bool = True) -> Mapping[str, Any]:
+    def get_params(self, deep: bool = True) -> Parameters:
         """Its parameters by name."""
 
 

@@ -1,24 +1,26 @@
-"""A second opinion as arrays and JSON, and back; what it says must be finite whatever row it is asked about."""
+"""A second opinion as arrays and JSON, and back; its predictions must be finite for any row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.encode import Column, Schema
 from bayespatch.persistence.arrays import Arrays
-from bayespatch.second_opinion import AdditiveMean, AdditiveScore, CoxScore, UserOpinion
+from bayespatch.second_opinion import AdditiveMean, AdditiveScore, CoxScore, Opinion, UserOpinion
 from bayespatch.second_opinion.design import Design, Term
 from bayespatch.second_opinion.logistic import CURVATURES, STRENGTHS
 from bayespatch.second_opinion.user import LinearOpinion
+from bayespatch.types import JSONMapping, JSONObject
 from bayespatch.validation import LARGEST_OUTCOME
 
 START = "opinion_."  # of the names of its arrays
-_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (AdditiveScore, AdditiveMean, CoxScore, LinearOpinion)}
+_CLASSES: dict[str, type[AdditiveScore | AdditiveMean | CoxScore | LinearOpinion]] = {
+    kind.__name__: kind for kind in (AdditiveScore, AdditiveMean, CoxScore, LinearOpinion)
+}
 _OF_ESTIMATOR = {"PatchworkRegressor": ("AdditiveMean",), "PatchworkSurvival": ("CoxScore",)}
 _FARTHEST = 1e9  # from 0, of coefficients and terms
 _LATEST = 1e25  # times
@@ -26,8 +28,8 @@ _NEAREST = 1e-9  # to 0, of what is divided by
 _TUPLES = ("knots", "curve_center", "curve_line", "curve_mix", "scores", "levels", "others", "shares")
 
 
-def opinion_to_arrays(opinion: Any) -> tuple[Arrays, dict[str, Any] | None]:
-    """Arrays by name, and what is ready for JSON; a ValueError where it cannot be stored."""
+def opinion_to_arrays(opinion: Opinion | None) -> tuple[Arrays, JSONObject | None]:
+    """Arrays by name, and the rest as JSON; a ValueError if it cannot be stored."""
     if opinion is None:
         return {}, None
     arrays, numbers = opinion.to_arrays()
@@ -38,8 +40,8 @@ def opinion_to_arrays(opinion: Any) -> tuple[Arrays, dict[str, Any] | None]:
 
 def opinion_from_arrays(
     stored: object, arrays: Arrays, schema: Schema, sizes: Mapping[str, int], estimator: str
-) -> Any:
-    """The second opinion that `opinion_to_arrays` was given; anything else is a ValueError."""
+) -> Opinion | None:
+    """The inverse of `opinion_to_arrays`; anything else is a ValueError."""
     if stored is None:
         if arrays:
             raise ValueError("there are arrays of a second opinion, and there is none")
@@ -50,32 +52,32 @@ def opinion_from_arrays(
         raise ValueError(f"a second opinion of the kind {stored['kind']} does not fit the outcome")
     is_class, regressor = estimator == "PatchworkClassifier", estimator == "PatchworkRegressor"
     largest = LARGEST_OUTCOME**2 if regressor else _FARTHEST if is_class else _LATEST
-    found = {name.removeprefix(START): array for name, array in arrays.items()}
-    for name, array in found.items():
+    by_name = {name.removeprefix(START): array for name, array in arrays.items()}
+    for name, array in by_name.items():
         if array.dtype != np.float64:
             raise ValueError(f"{name} of the second opinion is {array.dtype}, and should be float64")
         are_numbers = (np.abs(array) <= largest) | (np.isnan(array) & (name == "evidence"))
         if not are_numbers.all():
             raise ValueError(f"{name} of the second opinion has values that are not numbers, or beyond {largest:g}")
-    opinion = _CLASSES[stored["kind"]].from_arrays(found, stored["numbers"])
+    opinion = _CLASSES[stored["kind"]].from_arrays(by_name, stored["numbers"])
     if len(opinion.loo) != sizes["n"] or (is_class and opinion.loo.shape != (sizes["n"], sizes["M"])):
         raise ValueError("the second opinion is not of as many rows and classes as the table has")
-    if stored["kind"] == "LinearOpinion":
+    if isinstance(opinion, LinearOpinion):
         if len(opinion.coef) != sizes["P"] or not (opinion.names is None or set(opinion.names) <= set(schema.names)):
             raise ValueError("the second opinion is of other columns than the table")
     else:
         if not isinstance(opinion, CoxScore):
-            _check_numbers(stored["numbers"], opinion, regressor)
+            _check_numbers(stored["numbers"], opinion)
         elif opinion.loo.shape != (sizes["n"], sizes["M"] // 2):
             raise ValueError("the second opinion is not of as many intervals as the times have")
         _check_design(opinion.design, schema)
     return opinion
 
 
-def _check_numbers(stored: Mapping[str, Any], opinion: Any, regressor: bool) -> None:
+def _check_numbers(stored: JSONMapping, opinion: AdditiveScore | AdditiveMean) -> None:
     if opinion.evidence.shape != (len(CURVATURES), len(STRENGTHS)):
         raise ValueError("the second opinion has not tried the priors that it should")
-    if regressor:
+    if isinstance(opinion, AdditiveMean):
         numbers = [stored["base"], stored["noise"]]
         if not all(type(number) is float and abs(number) <= LARGEST_OUTCOME for number in numbers) or numbers[1] < 0:
             raise ValueError("the second opinion's mean or noise is not a number")
@@ -94,7 +96,7 @@ def _check_design(design: Design, schema: Schema) -> None:
 
 
 def _fits(term: Term, column: Column) -> bool:
-    """Whether the terms are such as could be learned of the column, and finite whatever its value is."""
+    """Whether the terms could have been learned from the column, and are finite for any value."""
     if not column.is_compared:
         return term == Term()
     numbers = (term.low, term.high, term.center, term.scale)
@@ -124,7 +126,7 @@ def _fits(term: Term, column: Column) -> bool:
 
 
 def _fits_curve(term: Term) -> bool:
-    """Whether the spline is one, or there is none."""
+    """Whether the spline is valid, or absent."""
     n = len(term.curve_line)
     if not n:
         return not (term.curve_center or term.curve_mix or term.knots)
@@ -138,6 +140,6 @@ def _fits_curve(term: Term) -> bool:
 
 
 def _is_near(ends: tuple[float, float], center: float, scale: float) -> bool:
-    """Whether a range, scaled, is such that its cubes are floats still."""
+    """Whether the cubes of a scaled range do not overflow."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         return bool(np.all(np.abs((np.array(ends) - center) / scale) <= _FARTHEST))

@@ -1,7 +1,7 @@
-"""Everything that must hold before a model file is loaded; any contradiction in it is a ValueError.
+"""Validation of a model file before it is loaded; any contradiction in it is a ValueError.
 
-By hand and not with pydantic or msgspec: nearly all of it is whether parts of the file agree with one another, and with
-what `fit` asks of the same arguments, whose checks are called here.
+Written by hand, not with pydantic or msgspec: nearly all checks compare parts of the file with one another, or are
+the checks that `fit` applies to the same arguments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,14 @@ from bayespatch.importances_of_times import TimeIntervals
 from bayespatch.kernel_density import KernelDensity
 from bayespatch.model import KINDS, LIKELIHOODS, Hyperparameters
 from bayespatch.persistence.arrays import SIZES, Arrays, as_texts, check_arrays, specs_of
-from bayespatch.persistence.contents import Stored
+from bayespatch.persistence.contents import Parts, Stored
 from bayespatch.persistence.file_format import load_json
 from bayespatch.persistence.json_codec import classes_from_json, from_json, hyper_from_json
 from bayespatch.persistence.second_opinion import START, opinion_from_arrays
 from bayespatch.pool import Pool
 from bayespatch.sampling.posterior import SamplingSettings, Timing
 from bayespatch.tune import Trial, Tuning
+from bayespatch.types import AnyArray, JSONMapping, Parameters, Unchecked
 from bayespatch.validation import (
     LARGEST_OUTCOME,
     LEAST_WEIGHT,
@@ -49,27 +49,27 @@ from bayespatch.validation import (
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
-def _or_none(check: Callable[[str, Any], object]) -> Callable[[str, Any], object]:
+def _or_none(check: Callable[[str, Unchecked], object]) -> Callable[[str, Unchecked], object]:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def _check_hyper(name: str, value: Any) -> None:
+def _check_hyper(name: str, value: Unchecked) -> None:
     if not isinstance(value, Hyperparameters):
         check_choice(name, value, ("auto",))
 
 
-def _check_weights(name: str, value: Any) -> None:
+def _check_weights(name: str, value: Unchecked) -> None:
     if value is not None and not isinstance(value, dict):
         check_choice(name, value, ("balanced",))
 
 
-def _check_share(name: str, value: Any) -> None:
+def _check_share(name: str, value: Unchecked) -> None:
     if type(value) is not float or not 0.0 < value < 1.0:
         raise ValueError(f"{name}={value!r} is not a number between 0 and 1")
 
 
-# What the parameters of a fitted estimator must be; those without a line here are looked at by the next fit.
-_PARAMETERS: dict[str, Callable[[str, Any], object]] = {
+# Checks of a fitted estimator's parameters; the next fit checks those without a line here.
+_PARAMETERS: dict[str, Callable[[str, Unchecked], object]] = {
     "model": lambda name, value: check_choice(name, value, KINDS),
     "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
     "missing": lambda name, value: check_choice(name, value, ("auto", "category", "ignore", "error")),
@@ -118,7 +118,7 @@ _FARTHEST_TIME = 1e25
 _FARTHEST = 1e6  # from 0, of the numbers of a calibration
 
 
-def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def check_manifest(manifest: JSONMapping) -> Parts:
     """The fields of `Fitted` that a manifest describes by itself; any contradiction in it is a ValueError."""
     if tuple(manifest) != MANIFEST or manifest["holds"] != "model":
         raise ValueError("it does not have the keys of a model")
@@ -139,7 +139,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("model, settings or timing do not have the keys that they should")
     hyper = hyper_from_json(described["hyper"])
     transductive = parameters.get("transductive", False)
-    fitted: dict[str, Any] = {
+    fitted: Parts = {
         "target": manifest["target"],
         "calibration": _calibration(manifest["calibration"], sizes["M"]),
         "pool": _pool(manifest["pool"], sizes["M"]),
@@ -159,11 +159,11 @@ def check_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return fitted
 
 
-def _is_column(column: Any) -> bool:
+def _is_column(column: Unchecked) -> bool:
     return isinstance(column, dict) and tuple(column) == COLUMN and all(type(text) is str for text in column.values())
 
 
-def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) -> dict[str, Any]:
+def validated(manifest: JSONMapping, arrays: Arrays, past: Arrays | None) -> Parts:
     """The fields of `Fitted` that manifest and arrays describe; any contradiction among them is a ValueError.
 
     Without the past cases, those that are kept beside them are not among them. Fields of the posterior and of the
@@ -188,8 +188,8 @@ def validated(manifest: Mapping[str, Any], arrays: Arrays, past: Arrays | None) 
 
 
 def _beside_cases(
-    manifest: Mapping[str, Any], fitted: Mapping[str, Any], past: Arrays, sizes: Mapping[str, int], estimator: str
-) -> dict[str, Any]:
+    manifest: JSONMapping, fitted: Parts, past: Arrays, sizes: Mapping[str, int], estimator: str
+) -> Parts:
     """The fields that are stored with the past cases."""
     metadata = load_json(past.pop("metadata").tobytes())
     if not isinstance(metadata, dict) or tuple(metadata) != CASES_METADATA:
@@ -202,7 +202,7 @@ def _beside_cases(
     described = [{name: getattr(column, name) for name in COLUMN} for column in schema.columns]
     if described != manifest["columns"] or (manifest["named"] and not schema.named):
         raise ValueError("the columns of the schema are not those that the manifest describes")
-    found: dict[str, Any] = {
+    parts: Parts = {
         "groups": None,
         "sample_weight": None,
         "shown": None,
@@ -211,10 +211,10 @@ def _beside_cases(
         "ids": ids,
         "schema": schema,
     }
-    found["follow_up"] = follow_up
-    found["class_names"] = _class_names(metadata["class_names"], sizes["M"])
+    parts["follow_up"] = follow_up
+    parts["class_names"] = _class_names(metadata["class_names"], sizes["M"])
     if manifest["estimator"] == "PatchworkClassifier":
-        found["decision"] = _decision(metadata["decision"], found["class_names"])
+        parts["decision"] = _decision(metadata["decision"], parts["class_names"])
     _check_rows(past, fitted["posterior.settings"].exclude_self, sizes)
     _check_values(past, schema, sizes["M"])
     n_comparisons = sum(1 + len(nested) for nested in schema.nested)
@@ -229,22 +229,22 @@ def _beside_cases(
     if (metadata["times"] is None) != (estimator != "PatchworkSurvival"):
         raise ValueError("a survival model needs intervals of time, and no other model has them")
     if estimator == "PatchworkSurvival":
-        found |= _times(metadata["times"], past)
+        parts |= _times(metadata["times"], past)
     if estimator == "PatchworkRegressor":
         edges = _edges(metadata["edges"], sizes["M"])
         if np.any(np.searchsorted(edges, past["outcomes"], "right") != past["y"]):
             raise ValueError("the outcomes are not in the classes that they should be")
-        found |= {"edges": edges, "kernel_density": _kernel_density(metadata["kernel_density"])}
+        parts |= {"edges": edges, "kernel_density": _kernel_density(metadata["kernel_density"])}
     elif metadata["edges"] is not None or metadata["kernel_density"] is not None:
         raise ValueError("only the outcomes of a regressor have edges and a kernel density")
-    found["opinion"] = opinion_from_arrays(metadata["opinion"], opinion, schema, sizes, estimator)
-    if (found["opinion"] is None) != (fitted["pool"] is None):
+    parts["opinion"] = opinion_from_arrays(metadata["opinion"], opinion, schema, sizes, estimator)
+    if (parts["opinion"] is None) != (fitted["pool"] is None):
         raise ValueError("there is a second opinion without a weight, or a weight without one")
-    return found
+    return parts
 
 
-def _times(stored: Any, past: Arrays) -> dict[str, Any]:
-    """How times are cut and read from votes."""
+def _times(stored: Unchecked, past: Arrays) -> Parts:
+    """The intervals of time and their calibration."""
     keys = ("cuts", "level", "shape", "covariance", "base", "event_name")
     if not isinstance(stored, dict) or tuple(stored) != keys:
         raise ValueError("the intervals of time do not have the keys that they should")
@@ -267,15 +267,15 @@ def _times(stored: Any, past: Arrays) -> dict[str, Any]:
     return {"time_intervals": intervals, "times_calibration": calibration, "event_name": name}
 
 
-def _follow_up(described: Any, numbers: NDArray[Any] | None, n: int) -> FollowUp | None:
-    """What was recorded for the past cases."""
+def _follow_up(described: Unchecked, numbers: AnyArray | None, n: int) -> FollowUp | None:
+    """Follow-up of the past cases."""
     if (described is None) != (numbers is None):
         raise ValueError("the follow-up columns have values without a description, or the reverse")
     return None if numbers is None else FollowUp.from_stored(described, numbers, n)
 
 
-def parameters_of(stored: Any) -> dict[str, Any]:
-    """The parameters of an estimator, each of them looked at."""
+def parameters_of(stored: Unchecked) -> Parameters:
+    """The validated parameters of an estimator."""
     parameters = {name: from_json(value) for name, value in stored.items()}
     for name, value in parameters.items():
         if name in _PARAMETERS:
@@ -283,8 +283,8 @@ def parameters_of(stored: Any) -> dict[str, Any]:
     return parameters
 
 
-def _edges(edges: Any, n_classes: int) -> NDArray[np.float64]:
-    """Where a number is cut into classes."""
+def _edges(edges: Unchecked, n_classes: int) -> NDArray[np.float64]:
+    """The edges between the classes of a number."""
     if not isinstance(edges, list) or not all(type(edge) is float and math.isfinite(edge) for edge in edges):
         raise ValueError("the edges of the outcome's classes are not finite numbers")
     if len(edges) != n_classes - 1 or not all(low < high for low, high in pairwise(edges)):
@@ -292,8 +292,8 @@ def _edges(edges: Any, n_classes: int) -> NDArray[np.float64]:
     return np.array(edges, dtype=np.float64)
 
 
-def _kernel_density(stored: Any) -> KernelDensity:
-    """How numbers are read from votes."""
+def _kernel_density(stored: Unchecked) -> KernelDensity:
+    """The kernel density of a regressor."""
     if not isinstance(stored, dict) or tuple(stored) != tuple(part.name for part in fields(KernelDensity)):
         raise ValueError("the kernel density does not have the keys that it should")
     if not all(type(n) is float and abs(n) <= LARGEST_OUTCOME for n in stored.values()):
@@ -303,14 +303,14 @@ def _kernel_density(stored: Any) -> KernelDensity:
     return KernelDensity(**stored)
 
 
-def _sizes(sizes: Any) -> dict[str, int]:
+def _sizes(sizes: Unchecked) -> dict[str, int]:
     if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
         raise ValueError("the manifest does not say how large the model is")
     return {name: check_count(name, size, at_least=0 if name in "TABKV" else 1) for name, size in sizes.items()}
 
 
 def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> None:
-    """Rows of the training table must be there, and neighbors not more than there are parents."""
+    """Check that rows are in the training table, and that there are no more neighbors than parents."""
     for rows in (past["parents"], past["cases"]):
         if rows[-1] >= sizes["n"] or not np.all(rows[1:] > rows[:-1]):
             raise ValueError("parents or cases are not rows of the training table in their order")
@@ -327,7 +327,7 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
         raise ValueError("the leave-one-out votes are not of rows of the training table")
 
 
-def _calibration(stored: Any, n_classes: int) -> Calibration:
+def _calibration(stored: Unchecked, n_classes: int) -> Calibration:
     if not isinstance(stored, dict) or tuple(stored) != _CALIBRATION:
         raise ValueError("the calibration does not have the keys that it should")
     base, anchor = tuple(stored["base"]), tuple(stored["anchor"])
@@ -345,7 +345,7 @@ def _calibration(stored: Any, n_classes: int) -> Calibration:
     return Calibration(stored["slope"], base, anchor, stored["slope_error"], stored["inflation"])
 
 
-def _pool(stored: Any, n_classes: int) -> Pool | None:
+def _pool(stored: Unchecked, n_classes: int) -> Pool | None:
     """The weight of the second opinion."""
     if stored is None:
         return None
@@ -357,7 +357,7 @@ def _pool(stored: Any, n_classes: int) -> Pool | None:
     return pool
 
 
-def _decision(described: Any, names: tuple[str, ...]) -> Decision | None:
+def _decision(described: Unchecked, names: tuple[str, ...]) -> Decision | None:
     if described is None:
         return None
     if not isinstance(described, dict) or set(described) != {"label", "threshold"} or described["label"] not in names:
@@ -365,8 +365,8 @@ def _decision(described: Any, names: tuple[str, ...]) -> Decision | None:
     return Decision(**described)
 
 
-def _class_names(names: Any, n_classes: int) -> tuple[str, ...]:
-    """What the classes are called."""
+def _class_names(names: Unchecked, n_classes: int) -> tuple[str, ...]:
+    """The names of the classes."""
     if not isinstance(names, list) or not all(type(name) is str for name in names):
         raise ValueError("the names of the classes are not texts")
     if len(names) != n_classes or len(set(names)) < len(names):
@@ -374,7 +374,7 @@ def _class_names(names: Any, n_classes: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
+def _tuning(stored: Unchecked, hyper: Hyperparameters) -> Tuning | None:
     if stored is None:
         return None
     if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
@@ -382,10 +382,10 @@ def _tuning(stored: Any, hyper: Hyperparameters) -> Tuning | None:
     kinds = (str, float)
     trials = []
     for trial in stored["trials"]:
-        known: list[Any] = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
-        if tuple(map(type, known)) != kinds or not all(map(math.isfinite, known[1:])) or None in trial[:-1]:
+        scores: list[Unchecked] = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
+        if tuple(map(type, scores)) != kinds or not all(map(math.isfinite, scores[1:])) or None in trial[:-1]:
             raise ValueError("a trial of the tuning is not a word and a number")
-        trials.append(Trial(*known)._replace(evidence=-math.inf if trial[-1] is None else trial[-1]))
+        trials.append(Trial(*scores)._replace(evidence=-math.inf if trial[-1] is None else trial[-1]))
     if not isinstance(stored["coding"], str):
         raise ValueError("the coding of the tuning is not a word")
     return Tuning(stored["coding"], hyper, tuple(trials))
@@ -416,8 +416,8 @@ def _checked_timing(timing: Timing) -> Timing:
     return timing
 
 
-def _check_summary(summary: Any) -> None:
-    """The diagnostics are there to be read; a loaded model computes them anew from its draws."""
+def _check_summary(summary: Unchecked) -> None:
+    """Check the diagnostics, which are for readers; a loaded model computes them from its draws."""
     if not isinstance(summary, dict) or tuple(summary) != ("converged", "max_rhat", "min_ess"):
         raise ValueError("the diagnostics do not have the keys that they should")
     check_flag("converged", summary["converged"])
@@ -427,10 +427,10 @@ def _check_summary(summary: Any) -> None:
 
 
 def _check_values(past: Arrays, schema: Schema, n_classes: int) -> None:
-    """The values of the past cases must be values of the schema."""
+    """Check that the values of the past cases are values of the schema."""
     x, y, parents = past["x"], past["y"], past["parents"]
     missing = "ignore" if schema.missing == "ignore" else "error"
-    sizes: dict[str, Any] = {"n_values": schema.n_values, "n_classes": n_classes, "windows": schema.windows}
+    sizes: dict[str, Unchecked] = {"n_values": schema.n_values, "n_classes": n_classes, "windows": schema.windows}
     check_data(x, y, x[parents], y[parents], missing=missing, **sizes)
     if not np.array_equal(codes_of(schema, past["values"]), x, equal_nan=True):
         raise ValueError("values and codes of the past cases contradict each other")

@@ -5,17 +5,22 @@ of a class, ``mean`` that of a number and ``cox`` that of a time to an event; ``
 own.
 """
 
+from typing import TypeAlias
+
 from bayespatch.second_opinion.additive import AdditiveScore
 from bayespatch.second_opinion.cox import CoxScore
 from bayespatch.second_opinion.grouped import out_of_group
 from bayespatch.second_opinion.mean import AdditiveMean
 from bayespatch.second_opinion.user import LinearOpinion, UserOpinion, check_user_opinion
 
+Opinion: TypeAlias = AdditiveScore | UserOpinion | LinearOpinion | AdditiveMean | CoxScore
+
 __all__ = [
     "AdditiveMean",
     "AdditiveScore",
     "CoxScore",
     "LinearOpinion",
+    "Opinion",
     "UserOpinion",
     "check_user_opinion",
     "out_of_group",
