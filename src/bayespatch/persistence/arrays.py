@@ -12,8 +12,8 @@ import safetensors.numpy
 
 from bayespatch.persistence.contents import STORED, Stored
 from bayespatch.persistence.file_format import Part
-from bayespatch.validation import LARGEST_OUTCOME, MOST_WEIGHT
 from bayespatch.types import AnyArray
+from bayespatch.validation import LARGEST_OUTCOME, MOST_WEIGHT
 
 Arrays = dict[str, AnyArray]
 

@@ -219,10 +219,10 @@ def _beside_cases(
     _check_values(past, schema, sizes["M"])
     n_comparisons = sum(1 + len(nested) for nested in schema.nested)
     n_comparisons += int(np.sum(fitted.get("posterior.compares_missing", 0)))
-    if found["sample_weight"] is not None:
+    if parts["sample_weight"] is not None:
         if not sizes["K"]:
             raise ValueError("past cases have weights, which sampled votes cannot have")
-        if found["sample_weight"].min() < LEAST_WEIGHT:
+        if parts["sample_weight"].min() < LEAST_WEIGHT:
             raise ValueError("past cases have weights that are not above 0")
     if sizes["K"] not in (0, n_comparisons):
         raise ValueError("the weights are not those of the comparisons that the columns need")
