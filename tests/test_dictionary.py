@@ -5,15 +5,18 @@ import pytest
 
 from bayespatch.dictionary import Dictionary, DictionaryError, Entry, plain_value
 
-CSV = """name,label,kind,unit,levels,usual,possible,identifier,sensitive
-age,age at admission,number,years,,30..80,0..120,,
-cp,chest pain,number,,1=typical angina;2=atypical angina;4=asymptomatic,,,,
-smokes,,boolean,,,,,,yes
-mrn,,text,,,,,yes,
+CSV = """name,label,kind,unit,levels,phrases,usual,possible,identifier,sensitive
+age,age at admission,number,years,,,30..80,0..120,,
+cp,chest pain,number,,1=typical angina;2=atypical angina;4=asymptomatic,4=without chest pain,,,,
+smokes,,boolean,,,,,,,yes
+mrn,,text,,,,,,yes,
 """
 YAML = """
 age: {label: age at admission, unit: years, usual: [30, 80], possible: [0, 120]}
-cp: {label: chest pain, levels: {1: typical angina, 2: atypical angina, 4: asymptomatic}}
+cp:
+  label: chest pain
+  levels: {1: typical angina, 2: atypical angina, 4: asymptomatic}
+  phrases: {4: without chest pain}
 smokes: {kind: boolean, sensitive: true}
 mrn: {kind: text, identifier: true}
 """
@@ -34,6 +37,7 @@ def test_the_three_formats_say_the_same(files):
         "age", "number", "age at admission", "years", usual=(30.0, 80.0), possible=(0.0, 120.0)
     )
     assert found[0]["cp"].labels == {1: "typical angina", 2: "atypical angina", 4: "asymptomatic"}
+    assert found[0]["cp"].phrases == ((4, "without chest pain"),)
     assert found[0]["mrn"].identifier
     assert found[0]["smokes"].sensitive
 
@@ -93,6 +97,9 @@ def test_bad_rows_are_refused(files, row, complaint):
         ({"pain": {"levels": {"a": "x", "b": "x"}}}, "two levels have the same label"),
         ({"pain": {"levels": [["a", "x"], ["a", "y"]]}}, "a level is there twice"),
         ({"pain": {"levels": "a"}}, "levels 'a' are no list"),
+        ({"pain": {"phrases": "a"}}, "phrases 'a' are no list"),
+        ({"pain": {"levels": [1, 2], "phrases": {3: "women"}}}, "there is a phrase for 3, which is no level"),
+        ({"pain": {"phrases": {1: " "}}}, "the phrase for 1 is empty"),
         ({"pain": {"identifier": "perhaps"}}, "identifier 'perhaps' is neither yes nor no"),
         ({'a"b': {}}, "has no quotation mark"),
     ],

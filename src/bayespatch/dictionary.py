@@ -11,6 +11,12 @@ It is a file that a data manager writes once, as CSV, YAML or JSON::
     cp: {label: chest pain, levels: {1: typical angina, 2: atypical angina, 3: non-anginal, 4: asymptomatic}}
     mrn: {identifier: true}
 
+``phrases`` say what patients with a value are called in a sentence, as a noun in the plural or beginning with "with",
+"without", "who" or "whose" (``58 men with a normal thallium scan``)::
+
+    sex: {levels: {0: female, 1: male}, phrases: {0: women, 1: men}}
+    thal: {levels: {3: normal, 7: defect}, phrases: {3: with a normal thallium scan, 7: with a thallium defect}}
+
 A column without a line in it has no description and any value of its kind.
 
 Follow-up columns are recorded for past cases and not compared (`bayespatch.follow_up`). Their role is ``follow-up``, or
@@ -45,7 +51,7 @@ MOST_TEXT = 10_000  # characters; a longer text is a document and not a value
 _DEEPEST = 10  # levels of a dictionary's file
 _LARGEST = 1e25  # the largest number that can be coded
 _PARTS = (
-    *("label", "kind", "unit", "levels", "usual", "possible", "coarse"),
+    *("label", "kind", "unit", "levels", "phrases", "usual", "possible", "coarse"),
     *("identifier", "sensitive", "fixed", "role", "event", "threshold", "cost"),
 )
 _ROLES = ("", "follow-up", "treatment")
@@ -69,6 +75,8 @@ class Entry:
         What the column is called and measured in; may be empty.
     levels : tuple of (value, label) pairs
         The only values that the column may have, and what they are called; empty: any.
+    phrases : tuple of (value, phrase) pairs
+        What patients with a value are called in a sentence: "men", "with a normal thallium scan".
     usual : pair of numbers, or None
         A number outside of it is accepted with a warning.
     possible : pair of numbers, or None
@@ -95,6 +103,7 @@ class Entry:
     label: str = ""
     unit: str = ""
     levels: tuple[tuple[Value, str], ...] = ()
+    phrases: tuple[tuple[Value, str], ...] = ()
     usual: tuple[float, float] | None = None
     possible: tuple[float, float] | None = None
     coarse: float | None = None
@@ -194,6 +203,7 @@ class Entry:
             "label": self.label,
             "unit": self.unit,
             "levels": [list(level) for level in self.levels],
+            "phrases": [list(phrase) for phrase in self.phrases],
             "usual": None if self.usual is None else list(self.usual),
             "possible": None if self.possible is None else list(self.possible),
             "coarse": self.coarse,
@@ -379,6 +389,7 @@ class Dictionary:
         X = X.copy(deep=False)
         X.attrs |= {
             "labels": part.value_labels(),
+            "phrases": {name: dict(entry.phrases) for name, entry in part.entries.items() if entry.phrases},
             "descriptions": part.column_labels(),
             "units": {name: entry.unit for name, entry in part.entries.items() if entry.unit},
             "usual": {name: entry.usual for name, entry in part.entries.items() if entry.usual is not None},
@@ -399,30 +410,21 @@ class Dictionary:
         --------
         >>> dictionary = Dictionary.from_dict({"cp": {"label": "chest pain", "levels": {1: "typical", 4: "none"}}})
         >>> print(dictionary.to_csv(), end="")
-        name,label,kind,unit,levels,usual,possible,coarse,identifier,sensitive,fixed,role,event,threshold,cost
-        cp,chest pain,number,,1=typical;4=none,,,,,,,,,,
+        name,label,kind,unit,levels,phrases,usual,possible,coarse,identifier,sensitive,fixed,role,event,threshold,cost
+        cp,chest pain,number,,1=typical;4=none,,,,,,,,,,,
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(("name", *_PARTS))
         for entry in self.entries.values():
-            texts = [_level_text(value) for value, _ in entry.levels]
-            levels = [
-                text if label == text else f"{text}={label}"
-                for text, (_, label) in zip(texts, entry.levels, strict=True)
-            ]
-            if any(";" in level for level in levels) or any("=" in text for text in texts):
-                raise DictionaryError(
-                    f"data dictionary, column {entry.name!r}: a level with ; or = in it cannot be written as CSV; "
-                    f"write JSON"
-                )
+            levels, phrases = _pairs_text(entry.name, entry.levels), _pairs_text(entry.name, entry.phrases)
             spans = [
                 "" if span is None else "..".join(map(_number_text, span)) for span in (entry.usual, entry.possible)
             ]
             flags = ["yes" if flag else "" for flag in (entry.identifier, entry.sensitive, entry.fixed)]
             kind = "" if entry.kind == "any" else entry.kind
             coarse = "" if entry.coarse is None else _number_text(entry.coarse)
-            described = [entry.name, entry.label, kind, entry.unit, ";".join(levels), *spans, coarse]
+            described = [entry.name, entry.label, kind, entry.unit, levels, phrases, *spans, coarse]
             writer.writerow([*described, *flags, entry.role, entry.event, entry.threshold, entry.cost])
         return text.getvalue()
 
@@ -522,6 +524,18 @@ def _level_text(value: Value) -> str:
     return _number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
+def _pairs_text(name: str, pairs: Sequence[tuple[Value, str]]) -> str:
+    """Values and their texts as a cell of a CSV file has them: ``1=typical;4=none``."""
+    texts = [_level_text(value) for value, _ in pairs]
+    cells = [text if other == text else f"{text}={other}" for text, (_, other) in zip(texts, pairs, strict=True)]
+    if any(";" in cell for cell in cells) or any("=" in text for text in texts):
+        raise DictionaryError(
+            f"data dictionary, column {name!r}: a level or phrase with ; or = in it cannot be written as CSV; write "
+            f"JSON"
+        )
+    return ";".join(cells)
+
+
 def _meant(name: str, names: Sequence[str]) -> str:
     near = closest(name[:100], names)
     return f"did you mean {near!r}?" if near else f"the columns are {', '.join(map(repr, names))}"
@@ -542,6 +556,11 @@ def _complaints(entry: Entry) -> list[str]:
         complaints.append("a level is there twice; keep one")
     if len({label for _, label in entry.levels}) < len(values):
         complaints.append("two levels have the same label; give each its own")
+    for value, phrase in entry.phrases:
+        if values and value not in values:
+            complaints.append(f"there is a phrase for {value!r}, which is no level; correct one of them")
+        if not phrase.strip():
+            complaints.append(f"the phrase for {value!r} is empty; write one, or leave it out")
     for name, span in {"usual": entry.usual, "possible": entry.possible}.items():
         if span is not None and entry.kind not in ("number", "any"):
             complaints.append(f"only a number has a range, and the kind is {entry.kind}; leave {name} out")
@@ -576,7 +595,7 @@ def _entry(name: str, description: object) -> Entry:
         raise DictionaryError(
             f"data dictionary, column {name!r}: {unknown[0]!r} is not known; the parts are {', '.join(_PARTS)}"
         )
-    levels = _levels(name, description.get("levels"))
+    levels = _pairs(name, "levels", description.get("levels"))
     spans = {part: _span(name, part, description.get(part)) for part in ("usual", "possible")}
     kind: Any = description.get("kind")
     if not kind:
@@ -588,6 +607,7 @@ def _entry(name: str, description: object) -> Entry:
         label=_text(name, "label", description.get("label")),
         unit=_text(name, "unit", description.get("unit")),
         levels=levels,
+        phrases=_pairs(name, "phrases", description.get("phrases")),
         coarse=_width(name, description.get("coarse")),
         identifier=_flag(name, "identifier", description.get("identifier")),
         sensitive=_flag(name, "sensitive", description.get("sensitive")),
@@ -600,7 +620,7 @@ def _entry(name: str, description: object) -> Entry:
     )
 
 
-def _levels(name: str, given: object) -> tuple[tuple[Value, str], ...]:
+def _pairs(name: str, part: str, given: object) -> tuple[tuple[Value, str], ...]:
     if given is None or given == "":
         return ()
     pairs: list[tuple[Any, Any]]
@@ -610,7 +630,7 @@ def _levels(name: str, given: object) -> tuple[tuple[Value, str], ...]:
         pairs = [(one[0], one[1]) if isinstance(one, list | tuple) and len(one) == 2 else (one, one) for one in given]
     else:
         raise DictionaryError(
-            f"data dictionary, column {name!r}: levels {_shown(given)} are no list; pass value: label"
+            f"data dictionary, column {name!r}: {part} {_shown(given)} are no list; pass value: label"
         )
     return tuple((plain_value(value, name), str(value if label is None else label)) for value, label in pairs)
 
@@ -669,11 +689,12 @@ def _from_csv(path: str, text: str) -> dict[str, Any]:
             part.strip(): (cell or "").strip() for part, cell in row.items() if part is not None
         }
         kind = description.get("kind")
-        if description.get("levels"):
-            pairs = [one.partition("=") for one in description["levels"].split(";") if one.strip()]
-            description["levels"] = [
-                [_level_of(value.strip(), kind), (label or value).strip()] for value, _, label in pairs
-            ]
+        for part in ("levels", "phrases"):
+            if description.get(part):
+                pairs = [one.partition("=") for one in description[part].split(";") if one.strip()]
+                description[part] = [
+                    [_level_of(value.strip(), kind), (label or value).strip()] for value, _, label in pairs
+                ]
         for part in ("usual", "possible"):
             if description.get(part):
                 description[part] = description[part].split("..")
@@ -685,9 +706,10 @@ def _from_json(text: str) -> Any:
     """JSON, whose keys are all texts: levels that look like numbers are numbers, unless the kind says otherwise."""
     data = json.loads(text)
     for description in data.values() if isinstance(data, dict) else ():
-        if isinstance(description, dict) and isinstance(description.get("levels"), dict):
-            kind = description.get("kind")
-            description["levels"] = [[_level_of(value, kind), label] for value, label in description["levels"].items()]
+        for part in ("levels", "phrases") if isinstance(description, dict) else ():
+            if isinstance(description.get(part), dict):
+                kind = description.get("kind")
+                description[part] = [[_level_of(value, kind), text] for value, text in description[part].items()]
     return data
 
 

@@ -298,6 +298,17 @@ def test_labels_come_with_the_data():
     assert other.decode(0, "cp") == "1"
 
 
+def test_phrases_come_with_the_data_and_are_stored():
+    X, _ = load_heart()
+    X.attrs["phrases"] = {"sex": {1: "men"}, "ca": {0: "without colored vessels"}, "age": {63: "aged 63"}}
+    schema = Schema.learn(X)
+    columns = {column.name: column for column in schema.columns}
+    assert columns["sex"].phrases_of_values() == {"male": "men"}
+    assert columns["ca"].phrases_of_values() == {"0": "without colored vessels"}
+    assert columns["age"].phrases_of_values() == columns["cp"].phrases_of_values() == {}
+    assert Schema.from_dict(schema.to_dict()) == schema
+
+
 # The bundled tables, and the sampler's own checks
 
 

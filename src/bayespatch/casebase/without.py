@@ -177,12 +177,14 @@ def _without_level(column: Column, code: float, levels: Collection[Value]) -> Co
     place = int(code) if code.is_integer() and 0 <= code < len(column.values) else -1
     if place < 0 or column.family == "boolean" or column.values[place] in levels:
         return column
-    values, labels = list(column.values), list(column.labels)
+    values, labels, phrases = list(column.values), list(column.labels), list(column.phrases)
     # A number that no measurement has, each time another.
     values[place] = f"{GONE} {place}" if column.family == "text" else -1e24 - place * 1e20
     if labels:
         labels[place] = f"{GONE} {place}"
-    return replace(column, values=tuple(values), labels=tuple(labels))
+    if phrases:
+        phrases[place] = ""
+    return replace(column, values=tuple(values), labels=tuple(labels), phrases=tuple(phrases))
 
 
 def _moved(marks: tuple[float, ...], own: float, remaining: NDArray[np.float64]) -> tuple[float, ...]:

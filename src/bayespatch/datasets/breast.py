@@ -34,6 +34,24 @@ LABELS = {
     },
 }
 
+# What patients with a value are called in a sentence.
+PHRASES: dict[str, dict[str | int, str]] = {
+    "menopause": {
+        "lt40": "with menopause before 40",
+        "ge40": "with menopause at 40 or later",
+        "premeno": "premenopausal women",
+    },
+    "deg-malig": {grade: f"with a grade {grade} tumor" for grade in (1, 2, 3)},
+    "breast": {side: f"with a tumor of the {side} breast" for side in ("left", "right")},
+    "breast-quad": {
+        "left_up": "with a tumor in the left upper quadrant",
+        "left_low": "with a tumor in the left lower quadrant",
+        "right_up": "with a tumor in the right upper quadrant",
+        "right_low": "with a tumor in the right lower quadrant",
+        "central": "with a central tumor",
+    },
+}
+
 OUTCOMES = {"no-recurrence-events": "no recurrence", "recurrence-events": "recurrence"}
 
 # The values that occur, ordered where they have an order.
@@ -86,8 +104,18 @@ def load_breast(discretize: Discretize = None) -> tuple[DataFrame, Series]:
     else:
         X = as_categories(table)
         X.attrs["labels"] = {name: dict(labels) for name, labels in LABELS.items()}
+        X.attrs["phrases"] = {
+            **PHRASES,
+            "tumor-size": {size: f"with a tumor of {dashed(size)} mm" for size in X["tumor-size"].cat.categories},
+            "inv-nodes": {n: f"with {dashed(n)} positive nodes" for n in X["inv-nodes"].cat.categories},
+        }
     X.attrs["descriptions"] = dict(DESCRIPTIONS)
     return X, y
+
+
+def dashed(span: str) -> str:
+    """A range with an en dash, as in a sentence."""
+    return span.replace("-", "–")
 
 
 def lower_end(ranges: Series) -> Series:

@@ -41,6 +41,34 @@ LABELS = {
 }
 ORDERED = ("slope",)
 
+# What patients with a value are called in a sentence.
+PHRASES = {
+    "sex": {0: "women", 1: "men"},
+    "cp": {
+        1: "with typical angina",
+        2: "with atypical angina",
+        3: "with non-anginal chest pain",
+        4: "without chest pain",
+    },
+    "restecg": {
+        0: "with a normal resting ECG",
+        1: "with an ST-T wave abnormality",
+        2: "with left ventricular hypertrophy",
+    },
+    "slope": {1: "with an upsloping ST segment", 2: "with a flat ST segment", 3: "with a downsloping ST segment"},
+    "ca": {
+        0: "without colored vessels",
+        1: "with one colored vessel",
+        2: "with two colored vessels",
+        3: "with three colored vessels",
+    },
+    "thal": {
+        3: "with a normal thallium scan",
+        6: "with a fixed thallium defect",
+        7: "with a reversible thallium defect",
+    },
+}
+
 OUTCOMES = {0: "no heart disease", 1: "heart disease"}
 
 
@@ -86,6 +114,7 @@ def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
     else:
         X = table.assign(**{name: as_codes(table[name], name) for name in LABELS})
         X.attrs["labels"] = {name: dict(labels) for name, labels in LABELS.items()}
+        X.attrs["phrases"] = {name: dict(phrases) for name, phrases in PHRASES.items()}
         X.attrs["units"] = dict(UNITS)
     X.attrs["descriptions"] = dict(DESCRIPTIONS)
     return X, y

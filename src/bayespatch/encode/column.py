@@ -40,6 +40,9 @@ class Column:
         Categorical and ordinal: the value of each code 0, 1, ...
     labels : tuple of str
         What these values are called, where the user has said so; else empty.
+    phrases : tuple of str
+        What patients with these values are called in a sentence ("men", "with a normal scan"); an empty text where
+        nobody has said so. Empty: for no value.
     edges : tuple of float
         Binned: the edges between the bins, increasing; a number on an edge belongs to the bin above it.
     window : float
@@ -85,6 +88,7 @@ class Column:
     usual: tuple[float, ...] = ()
     nested: tuple[float, ...] = ()
     is_compared: bool = True
+    phrases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
@@ -220,6 +224,17 @@ class Column:
         """The text of one of a past case's own values: a number as it is, all else from its code."""
         return self._own_number(value) if self.keeps_numbers else self.decode(value)
 
+    def phrases_of_values(self) -> dict[str, str]:
+        """Text of a value -> what patients with it are called, where that is known.
+
+        Examples
+        --------
+        >>> sex = Column("sex", "categorical", "number", (0.0, 1.0), ("female", "male"), phrases=("", "men"))
+        >>> sex.phrases_of_values()
+        {'male': 'men'}
+        """
+        return {self._value_text(code): phrase for code, phrase in enumerate(self.phrases) if phrase}
+
     def value_called(self, value: object) -> Any:
         """The value that a label stands for; what is no label is a value already."""
         return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
@@ -292,13 +307,16 @@ def _complaints(column: Column) -> list[str]:
         return ["its name, description or unit is not a text"]
     if column.kind not in KINDS or column.family not in ("text", "number", "boolean"):
         return [f"kind {column.kind!r} of {column.family!r} is not known"]
-    lists = (column.values, column.labels, column.edges, column.knots, column.usual, column.nested)
+    lists = (column.values, column.labels, column.phrases, column.edges, column.knots, column.usual, column.nested)
     if not all(isinstance(part, tuple) for part in lists):
-        return ["its values, labels, edges, knots or usual range are not lists"]
-    if not all(isinstance(label, str) for label in column.labels) or not all(
+        return ["its values, labels, phrases, edges, knots or usual range are not lists"]
+    if not all(isinstance(text, str) for text in (*column.labels, *column.phrases)) or not all(
         isinstance(flag, bool) for flag in (column.missing_is_value, column.is_compared)
     ):
-        return ["its labels are not texts, or it does not say whether missing is a value and whether it is compared"]
+        return [
+            "its labels or phrases are not texts, or it does not say whether missing is a value and whether it is "
+            "compared"
+        ]
     numbers = (*column.edges, *column.knots, *column.usual, *column.nested, column.window, column.low, column.high)
     if not all(type(number) is float and abs(number) <= LARGEST for number in numbers):
         return ["its edges, knots, window or range are not finite numbers"]
@@ -314,10 +332,10 @@ def _complaints(column: Column) -> list[str]:
             broken.append("its values are not distinct values of one type")
         if not all(abs(value) <= LARGEST for value in column.values if isinstance(value, float)):
             broken.append("its values are not finite")
-        if column.labels and len(column.labels) != len(column.values):
-            broken.append("it has not as many labels as values")
-    elif column.family == "text" or column.values or column.labels:
-        broken.append("only categorical and ordinal columns have texts, values or labels")
+        if {len(part) for part in (column.labels, column.phrases) if part} - {len(column.values)}:
+            broken.append("it has not as many labels or phrases as values")
+    elif column.family == "text" or column.values or column.labels or column.phrases:
+        broken.append("only categorical and ordinal columns have texts, values, labels or phrases")
     if column.edges and column.kind != "binned":
         broken.append("only binned columns have edges")
     if any(low >= high for low, high in pairwise(column.edges)):

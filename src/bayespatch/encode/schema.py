@@ -167,7 +167,8 @@ class Schema:
             What values are called, ``{"cp": {4: "asymptomatic"}}``; by default from ``X.attrs["labels"]``.
         descriptions : dict, optional
             What columns are called, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``. Units and
-            usual ranges of numbers come from ``X.attrs["units"]`` and ``X.attrs["usual"]``.
+            usual ranges of numbers come from ``X.attrs["units"]`` and ``X.attrs["usual"]``, what patients with a value
+            are called (``{"sex": {1: "men"}}``) from ``X.attrs["phrases"]``.
         whole : TableSummary, optional
             Where X is a sample of a longer table: what is known of all of it. Types, levels, ranges and missing values
             are then those of the whole table, and only quantiles, standard deviations and supervised bins the sample's.
@@ -198,6 +199,7 @@ class Schema:
             column = _learn_column(plain, summary.column(plain.name), codings, outcome)
             parts: dict[str, Any] = {
                 "labels": _labels(column["values"], meaning.get(plain.name)),
+                "phrases": _phrases(column["values"], table.phrases.get(plain.name)),
                 "missing_is_value": missing == "category" and summary.column(plain.name).n_missing > 0,
                 "description": str(called.get(plain.name) or ""),
                 "unit": str(table.units.get(plain.name) or "") if plain.family == "number" else "",
@@ -404,6 +406,13 @@ def _labels(values: tuple[Value, ...], meaning: object) -> tuple[str, ...]:
     plain = Column("", "categorical", family_of(values[0]), values)
     texts = [str(meaning[value]) if value in meaning else plain.decode(code) for code, value in enumerate(values)]
     return tuple(texts) if any(value in meaning for value in values) else ()
+
+
+def _phrases(values: tuple[Value, ...], given: object) -> tuple[str, ...]:
+    """What patients with each value are called; an empty text for a value without a phrase."""
+    if not isinstance(given, Mapping) or not any(value in given for value in values):
+        return ()
+    return tuple(str(given.get(value, "")) for value in values)
 
 
 def _read_codings(

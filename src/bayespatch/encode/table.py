@@ -73,6 +73,7 @@ class PlainTable:
     descriptions: dict[str, Any]  # likewise: {column: text}
     units: dict[str, Any]  # likewise: {column: text}
     usual: dict[str, Any]  # likewise: {column: (low, high)}
+    phrases: dict[str, Any]  # likewise: {column: {value: text}}
     ids: tuple[str, ...] | None = None  # what the rows are called: a pandas frame's index
 
     @property
@@ -138,14 +139,14 @@ def _read_frame(table: Any) -> PlainTable:
         raise ValueError(f"more than one column is named {listed(repeated)}; give every column a name of its own")
     _check_size(len(frame), len(names))
     columns = tuple(_read_series(name, frame.get_column(key)) for name, key in zip(names, frame.columns, strict=True))
-    kinds = ("labels", "descriptions", "units", "usual")
+    kinds = ("labels", "descriptions", "units", "usual", "phrases")
     found = [attrs.get(key) if isinstance(attrs, dict) else None for key in kinds]
-    labels, descriptions, units, usual = (
+    labels, descriptions, units, usual, phrases = (
         {str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in found
     )
     index = nw.maybe_get_index(frame)
     ids = None if index is None else tuple(_id_text(key) for key in index)
-    return PlainTable(columns, len(frame), True, labels, descriptions, units, usual, ids)
+    return PlainTable(columns, len(frame), True, labels, descriptions, units, usual, phrases, ids)
 
 
 def _id_text(key: object) -> str:
@@ -184,7 +185,7 @@ def _read_array(table: object) -> PlainTable:
         _refuse_time(names[0], str(array.dtype))
     else:
         columns = [_read_objects(name, array[:, j].tolist()) for j, name in enumerate(names)]
-    return PlainTable(tuple(columns), array.shape[0], False, {}, {}, {}, {})
+    return PlainTable(tuple(columns), array.shape[0], False, {}, {}, {}, {}, {})
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

@@ -43,7 +43,10 @@ def dictionary() -> dict[str, Any]:
     levels = {**X.attrs["labels"], "num": y.attrs["labels"]}
     coded = {name: {"kind": "number", "label": LABELS[name], "levels": levels[name]} for name in LABELS}
     coded["sex"]["fixed"] = True
-    return {name: coded[name] if name in coded else {"kind": "number", **NUMBERS[name]} for name in [*X.columns, "num"]}
+    entries = {
+        name: coded[name] if name in coded else {"kind": "number", **NUMBERS[name]} for name in [*X.columns, "num"]
+    }
+    return {name: {**entry, "phrases": X.attrs["phrases"].get(name)} for name, entry in entries.items()}
 
 
 def fill(base: CaseBase, by: str, parameters: dict[str, Any] | None = None) -> int:
