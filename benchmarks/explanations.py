@@ -7,7 +7,7 @@ and other tables. ``--parts`` and ``--tables`` run some of it.
 - scaling: what fewer or more voters would cost, with all log weights scaled, and slope and pool learned anew
 - groups: how many votes the groups account for, whether they can be named, whether two seeds agree
 - attribution: points against "set each value to missing", sums, errors and cost
-- guards: how often each warning is given on held-out rows
+- guards: how often each warning is given on held-out rows, and how often a check of the answer fails
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sets import Table, breast, from_file, heart
 
 from bayespatch import PatchworkClassifier
 from bayespatch.calibrate import Calibration
-from bayespatch.explain import Explanation, attribution
+from bayespatch.explain import Explanation, attribution, words
 from bayespatch.metrics import log_loss
 from bayespatch.model import HIDDEN
 from bayespatch.pool import Pool
@@ -128,7 +128,8 @@ def groups_part(section: Section, some: Table, options: argparse.Namespace) -> N
     counts = [len(why.groups) for why in both[0]]
     accounted = [sum(group.vote_share for group in why.groups) for why in both[0]]
     named = [
-        sum(g.vote_share for g in why.groups if g.shared) / sum(g.vote_share for g in why.groups) for why in both[0]
+        sum(g.vote_share for g in why.groups if g.shared or g.differs) / sum(g.vote_share for g in why.groups)
+        for why in both[0]
     ]
     alike = [matching(first, second) for first, second in zip(*both, strict=True)]
     section.tables.setdefault("groups", []).append(
@@ -137,7 +138,9 @@ def groups_part(section: Section, some: Table, options: argparse.Namespace) -> N
             "held-out cases": len(counts),
             "groups, mean": float(np.mean(counts)),
             "fewest, most": f"{min(counts)}, {max(counts)}",
-            "values stated, mean": float(np.mean([len(group.shared) for why in both[0] for group in why.groups])),
+            "values stated, mean": float(
+                np.mean([len(g.shared) + len(g.differs) for why in both[0] for g in why.groups])
+            ),
             "votes of groups with a stated value": float(np.mean(named)),
             "votes in groups, least": float(np.min(accounted)),
             "voters in the same group, two seeds": float(np.mean(alike)),
@@ -226,8 +229,8 @@ def attribution_cost(clf: PatchworkClassifier, X: Any) -> float:
 
 
 def guards_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """How often each guard warns on held-out rows."""
-    counts = dict.fromkeys(KINDS, 0)
+    """How often each guard warns on held-out rows, and how often a check fails."""
+    counts, failed = dict.fromkeys(KINDS, 0), {"wide interval": 0, "opinions differ": 0, "any check": 0}
     n = 0
     for rest, fold in folds(some, N_SPLITS, options):
         clf = fitted(some, rest, 0, options)
@@ -235,8 +238,12 @@ def guards_part(section: Section, some: Table, options: argparse.Namespace) -> N
             n += 1
             for kind in {guard.kind for guard in why.guards}:
                 counts[kind] += 1
+            texts = [check.text for check in words.checks(why.to_dict()) if not check.passed]
+            failed["wide interval"] += any(text.startswith("Wide interval") for text in texts)
+            failed["opinions differ"] += any(text.startswith("Similar patients and") for text in texts)
+            failed["any check"] += bool(texts)
     section.tables.setdefault("guards", []).append(
-        {"table": some.name, "held-out rows": n, **{kind: count / n for kind, count in counts.items()}}
+        {"table": some.name, "held-out rows": n, **{kind: count / n for kind, count in (counts | failed).items()}}
     )
     # Two standard errors of a rate of 5 %: the limit of the unusual combination is such a rate by its definition.
     limit = 0.05 + 2.0 * float(np.sqrt(0.05 * 0.95 / n))

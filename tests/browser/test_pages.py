@@ -86,7 +86,7 @@ def test_a_case_is_printed_on_two_sheets_with_its_findings(browser, pages, name)
     text = " ".join(sheet.extract_text() for sheet in printed.pages)
     assert len(printed.pages) <= 2
     assert "Counts as close" in text
-    assert "How the votes add up" not in text
+    assert "How the shares add up" not in text
     page.context.close()
 
 

@@ -190,6 +190,17 @@ def test_nothing_in_other_explanations_tells_its_values_or_its_outcome(alone):
     assert {one["close"] for one in after["features"]} == {None}
 
 
+def test_values_that_only_it_may_have_go_from_groups_and_phrases():
+    why = {
+        "case": {"warnings": []},
+        "groups": [{"differs": [{"feature": "sex", "value": "female"}], "closest": None}],
+        "features": [{"value": "male", "phrases": {"male": "men", "female": "women"}, "neighbors": []}],
+    }
+    after = redacted(why, "31")
+    assert after["groups"][0]["differs"] == [{"feature": "sex", "value": None}]
+    assert after["features"][0]["phrases"] == {"male": "men"}
+
+
 FOLLOW_UP = {
     "drug": {"levels": ["aspirin", "none"], "role": "treatment"},
     "note": {"kind": "text", "role": "follow-up"},

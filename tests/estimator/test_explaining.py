@@ -154,7 +154,7 @@ def test_a_number_is_explained_by_its_mean_and_its_neighbors_own_outcomes():
     assert sum(shares) == pytest.approx(1, abs=1e-6)
     assert past.outcome == f"{y.iloc[3]:g}"
     assert regressor.explain(NEW.iloc[0], y=91.5).outcome == "91.5"
-    assert words.headline(why.to_dict()).startswith(f"Cost: {why.mean:.4g} (90% interval")
+    assert words.headline(why.to_dict()).startswith(f"Cost: {why.mean:.4g}; 90% prediction interval")
     assert f"<b>{why.mean:.4g}</b>" in case_page(why)
     assert words.headline(why.to_dict()) in [text.get_text() for text in plot.patchwork(why).axes[0].texts]
     other = regressor.what_if(NEW.iloc[0], {"age": 70})

@@ -1,5 +1,7 @@
 """Groups of voters: they hold nearly all votes, share what they state, and find subgroups that are there."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -29,9 +31,13 @@ def test_groups_are_what_they_are_said_to_be(seed):
         assert group.vote_share >= LEAST_VOTES * 0.99 - 1e-12
         for m in range(n_classes):
             assert group.votes[m] == pytest.approx(votes[y[group.members] == m].sum())
+        assert agrees[group.members][:, list(group.differs)].sum() == 0
         share_all = agrees[group.members][:, list(group.shared)].all(axis=1)
         assert votes[share_all].sum() >= SHARED * votes.sum() - 1e-12
         assert np.all(np.diff(votes) <= 1e-15)
+    for one, other in combinations(found, 2):
+        common = [{j for j in group.shared if agrees[group.members, j].all()} for group in (one, other)]
+        assert common[0] & set(other.differs) or common[1] & set(one.differs)
     assert [g.vote_share for g in found] == sorted([g.vote_share for g in found], reverse=True)
 
 
@@ -60,6 +66,10 @@ def test_all_voters_are_alike():
     assert group.votes.tolist() == [0.25, 0.75]
 
 
+def two_seeds_table():
+    return datasets.load_heart()[0].iloc[:-30]
+
+
 @pytest.fixture(scope="module")
 def two_seeds():
     X, y = datasets.load_heart()
@@ -76,7 +86,17 @@ def test_groups_add_up_to_the_votes(two_seeds):
             total = sum(group["vote_share"] * group["outcomes"][name] for group in said["groups"])
             total += rest["vote_share"] * rest["outcomes"][name] + said["base_rates"] * base[m]
             assert total == pytest.approx(vote, abs=1e-6)
-        for group in said["groups"]:
+        values = {feature["name"]: feature["value"] for feature in said["features"]}
+        for group, members in zip(said["groups"], (list(g.rows) for g in why.groups), strict=True):
+            rows = clf.schema_.describe_rows(two_seeds_table().iloc[members])
+            for part in group["shared"]:
+                shares = [row[part["feature"]] == values[part["feature"]] for row in rows]
+                coded = next(c for c in clf.schema_.columns if c.name == part["feature"]).is_coded
+                assert not coded or part["all"] == all(shares)
+            for part in group["differs"]:
+                others = {row[part["feature"]] for row in rows}
+                assert values[part["feature"]] not in others
+                assert part["value"] is None or others == {part["value"]}
             assert sum(group["counts"].values()) == group["size"]
             assert sum(group["outcomes"].values()) == pytest.approx(1.0)
             agrees = [group["closest"]["features"][part["feature"]] for part in group["shared"]]

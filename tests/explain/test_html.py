@@ -1,3 +1,4 @@
+import re
 import sys
 from html.parser import HTMLParser
 
@@ -59,15 +60,16 @@ def test_names_and_values_are_texts_and_no_tags(kind):
 def test_the_figures_are_those_of_the_explanation(kind):
     why = answer(kind)
     text = read(html.answer(why)).text
-    for part in (words.figure, words.of_what, words.within, words.base_rate, words.verdict):
+    for part in (words.figure, words.of_what, words.base_rate, words.verdict):
         assert part(why) in text
+    assert words.sentence(words.within(why)) in text
     for check in words.checks(why):
         assert check.text in text
     for sentence in (*words.caveats(why), *words.warnings(why)):
         assert sentence in text
     for part in why["groups"]:
         who, had = words.group(why, part)
-        assert f"{words.percent(part['vote_share'])} of votes {who}: {had}" in text
+        assert f"{words.percent(part['vote_share'])} {who}: {had}" in text
         for label, share in part["outcomes"].items():
             assert f"{100 * part['vote_share'] * share:.1f}%" in text, label
     assert (words.votes(why) in text) is bool(why["groups"])
@@ -90,6 +92,19 @@ def test_points_are_split_where_there_are_two_opinions():
         assert split in text
     assert "points through similar patients and through risk factors" in text
     assert "points through similar patients" not in read(html.answer(answer("alone"))).text
+
+
+def test_bars_of_groups_are_parts_of_one_whole():
+    why = answer("two")
+    drawn = re.findall(r'class="fill" x="([\d.]+)" width="([\d.]+)" height="10"', html.answer(why))
+    start = 0.0
+    for (x, width), share in zip(
+        drawn, [*(part["vote_share"] for part in why["groups"]), words.others(why)], strict=True
+    ):
+        assert float(x) == pytest.approx(100 * start, abs=0.051)
+        assert float(width) == pytest.approx(100 * share, abs=0.051)
+        start += share
+    assert start == pytest.approx(1.0)
 
 
 def test_icons_show_as_many_dots_as_patients():

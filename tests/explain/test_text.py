@@ -21,7 +21,7 @@ def test_the_figures_are_those_of_the_explanation(kind):
     if why["groups"]:
         assert words.votes(why) in text
     for step in words.steps(why):
-        assert f"{step.name} {step.value}".strip() in text
+        assert step.text in text
         assert words.step_points(why, step.points) in text
     for part in why["neighbors"]:
         assert f"#{part['id']} {part['outcome']}" in text
@@ -42,7 +42,7 @@ def test_it_fits_the_terminal_and_cuts_nothing(kind, width):
     for part in why["neighbors"]:
         for feature in words.compared(why):
             patch = part["features"][feature["name"]]
-            assert patch["agrees"] or f"{words.called(feature)} {patch['value']}" in flat(text)
+            assert patch["agrees"] or words.past_value(feature, patch["value"]) in flat(text)
 
 
 def test_long_names_and_values_are_wrapped():
@@ -78,7 +78,7 @@ def test_no_precedent_comes_before_the_groups():
 
 
 def test_nobody_votes():
-    assert "No past patient votes on this case." in as_text(answer("nobody"), 100)
+    assert "No past patient counts for this case." in as_text(answer("nobody"), 100)
 
 
 def test_a_known_outcome_is_told():

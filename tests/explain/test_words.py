@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import pytest
 
 from bayespatch.explain import words
@@ -16,8 +18,8 @@ def test_the_headline_states_the_last_of_two_classes():
     why = answer("two")
     said = why["prediction"]
     p, ends = said["probabilities"]["sick <i>"], said["intervals"]["sick <i>"]
-    expected = f"{words.percent(p)} probability of sick <i> (90% interval {words.interval(ends)})"
-    assert words.headline(why) == expected
+    ends = f"patients with predictions like this one: {words.interval(ends)} (90% interval)"
+    assert words.headline(why) == f"{words.percent(p)} probability of sick <i>; {ends}"
     assert words.base_rate(why) == f"All patients: {words.percent(said['population']['sick <i>'])}"
 
 
@@ -46,30 +48,81 @@ def test_the_headline_states_the_predicted_of_several_classes_and_the_mean_of_a_
     why = answer("number")
     said = why["prediction"]
     low, high = said["interval"]
-    assert words.headline(why) == f"Outcome: {said['mean']:.4g} (90% interval {low:.4g} to {high:.4g})"
+    assert words.headline(why) == f"Outcome: {said['mean']:.4g}; 90% prediction interval {low:.4g} to {high:.4g}"
 
 
-def test_a_group_is_described_by_shared_values_and_counts():
+SAID = {
+    "sex": {"value": "male", "close": None, "phrases": {"male": "men", "female": "women"}},
+    "age": {"value": "61.5", "close": "58-64", "phrases": {}},
+    "cp": {"value": "typical", "close": None, "phrases": {}, "description": "chest pain"},
+    "scan": {"value": "normal", "close": None, "phrases": {"normal": "with a normal scan", "defect": "with a defect"}},
+    "ca": {"value": "0", "close": None, "phrases": {"0": "without colored vessels"}},
+    "angina": {"value": "yes", "close": None, "phrases": {}},
+    "smokes": {"value": "no", "close": None, "phrases": {}, "description": "smoking"},
+}
+
+
+def members(size, common=(), most=(), differs=()):
+    """How a group is described whose members share these values with the case, all of them or most, or differ."""
+    shared = [{"feature": name, "value": SAID[name]["value"], "all": True} for name in common]
+    shared += [{"feature": name, "value": SAID[name]["value"], "all": False} for name in most]
+    other = [{"feature": name, "value": value} for name, value in differs]
+    features = [{"name": name, "description": "", **said} for name, said in SAID.items()]
+    return words.group_members({"features": features}, {"size": size, "shared": shared, "differs": other})
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"common": ["age", "cp"]}, "61 patients (age 58–64; chest pain: typical)"),
+        ({"common": ["sex", "scan"]}, "61 men with a normal scan"),
+        ({"common": ["angina", "ca", "smokes"]}, "61 patients with angina, without colored vessels or smoking"),
+        ({"common": ["scan"], "most": ["sex", "age"]}, "61 patients with a normal scan, mostly men (age 58–64)"),
+        ({"most": ["cp"]}, "61 patients, mostly chest pain: typical"),
+        ({"common": ["angina"], "differs": [("scan", None)]}, "61 patients with angina, without a normal scan"),
+        ({"differs": [("scan", "defect"), ("sex", "female")]}, "61 women with a defect"),
+        ({"differs": [("ca", None), ("cp", None)]}, "61 patients with colored vessels (chest pain: not typical)"),
+        ({"differs": [("age", None), ("angina", None)]}, "61 patients (age not 58–64; angina: no or missing)"),
+        ({"differs": [("sex", None)]}, "61 patients (sex: not male)"),
+        ({}, "61 patients of various kinds"),
+    ],
+)
+def test_a_group_is_described_by_what_its_members_have_in_common(parts, expected):
+    assert members(61, **parts) == expected
+
+
+def test_a_group_of_one_patient():
+    assert members(1, common=["sex", "scan"]) == "1 patient with a normal scan (sex: male)"
+
+
+def test_a_group_has_the_counts_of_the_class_in_the_headline():
     why = answer("two")
-    part = why["groups"][0]
-    part |= {"size": 61, "counts": {"well": 50, "sick <i>": 11}}
-    part["shared"] = [{"feature": "age", "value": "61.5"}, {"feature": "pain", "value": "none"}]
-    age = next(feature for feature in why["features"] if feature["name"] == "age")
-    who, had = words.group(why, part)
-    assert who == f"61 patients with age in years {age['close']} and pain none"
-    assert had == "11 were sick <i>"
-    part["shared"] = [{"feature": "pain", "value": "no"}]
-    assert words.group(why, part)[0] == "61 patients with no pain"
-    part |= {"shared": [], "size": 1}
-    assert words.group(why, part)[0] == "1 patient of other kinds"
+    part = why["groups"][0] | {"counts": {"well": 50, "sick <i>": 11}}
+    assert words.group(why, part) == (words.group_members(why, part), "11 were sick <i>")
 
 
-def test_votes_stand_beside_the_base_rate_and_are_no_majority():
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nobody"])
+def test_groups_are_told_apart_by_what_is_stated(kind):
+    """Any two groups: all members of one share a value with the case, and no member of the other does."""
+    why = answer(kind)
+    for one, other in combinations(why["groups"], 2):
+        common = [{part["feature"] for part in group["shared"] if part["all"]} for group in (one, other)]
+        differs = [{part["feature"] for part in group["differs"]} for group in (one, other)]
+        assert common[0] & differs[1] or common[1] & differs[0]
+
+
+def test_a_past_value_is_a_phrase_that_fits_one_patient():
+    sex, scan = ({"name": name, "description": "", **SAID[name]} for name in ("sex", "scan"))
+    assert words.past_value(sex, "female") == "sex: female"
+    assert words.past_value(scan, "defect") == "with a defect"
+
+
+def test_shares_stand_beside_the_base_rate_and_are_no_majority():
     why = answer("two")
     text = words.votes(why)
     said = why["prediction"]
-    assert f"{words.percent(said['votes']['sick <i>'])} of their votes are for sick <i>" in text
-    assert f"base rate among all patients is {words.percent(said['population']['sick <i>'])}" in text
+    assert f"Counted by similarity, {words.percent(said['votes']['sick <i>'])} of them were sick <i>" in text
+    assert f"(all patients: {words.percent(said['population']['sick <i>'])})" in text
     assert "most" not in text.lower()
 
 
@@ -79,17 +132,43 @@ def test_past_patients_with_similar_votes_are_counted_for_the_class_in_the_headl
     for label, had in (("sick <i>", found["n_class"]), ("well", found["n"] - found["n_class"])):
         why["prediction"]["like_this"] = {**found, "class": label}
         verb = "was" if had == 1 else "were"
-        assert f"Of {found['n']} past patients with votes like these, {had} {verb} sick <i>." in words.votes(why)
+        expected = f"Of {found['n']} past patients for whom this share was similar, {had} {verb} sick <i>."
+        assert expected in words.votes(why)
+
+
+def test_a_wide_interval_fails_a_check():
+    why = answer("two")
+    for ends, check in (
+        ((0.16, 0.62), words.Check(False, "Wide interval: 46 points (limit: 40)")),
+        ((0.2, 0.5), words.Check(True, "Interval: 30 points (limit: 40)")),
+    ):
+        why["prediction"]["intervals"]["sick <i>"] = list(ends)
+        assert check in words.checks(why)
+
+
+def test_an_interval_of_a_number_is_compared_with_that_of_all_patients():
+    why = answer("number")
+    said = why["prediction"]
+    said["interval"], said["population_interval"] = [400.0, 500.0], [300.0, 700.0]
+    assert words.Check(True, "Interval 25% as wide as that of all patients (limit: 100%)") in words.checks(why)
+    said["interval"] = [200.0, 700.0]
+    assert words.Check(False, "Interval 125% as wide as that of all patients (limit: 100%)") in words.checks(why)
+
+
+def test_failed_checks_come_first():
+    why = answer("two")
+    why["prediction"]["intervals"]["sick <i>"] = [0.0, 1.0]
+    assert not words.checks(why)[0].passed
 
 
 def test_opinions_that_differ_fail_a_check():
     why = answer("two")
     why["opinions"] |= {"disagreement": 0.3, "precedents": {"well": 0.7, "sick <i>": 0.3}}
     assert "differ by 30 points: find out why" in words.opinions(why)
-    assert words.Check(False, "Similar patients and risk factors differ by 30 points") in words.checks(why)
+    assert words.Check(False, "Similar patients and risk factors differ by 30 points (limit: 20)") in words.checks(why)
     why["opinions"]["disagreement"] = 0.05
     assert "differ" not in words.opinions(why)
-    assert words.Check(True, "Similar patients and risk factors agree within 5 points") in words.checks(why)
+    assert words.Check(True, "Similar patients and risk factors differ by 5 points (limit: 20)") in words.checks(why)
     assert words.opinions(answer("alone")) is None
 
 

@@ -46,13 +46,13 @@ def test_the_figures_are_those_of_the_explanation(kind):
         assert solid(": ".join(words.group(why, part))) in text
         assert solid(words.percent(part["vote_share"])) in text
     for step in words.steps(why):
-        assert solid(f"{step.name} {step.value}".strip()) in text
+        assert solid(step.text) in text
         assert solid(words.step_points(why, step.points)) in text
     for part in why["neighbors"]:
         assert solid(f"#{part['id']}, {words.percent(part['vote_share'])}") in text
         for feature in words.compared(why):
             assert solid(part["features"][feature["name"]]["value"]) in text
-    assert (solid("No past patient votes") in text) is not bool(why["groups"])
+    assert (solid("No past patient counts") in text) is not bool(why["groups"])
 
 
 def test_an_explanation_and_its_dictionary_are_drawn_alike():
@@ -63,12 +63,11 @@ def test_lengths_of_bars_are_proportional():
     why = answer("two")
     groups, steps = why["groups"], words.steps(why)
     found = bars(plot.patchwork(why))
-    shares = np.array([bar.get_width() for bar in found[: 2 * len(groups) : 2]])
-    within = np.array([bar.get_width() for bar in found[1 : 2 * len(groups) : 2]])
+    tracks, shares = found[: 2 * len(groups) : 2], found[1 : 2 * len(groups) : 2]
     points = np.array([bar.get_width() for bar in found[2 * len(groups) :]])
     votes = np.array([part["vote_share"] for part in groups])
-    np.testing.assert_allclose(shares / shares[0], votes / votes[0])
-    np.testing.assert_allclose(within / shares, [part["outcomes"]["sick <i>"] for part in groups])
+    np.testing.assert_allclose([bar.get_width() / tracks[0].get_width() for bar in shares], votes)
+    np.testing.assert_allclose([bar.get_x() / tracks[0].get_width() for bar in shares], np.cumsum(votes) - votes)
     expected = np.array([step.points for step in steps])
     np.testing.assert_allclose(points / points[0], expected / expected[0])
 

@@ -43,7 +43,7 @@ def test_an_answer_is_what_the_model_says(shared):
     version, why = shared.base.ask(VALUES, by="t", error=0.01)
     text = ask(shared.browser()).text
     assert words.figure(why) in text
-    assert words.within(why) in text
+    assert words.sentence(words.within(why)) in text
     for part in why["neighbors"]:
         assert f'href="/cases/{part["id"]}"' in text
     assert f"Model version {version}" in text

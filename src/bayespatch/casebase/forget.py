@@ -166,14 +166,16 @@ def redacted(explanation: JSONObject, case: str) -> JSONObject:
     ...     {
     ...         "case": {"warnings": []},
     ...         "neighbors": [{"id": "7", "index": 6, "outcome": "sick", "vote_share": 0.2}, {"id": "8", "index": 7}],
-    ...         "features": [{"name": "age", "close": "60 to 66", "neighbors": [6, 7]}],
+    ...         "features": [
+    ...             {"name": "age", "value": "63", "close": "60 to 66", "neighbors": [6, 7], "phrases": {}}
+    ...         ],
     ...     },
     ...     "7",
     ... )
     >>> shown["neighbors"]
     [{'id': None, 'forgotten': True, 'vote_share': 0.2}, {'id': '8', 'index': 7}]
     >>> shown["features"]
-    [{'name': 'age', 'close': None, 'neighbors': [7]}]
+    [{'name': 'age', 'value': '63', 'close': None, 'neighbors': [7], 'phrases': {}}]
     """
     rows = set(_rows_of(explanation, case))
     new = cast(JSONObject, _without(explanation, case))
@@ -181,6 +183,10 @@ def redacted(explanation: JSONObject, case: str) -> JSONObject:
         new["follow_up"] = None  # a summary of all past cases, the forgotten one included
     for feature in new["features"]:
         feature["neighbors"] = [row for row in feature["neighbors"] if row not in rows]
+        own = feature["value"]  # phrases of all other values may be of one that nobody else has
+        feature["phrases"] = {value: phrase for value, phrase in feature["phrases"].items() if value == own}
+    for group in new.get("groups", ()):
+        group["differs"] = [{**one, "value": None} for one in group["differs"]]
     warnings = new["case"]["warnings"]
     new["case"]["warnings"] = [WITHDRAWN_WARNING if _names(text, case) else text for text in warnings]
     return new

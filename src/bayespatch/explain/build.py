@@ -22,12 +22,14 @@ from bayespatch.explain.like_this import like_this
 from bayespatch.explain.parts import (
     Attribution,
     Closest,
+    Differs,
     Feature,
     Group,
     Guard,
     Neighbor,
     Patch,
     Precedent,
+    Shared,
     Stability,
     Ungrouped,
 )
@@ -242,6 +244,7 @@ class _Case:
             },
             mean=None if number is None else number[0],
             interval=None if number is None else number[1],
+            population_interval=reading.population_interval(),
             follow_up=fitted.follow_up_among(plain.share, reading.level),
         )
 
@@ -281,12 +284,19 @@ class _Case:
                     size=len(rows),
                     counts=dict(zip(fitted.class_names, had, strict=True)),
                     outcomes=self.reading.by_class(group.votes / group.votes.sum()),
-                    shared=tuple(named[j] for j in group.shared),
+                    shared=tuple(Shared(*named[j], bool(self.agrees[group.members, j].all())) for j in group.shared),
+                    differs=tuple(self.differs(j, group.members) for j in group.differs),
                     closest=self.closest(group.members, counts),
                     rows=tuple(rows),
                 )
             )
         return tuple(groups)
+
+    def differs(self, j: int, members: Rows) -> Differs:
+        """A feature in which no member shares the case's value, with their value where all have the same."""
+        column = self.fitted.schema.columns[j]
+        codes = np.unique(self.case.x_parents[members, j])
+        return Differs(column.name, column.decode(codes[0]) if column.is_coded and len(codes) == 1 else None)
 
     def closest(self, members: Rows, counts: Array) -> Closest | None:
         """The first of some parents that may be shown."""
@@ -353,6 +363,7 @@ class _Case:
             close=close_range(column, float(self.case.x[0, j]), number),
             unseen=bool(self.words.unseen[self.reading.row, j]),
             description=column.description,
+            phrases=column.phrases_of_values(),
             raw=column.raw_value(number),
         )
 

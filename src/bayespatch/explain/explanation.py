@@ -78,6 +78,8 @@ class Explanation:
     mean, interval : float and pair of floats, or None
         Where the outcome is a number: its mean, and the interval in which it lies with the probability `level`. Classes
         are then ranges of outcomes.
+    population_interval : pair of floats or None
+        Where the outcome is a number: the interval that holds the share `level` of all past cases' outcomes.
     follow_up : dict or None
         What was recorded for the past cases that vote, {column: summary} (`FollowUp.summaries`); None if `fit` was not
         given any follow-up columns.
@@ -119,6 +121,7 @@ class Explanation:
     about: dict[str, Any] = field(default_factory=dict)
     mean: float | None = None
     interval: tuple[float, float] | None = None
+    population_interval: tuple[float, float] | None = None
     follow_up: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,6 +156,7 @@ class Explanation:
                 "mean": self.mean,
                 "interval": None if self.interval is None else list(self.interval),
                 "population": dict(self.population),
+                "population_interval": None if self.population_interval is None else list(self.population_interval),
             },
             "attribution": None if self.attribution is None else _attribution(self.attribution),
             "opinions": None if self.opinions is None else _opinions(self.opinions),
@@ -245,7 +249,8 @@ def _group(group: Group) -> dict[str, Any]:
         "size": group.size,
         "counts": dict(group.counts),
         "outcomes": dict(group.outcomes),
-        "shared": [{"feature": name, "value": value} for name, value in group.shared],
+        "shared": [part._asdict() for part in group.shared],
+        "differs": [part._asdict() for part in group.differs],
         "closest": shown,
     }
 

@@ -39,7 +39,7 @@ def with_unit(text: str, summary: Data) -> str:
 
 def basis(summary: Data) -> str:
     """How many past patients a summary rests on."""
-    return f"{summary['n']:,} past patients, weighted by their votes (effective number {summary['effective']:.0f})"
+    return f"{summary['n']:,} past patients, weighted by similarity (effective number {summary['effective']:.0f})"
 
 
 def median(summary: Data, most: bool = True) -> str:

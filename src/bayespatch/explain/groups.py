@@ -2,8 +2,9 @@
 
 The voters, the fewest past cases that cast nearly all votes, are split by whether they share a value with the case: the
 value whose sharing explains most of the differences between them, then again within the parts, as a tree. Values count
-by what they add to the prediction. A group is named by a few values that nearly all of its votes share with the case
-and that fewer past cases share: "61 patients with no vessels colored and a normal thallium scan: 11 had heart disease".
+by what they add to the prediction. Each voter is in one group. A group is named by the splits that lead to it, so that
+any two groups differ in a stated value, and by values that nearly all of its votes share with the case and that fewer
+past cases share: "61 patients without colored vessels, mostly with a normal thallium scan: 11 had heart disease".
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MOST_GROUPS = 5
 LEAST_VOTES = 0.1  # share of the votes that a group must have
 LEAST_GAIN = 0.08  # share of the differences between voters that a further split must explain
 SHARED = 0.8  # of a group's votes come from members who share all of its stated values
-MOST_STATED = 3  # values of a group
+MOST_STATED = 3  # values of a group, unless more splits lead to it
 TELLING = 0.2  # a value is stated if it tells this much of what the most telling one tells
 MOST_LEARNED = 5000  # voters from whom the splits are learned
 
@@ -33,12 +34,16 @@ class VoterGroup(NamedTuple):
     votes : array of shape (M,)
         Share of all votes that they cast for each class.
     shared : tuple of int
-        Features whose values nearly all of its votes share with the case, the most telling first.
+        Features whose values all members, or nearly all of its votes, share with the case: those of the splits first,
+        then the most telling.
+    differs : tuple of int
+        Features of the splits whose values no member shares with the case.
     """
 
     members: NDArray[np.int64]
     votes: NDArray[np.float64]
     shared: tuple[int, ...]
+    differs: tuple[int, ...]
 
     @property
     def vote_share(self) -> float:
@@ -72,8 +77,8 @@ def group_voters(
     --------
     >>> agrees = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 1], [0, 1, 0]], bool)
     >>> found = group_voters(np.full(6, 1 / 6), agrees, np.array([0, 1, 0, 1, 1, 1]), 2, np.array([1.0, 0.5, 0.2]))
-    >>> [(group.members.tolist(), group.shared) for group in found]
-    [([0, 1, 2], (0,)), ([3, 4, 5], (1,))]
+    >>> [(group.members.tolist(), group.shared, group.differs) for group in found]
+    [([0, 1, 2], (0,), ()), ([3, 4, 5], (1,), (0,))]
     """
     order = np.argsort(-shares, kind="stable")
     cast = np.cumsum(shares[order])
@@ -81,18 +86,34 @@ def group_voters(
         return ()
     voters = order[: int(np.searchsorted(cast, VOTING * cast[-1])) + 1]
     usual = agrees.mean(axis=0)
-    leaves = [voters]
+    leaves = [_Leaf(voters, (), ())]
     total = _spread(shares, agrees, voters[:MOST_LEARNED], importance)
     while len(leaves) < MOST_GROUPS and total > 0.0:
-        found = [_best_split(shares, agrees, leaf, importance, cast[-1]) for leaf in leaves]
+        found = [_best_split(shares, agrees, leaf.members, importance, cast[-1]) for leaf in leaves]
         best = max(range(len(leaves)), key=lambda k: found[k][0])
         gain, j = found[best]
         if gain < LEAST_GAIN * total:
             break
-        leaf = leaves.pop(best)
-        leaves += [leaf[agrees[leaf, j]], leaf[~agrees[leaf, j]]]
+        leaves += _split(leaves.pop(best), j, agrees)
     groups = [_described(leaf, shares, agrees, y, n_classes, importance, usual) for leaf in leaves]
     return tuple(sorted(groups, key=lambda group: (-group.vote_share, int(group.members[0]))))
+
+
+class _Leaf(NamedTuple):
+    """Voters, and the splits that lead to them: values that all of them share with the case, and that none does."""
+
+    members: NDArray[np.int64]
+    shared: tuple[int, ...]
+    differs: tuple[int, ...]
+
+
+def _split(leaf: _Leaf, j: int, agrees: NDArray[np.bool_]) -> list[_Leaf]:
+    """Those who share a value with the case, and those who do not."""
+    alike = agrees[leaf.members, j]
+    return [
+        _Leaf(leaf.members[alike], (*leaf.shared, j), leaf.differs),
+        _Leaf(leaf.members[~alike], leaf.shared, (*leaf.differs, j)),
+    ]
 
 
 def _spread(
@@ -132,7 +153,7 @@ def _best_split(
 
 
 def _described(
-    leaf: NDArray[np.int64],
+    leaf: _Leaf,
     shares: NDArray[np.float64],
     agrees: NDArray[np.bool_],
     y: NDArray[np.int64],
@@ -140,20 +161,21 @@ def _described(
     importance: NDArray[np.float64],
     usual: NDArray[np.float64],
 ) -> VoterGroup:
-    """A group with its votes and the values that its members share, the most telling first."""
-    votes = shares[leaf]
-    rate = votes @ agrees[leaf] / votes.sum()
+    """A group with its votes, the values that its members share with the case, and those in which they differ."""
+    members = leaf.members
+    votes = shares[members]
+    rate = votes @ agrees[members] / votes.sum()
     telling = importance * (rate - usual)
-    shared: list[int] = []
-    together = np.ones(len(leaf), dtype=np.bool_)
+    shared = sorted(leaf.shared, key=lambda j: -telling[j])
+    together = np.ones(len(members), dtype=np.bool_)
     for j in np.argsort(-telling, kind="stable").tolist():
-        if len(shared) == MOST_STATED or (shared and telling[j] < TELLING * telling[shared[0]]):
+        if len(shared) + len(leaf.differs) >= MOST_STATED or (shared and telling[j] < TELLING * telling[shared[0]]):
             break
-        both = together & agrees[leaf, j]
-        if votes[both].sum() >= SHARED * votes.sum():
+        both = together & agrees[members, j]
+        if j not in leaf.shared and votes[both].sum() >= SHARED * votes.sum():
             shared.append(j)
             together = both
-    members = leaf[np.lexsort((leaf, -shares[leaf]))]
     by_class = np.zeros(n_classes)
-    np.add.at(by_class, y[leaf], votes)
-    return VoterGroup(members, by_class, tuple(shared))
+    np.add.at(by_class, y[members], votes)
+    ordered = members[np.lexsort((members, -votes))]
+    return VoterGroup(ordered, by_class, tuple(shared), leaf.differs)

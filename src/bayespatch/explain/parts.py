@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 GuardKind = Literal["range", "unseen", "itself", "combination", "subgroup", "rare", "usual", "absent"]
 
@@ -84,6 +84,21 @@ class Closest:
     features: dict[str, Patch]
 
 
+class Shared(NamedTuple):
+    """A value of the case that `all` members of a group share, or those with most of its votes."""
+
+    feature: str
+    value: str
+    all: bool
+
+
+class Differs(NamedTuple):
+    """A feature in which no member of a group shares the case's value; their own value, where all have the same."""
+
+    feature: str
+    value: str | None
+
+
 @dataclass(frozen=True)
 class Group:
     """Past cases that resemble the case in the same way, whatever became of them.
@@ -98,9 +113,11 @@ class Group:
         How many of them had each outcome, {class: n}.
     outcomes : dict
         Share of the group's votes for each class; the sum is 1.
-    shared : tuple of pairs of str
-        Values that they share with the case, (feature, value), the most telling first: members who share all of them
-        cast at least 80 % of the group's votes.
+    shared : tuple of Shared
+        Values that they share with the case: those that set the group apart first. Members who share all of them cast
+        at least 80 % of the group's votes.
+    differs : tuple of Differs
+        Features in which no member shares the case's value and other groups do.
     closest : Closest or None
         The member with the most votes; None where none may be shown.
     rows : tuple of int
@@ -111,7 +128,8 @@ class Group:
     size: int
     counts: dict[str, int]
     outcomes: dict[str, float]
-    shared: tuple[tuple[str, str], ...]
+    shared: tuple[Shared, ...]
+    differs: tuple[Differs, ...]
     closest: Closest | None
     rows: tuple[int, ...]
 
@@ -155,6 +173,8 @@ class Feature:
         Whether no past case can have this value.
     description : str
         What the feature is called in a sentence; empty: its name.
+    phrases : dict
+        Patients with a value in the words of the data dictionary, {value: phrase}: "men", "with a normal scan".
     raw : number, text, boolean or None
         The value as the table has it, where `value` may be a label or have a unit; None where it is missing or was not
         seen before.
@@ -169,6 +189,7 @@ class Feature:
     close: str | None = None
     unseen: bool = False
     description: str = ""
+    phrases: dict[str, str] = field(default_factory=dict)
     raw: Any = None
 
     @property

@@ -69,6 +69,14 @@ class Reading(NamedTuple):
             mean, low, high = self.fitted.read_number(share, self.level)[0].tolist()
         return mean, (low, high)
 
+    def population_interval(self) -> tuple[float, float] | None:
+        """The interval that holds the share `level` of all past cases' numbers; None for classes."""
+        if not isinstance(self.fitted, FittedNumbers):
+            return None
+        tails = ((1.0 - self.level) / 2, (1.0 + self.level) / 2)
+        low, high = np.quantile(self.fitted.outcomes[self.fitted.cases], tails).tolist()
+        return low, high
+
     def opinions(self, ballot: Ballot) -> Opinions | None:
         """What precedents and the second opinion say, each for itself."""
         second, fitted = self.second, self.fitted

@@ -400,7 +400,7 @@ def _lines(why: dict[str, Any]) -> Iterator[str]:
     for row in why["attribution"]["features"]:
         yield f"  {points(row['points'] / 100):>6} {row['feature']} {row['value']}"
     yield ""
-    yield "The closest patients, with their share of the votes:"
+    yield "The closest patients, and how much each counts:"
     for part in why["neighbors"]:
         other = [f"{name} {patch['value']}" for name, patch in part["features"].items() if not patch["agrees"]]
         differs = f"differs in {', '.join(other)}" if other else "agrees in everything"

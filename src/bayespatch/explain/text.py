@@ -65,9 +65,9 @@ def _classes(why: Data) -> Iterator[str]:
 def _groups(why: Data) -> Iterator[str]:
     """The groups of similar patients with their share of the votes, and what these mean."""
     if not why["groups"]:
-        yield "No past patient votes on this case."
+        yield "No past patient counts for this case."
         return
-    yield "Similar patients, in groups, with their share of the votes:"
+    yield "Similar patients in groups, and how much each counts (the more similar, the more):"
     for part in why["groups"]:
         yield f"  {words.percent(part['vote_share']):>4} {': '.join(words.group(why, part))}"
     yield " ".join(text for text in (words.votes(why), words.opinions(why)) if text)
@@ -80,7 +80,7 @@ def _points(why: Data, width: int) -> Iterator[str]:
     unit = "contribution" if words.is_number(why) else "percentage points"
     yield f"What raises or lowers the {words.quantity(why)}, from {first} for all patients to {last} ({unit}):"
     most = max((abs(step.points) for step in steps), default=0.0) or 1.0
-    names = [f"{step.name} {step.value}".strip() for step in steps]
+    names = [step.text for step in steps]
     longest = min(max(map(len, names)), width - 2 * _BAR - 13)
     for name, step in zip(names, steps, strict=True):
         *before, end = wrap(name, longest)
@@ -93,16 +93,16 @@ def _points(why: Data, width: int) -> Iterator[str]:
 def _closest(why: Data) -> Iterator[str]:
     """The closest patients: what they share with the case, and in what they differ."""
     features = words.compared(why)
-    listed = ", ".join(f"{words.called(feature)} {feature['value']}" for feature in features)
+    listed = ", ".join(words.named_value(feature, feature["value"]) for feature in features)
     where = "the findings above" if why["attribution"] else listed
-    yield f"The closest patients, with their share of the votes, compared in {where}:"
+    yield f"The closest patients, and how much each counts, compared in {where}:"
     for part in why["neighbors"]:
         other = [
-            f"{words.called(feature)} {patch['value']}"
+            words.past_value(feature, patch["value"])
             for feature in features
             if not (patch := part["features"][feature["name"]])["agrees"]
         ]
-        differs = f"differs in {', '.join(other)}" if other else "agrees in all of these"
+        differs = f"differs: {', '.join(other)}" if other else "agrees in all of these"
         who = f"#{part['id']} {words.outcome(why, part['outcome'])}"
         yield f"  {words.percent(part['vote_share']):>4} {who}; {differs}"
 

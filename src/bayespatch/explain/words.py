@@ -5,15 +5,19 @@ Each takes the explanation as plain data, as `Explanation.to_dict` returns it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 NO_PRECEDENT = "No adequate precedent"
 DIFFER = 0.2  # opinions that differ by this much are reported as a disagreement
+WIDE = 2 * DIFFER  # an interval wider than this allows answers that differ as much on both sides
 FEW_KNOWN = 0.5  # with a smaller share of the findings known, nothing is said about precedent
 MOST_POINTS = 6  # findings whose points are shown at once
 DISCLAIMER = "Supports clinical judgement; does not replace it"
+LIKE_THIS = "patients with predictions like this one"  # to whom an interval of a probability applies
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
+_PLACES = ("with ", "without ", "who ", "whose ")  # beginnings of phrases that follow a noun, in this order
 
 Data = Mapping[str, Any]
 
@@ -84,14 +88,14 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def listed(texts: Iterable[str]) -> str:
+def listed(texts: Iterable[str], joint: str = "and") -> str:
     """Texts as a list in a sentence.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
     *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} {joint} {last}" if first else last
 
 
 def title(why: Data) -> str:
@@ -163,18 +167,22 @@ def quantity(why: Data) -> str:
 
 
 def within(why: Data) -> str:
-    """``90% interval 18–75%``."""
+    """``patients with predictions like this one: 18–75% (90% interval)``; of a number, its prediction interval."""
     said = why["prediction"]
     if is_number(why):
-        return f"{said['level']:.0%} interval {number(said['interval'][0])} to {number(said['interval'][1])}"
-    return f"{said['level']:.0%} interval {interval(said['intervals'][focus(why)])}"
+        low, high = map(number, said["interval"])
+        return f"{said['level']:.0%} prediction interval {low} to {high}"
+    return f"{LIKE_THIS}: {interval(said['intervals'][focus(why)])} ({said['level']:.0%} interval)"
+
+
+def answer(why: Data) -> str:
+    """The answer in a few words: ``46% risk of heart disease``."""
+    return f"{sentence(of_what(why))}: {figure(why)}" if is_number(why) else f"{figure(why)} {of_what(why)}"
 
 
 def headline(why: Data) -> str:
-    """The answer: ``46% risk of heart disease (90% interval 18–75%)``."""
-    if is_number(why):
-        return f"{sentence(of_what(why))}: {figure(why)} ({within(why)})"
-    return f"{figure(why)} {of_what(why)} ({within(why)})"
+    """The answer: ``46% risk of heart disease; patients with predictions like this one: 18–75% (90% interval)``."""
+    return f"{answer(why)}; {within(why)}"
 
 
 def base_rate(why: Data) -> str:
@@ -192,31 +200,124 @@ def number(value: float) -> str:
 def group(why: Data, part: Data) -> tuple[str, str]:
     """Who the members are, and how many had the class in focus.
 
-    ``61 patients with vessels colored 0 and thallium scan normal``, ``11 had heart disease``.
+    ``61 men without colored vessels, mostly with a normal thallium scan``, ``11 had heart disease``.
     """
-    values = [shared_value(why, value) for value in part["shared"]]
-    who = f"{patients(part['size'])} {f'with {listed(values)}' if values else 'of other kinds'}"
     label = focus(why)
-    return who, had(why, part["counts"][label], label)
+    return group_members(why, part), had(why, part["counts"][label], label)
 
 
-def shared_value(why: Data, shared: Data) -> str:
-    """A value that a group shares: ``thallium scan normal``, ``no angina``, ``age 61 to 67`` if close numbers agree."""
-    feature = next(one for one in why["features"] if one["name"] == shared["feature"])
-    name, value = called(feature), str(feature["close"] or shared["value"])
+def group_members(why: Data, part: Data) -> str:
+    """How many members a group has, what all of them have in common, and what most of them do."""
+    features = {feature["name"]: feature for feature in why["features"]}
+    common: list[_Statement] = []
+    most: list[_Statement] = []
+    for shared in part["shared"]:
+        feature = features[shared["feature"]]
+        (common if shared["all"] else most).append(_statement(feature, feature["close"] or shared["value"]))
+    for other in part["differs"]:
+        feature = features[other["feature"]]
+        own = feature["close"] or feature["value"]
+        common.append(_negation(feature, own) if other["value"] is None else _statement(feature, other["value"]))
+    if part["size"] == 1:
+        return f"1 patient{_clause(common + most, None)}"
+    if not common and not most:
+        return f"{part['size']} patients of various kinds"
+    noun = next((one.phrase for one in common if one.is_noun), "patients")
+    text = f"{part['size']} {noun}{_clause(common, noun)}"
+    if not most:
+        return text
+    noun = next((one.phrase for one in most if one.is_noun), "")
+    clause = f"{noun}{_clause(most, noun)}".strip()
+    return f"{text}, mostly {clause.strip('()') if clause.startswith('(') else clause}"
+
+
+class _Statement(NamedTuple):
+    """A value in a sentence about patients, as a phrase where there is one, and always as name and value."""
+
+    phrase: str
+    plain: str
+
+    @property
+    def is_noun(self) -> bool:
+        """Whether the phrase stands in the place of "patients"."""
+        return bool(self.phrase) and not self.phrase.startswith(_PLACES)
+
+
+def _statement(feature: Data, value: str) -> _Statement:
+    phrase = feature["phrases"].get(value, "")
+    if not phrase and value in ("yes", "no"):
+        phrase = f"{'with' if value == 'yes' else 'without'} {called(feature)}"
+    return _Statement(phrase, named_value(feature, value))
+
+
+def _negation(feature: Data, value: str) -> _Statement:
+    """Patients without a value: ``without a normal scan``, ``chest pain: not typical angina``."""
+    phrase = feature["phrases"].get(value, "")
+    if phrase.startswith(("with a ", "with an ")):
+        phrase = phrase.replace("with", "without", 1)
+    elif phrase.startswith("without "):
+        phrase = phrase.replace("without", "with", 1)
+    else:
+        phrase = ""
     if value in ("yes", "no"):
-        return name if value == "yes" else f"no {name}"
-    return f"{name} {value}"
+        return _Statement(phrase, f"{called(feature)}: {'no' if value == 'yes' else 'yes'} or missing")
+    if _is_numeric(feature, value):
+        return _Statement(phrase, f"{called(feature)} not {_dashed(value)}")
+    return _Statement(phrase, f"{called(feature)}: not {value}")
+
+
+def _clause(statements: Sequence[_Statement], noun: str | None) -> str:
+    """What follows a noun: phrases in the order of `_PLACES`, then all else in parentheses."""
+    parts = []
+    for place in _PLACES:
+        rest = [one.phrase.removeprefix(place) for one in statements if one.phrase.startswith(place)]
+        if rest:
+            parts.append(place + listed(rest, "or" if place == "without " else "and"))
+    plain = [one.plain for one in statements if not one.phrase or (one.is_noun and one.phrase != noun)]
+    text = f" {', '.join(parts)}" if parts else ""
+    return f"{text} ({'; '.join(plain)})" if plain else text
+
+
+def named_value(feature: Data, value: str) -> str:
+    """Name and value: ``age 55–61``, ``chest pain: asymptomatic``.
+
+    >>> named_value({"name": "cp", "description": "chest pain"}, "asymptomatic"), named_value({"name": "age"}, "55-61")
+    ('chest pain: asymptomatic', 'age 55–61')
+    """
+    return f"{called(feature)} {_dashed(value)}" if _is_numeric(feature, value) else f"{called(feature)}: {value}"
+
+
+def _is_numeric(feature: Data, value: str) -> bool:
+    return value == feature.get("close") or value[:1].isdigit() or value[:2].strip("-").isdigit()
+
+
+def _dashed(text: str) -> str:
+    return re.sub(r"(?<=\d)-(?=\d)", "–", text)
+
+
+def past_value(feature: Data, value: str) -> str:
+    """A past patient's value: ``with a reversible defect`` where there is such a phrase, otherwise name and value."""
+    one = _statement(feature, value)
+    return one.phrase if one.phrase and not one.is_noun else one.plain
+
+
+def others(why: Data) -> float:
+    """For how much all past patients count who are in no group."""
+    return max(0.0, 1.0 - sum(part["vote_share"] for part in why["groups"]))
 
 
 def votes(why: Data) -> str:
-    """How the votes of similar patients become a probability, in natural frequencies."""
+    """How shares of similar patients become a probability, in natural frequencies."""
     said, label = why["prediction"], focus(why)
-    name = f"{why['case']['target'] or 'outcome'} {label}" if is_number(why) else outcome(why, label)
+    text = outcome(why, label)
+    verb = "had" if is_number(why) or _names_target(why, text) else "were"
+    name = f"{why['case']['target'] or 'an outcome of'} {label}" if is_number(why) else text
     share, base = percent(said["votes"][label]), percent(said["population"][label])
-    text = f"{share} of their votes are for {name}; the base rate among all patients is {base}."
-    found = like_this(why)
-    return text if found is None else f"{text} Of {found['n']} past patients with votes like these, {found['had']}."
+    text = f"Counted by similarity, {share} of them {verb} {name} (all patients: {base})."
+    like = like_this(why)
+    if like is None:
+        return text
+    return f"{text} Of {like['n']} past patients for whom this share was similar, {like['had']}."
 
 
 def like_this(why: Data) -> dict[str, Any] | None:
@@ -243,7 +344,7 @@ def opinions(why: Data) -> str | None:
 
 
 def checks(why: Data) -> list[Check]:
-    """How far the answer can be trusted, one check for each question."""
+    """How far the answer can be trusted, one check for each question; those that failed first."""
     known, both, typical = why["case"]["known"], why["opinions"], why["precedent"]
     few = known["n"] < FEW_KNOWN * known["of"] or typical["percentile"] is None
     count = f"{known['n']} of {known['of']} findings known"
@@ -254,15 +355,30 @@ def checks(why: Data) -> list[Check]:
         found.append(Check(True, "Adequate precedent"))
     if both is not None:
         apart = both["disagreement"]
-        verb = "agree within" if apart < DIFFER else "differ by"
-        text = f"Similar patients and risk factors {verb} {100 * apart:.0f} points"
+        text = f"Similar patients and risk factors differ by {100 * apart:.0f} points (limit: {100 * DIFFER:.0f})"
         found.append(Check(apart < DIFFER, text))
+    found.append(_width(why))
     n = len(warnings(why))
     found.append(Check(n == 0, "No warnings" if n == 0 else f"{n} warning{'s' * (n > 1)}"))
     found.append(Check(not few, f"Only {count}" if few else sentence(count)))
     if not why["about"].get("converged", True):
         found.append(Check(False, "The importances are not known well"))
-    return found
+    return sorted(found, key=lambda check: check.passed)
+
+
+def _width(why: Data) -> Check:
+    """Whether the interval is narrow: at most 40 points, or narrower than that of all patients' numbers."""
+    said = why["prediction"]
+    if is_number(why):
+        low, high = said["population_interval"]
+        part = (said["interval"][1] - said["interval"][0]) / (high - low) if high > low else 1.0
+        return Check(part < 1.0, f"Interval {100 * part:.0f}% as wide as that of all patients (limit: 100%)")
+    low, high = said["intervals"][focus(why)]
+    wide = high - low > WIDE
+    return Check(
+        not wide,
+        f"{'Wide interval' if wide else 'Interval'}: {100 * (high - low):.0f} points (limit: {100 * WIDE:.0f})",
+    )
 
 
 def verdict(why: Data) -> str:
@@ -303,7 +419,7 @@ def error(why: Data) -> str | None:
 def unexpected(why: Data, n: int = 3) -> str:
     """The values that are least expected given similar patients."""
     worst = sorted(why["features"], key=lambda feature: feature["explained"])[:n]
-    texts = [f"{called(f)} {f['value']} ({percent(f['explained'])})" for f in worst]
+    texts = [f"{named_value(f, f['value'])} ({percent(f['explained'])})" for f in worst]
     return f"Least expected values, given similar patients: {', '.join(texts)}."
 
 
@@ -311,18 +427,22 @@ def caveats(why: Data) -> list[str]:
     """Details of the checks, and the limits of every answer."""
     found = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
     limits = (
-        "These patients look similar to the model; similarity is not a cause.",
+        "Similarity and points describe the past patients; they are not causes.",
         "The answer holds for patients from the same place and time as the past ones.",
     )
     return [text for text in (*found, *limits) if text]
 
 
 class Step(NamedTuple):
-    """Points of one finding; of all findings that are not shown one by one, `name` is empty."""
+    """Points of one finding, with its name and value apart and as one `text`.
+
+    All findings that are not shown one by one have no name.
+    """
 
     name: str
     value: str
     points: float
+    text: str
 
 
 def steps(why: Data, most: int = MOST_POINTS) -> tuple[Step, ...]:
@@ -330,13 +450,16 @@ def steps(why: Data, most: int = MOST_POINTS) -> tuple[Step, ...]:
     attribution = why["attribution"]
     if attribution is None:
         return ()
-    names = {feature["name"]: called(feature) for feature in why["features"]}
+    features = {feature["name"]: feature for feature in why["features"]}
     parts = attribution["features"]
-    shown = [Step(names[part["feature"]], part["value"], part["points"]) for part in parts[:most]]
+    shown = []
+    for part in parts[:most]:
+        feature = features[part["feature"]]
+        shown.append(Step(called(feature), part["value"], part["points"], named_value(feature, part["value"])))
     rest = parts[most:]
     if rest:
         text = f"{len(rest)} other finding{'s' * (len(rest) > 1)}"
-        shown.append(Step("", text, sum(part["points"] for part in rest)))
+        shown.append(Step("", text, sum(part["points"] for part in rest), text))
     return tuple(shown)
 
 

@@ -22,6 +22,7 @@ class Inks(NamedTuple):
     ink: str
     quiet: str
     pale: str
+    faint: str
     accent: str
     warning: str
 
@@ -33,8 +34,8 @@ def inks() -> Inks:
 
     red, green, blue = to_rgb(rcParams["figure.facecolor"])
     if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5:
-        return Inks("#e6e9ec", "#a4adb5", "#6f7a83", SKY, ORANGE)
-    return Inks(INK, QUIET, "#b4bcc3", BLUE, VERMILLION)
+        return Inks("#e6e9ec", "#a4adb5", "#6f7a83", "#2b3339", SKY, ORANGE)
+    return Inks(INK, QUIET, "#b4bcc3", "#e4e8ec", BLUE, VERMILLION)
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -24,10 +24,10 @@ Data = Mapping[str, Any]
 def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure:
     """Draw the answer about a case: how likely, the groups of similar patients, the findings, the closest patients.
 
-    Bars of the groups show their share of the votes; the dark part are votes for the class that the answer is about.
-    Bars of the findings show the percentage points by which each raises or lowers the answer, from all patients to this
-    one. In the table, values in bold are the same as the case's, or close to it. Colors follow matplotlib's style, so
-    that ``with matplotlib.style.context("dark_background")`` draws a dark figure.
+    Bars of the groups show how much they count, each beginning where the one above ends: each past case is in one
+    group. Bars of the findings show the percentage points by which each raises or lowers the answer, from all patients
+    to this one. In the table, values in bold are the same as the case's, or close to it. Colors follow matplotlib's
+    style, so that ``with matplotlib.style.context("dark_background")`` draws a dark figure.
 
     Parameters
     ----------
@@ -69,9 +69,8 @@ def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure
 
 class _GroupRow(NamedTuple):
     text: str
+    start: float  # share of the groups above
     share: float
-    within: float  # the part of it that is for the class in focus
-    longest: float
 
 
 class _StepRow(NamedTuple):
@@ -122,17 +121,12 @@ def _notes(why: Data) -> list[str]:
 
 
 def _group_rows(why: Data) -> list[_GroupRow]:
-    label = words.focus(why)
-    longest = max((part["vote_share"] for part in why["groups"]), default=1.0)
-    return [
-        _GroupRow(
-            wrapped(": ".join(words.group(why, part)), int((_MIDDLE - _BAR - 0.8) / _LETTER), 99),
-            part["vote_share"],
-            part["vote_share"] * part["outcomes"][label],
-            longest,
-        )
-        for part in why["groups"]
-    ]
+    rows, start = [], 0.0
+    for part in why["groups"]:
+        text = wrapped(": ".join(words.group(why, part)), int((_MIDDLE - _BAR - 0.8) / _LETTER), 99)
+        rows.append(_GroupRow(text, start, part["vote_share"]))
+        start += part["vote_share"]
+    return rows
 
 
 def _step_rows(why: Data) -> list[_StepRow]:
@@ -144,7 +138,7 @@ def _step_rows(why: Data) -> list[_StepRow]:
     letters = int((_WIDTH - _MIDDLE - 2 * _BAR - 0.6) / _LETTER)
     rows = [
         _StepRow(
-            wrapped(f"{step.name} {step.value}".strip(), letters, 99),
+            wrapped(step.text, letters, 99),
             step.points,
             words.step_points(why, step.points),
             most,
@@ -160,7 +154,7 @@ def _closest_rows(why: Data) -> list[list[_Cell]]:
         return []
     features = words.compared(why)
     letters = _letters(len(features))
-    head = ["patient", "outcome", *(words.called(feature) for feature in features)]
+    head = ["patient, share", "outcome", *(words.called(feature) for feature in features)]
     own = ["this patient", "", *(feature["value"] for feature in features)]
     rows = [[_Cell(wrapped(text, letters, 99), False) for text in head]]
     rows.append([_Cell(wrapped(text, letters, 99), True) for text in own])
@@ -181,15 +175,15 @@ def _table_height(row: Sequence[_Cell]) -> float:
 
 
 def _draw_groups(pen: _Pen, rows: Sequence[_GroupRow], y: float) -> None:
-    pen.write(0, y + 0.1, "Similar patients, in groups (bar: share of the votes)", weight="bold", size=9)
+    pen.write(0, y + 0.1, "Similar patients in groups (bar: how much each counts)", weight="bold", size=9)
     y += 0.28
     if not rows:
-        pen.row(0, y, "No past patient votes on this case.")
+        pen.row(0, y, "No past patient counts for this case.")
     for row in rows:
         end = y + _height([row.text])
         middle = (y + end) / 2
-        pen.bar(0, middle, _BAR * row.share / row.longest, pen.inks.pale)
-        pen.bar(0, middle, _BAR * row.within / row.longest, pen.inks.accent)
+        pen.bar(0, middle, _BAR, pen.inks.faint)
+        pen.bar(_BAR * row.start, middle, _BAR * row.share, pen.inks.accent)
         pen.write(_BAR + 0.4, middle, words.percent(row.share), ha="right")
         y = pen.row(_BAR + 0.5, y, row.text)
 

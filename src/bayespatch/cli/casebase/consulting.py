@@ -108,7 +108,7 @@ def _seen_text(seen: Any) -> str:
         "prediction": ", ".join(f"{name} {p:.0%}" for name, p in shown["prediction"]["probabilities"].items()),
         "precedent": "adequate" if shown["precedent"]["adequate"] else "no adequate precedent",
         "closest past cases": "; ".join(
-            f"{one['id']} ({one['outcome']}), {one['vote_share']:.0%} of the votes" for one in shown["neighbors"]
+            f"{one['id']} ({one['outcome']}), counts for {one['vote_share']:.0%}" for one in shown["neighbors"]
         ),
     }
     if shown["case"]["warnings"]:

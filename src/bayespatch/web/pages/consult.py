@@ -162,7 +162,7 @@ async def _answered(ask: Ask, dictionary: Dictionary, said: dict[str, str], firs
         "answer": rendering.explanation(why),
         "change": change,
         "version": version,
-        "headline": words.headline(why),
+        "headline": words.answer(why),
     }
 
 
