@@ -437,7 +437,7 @@ class FittedClasses(Fitted):
         unknown = sorted(set(labels.tolist()) - set(self.classes.tolist()), key=str)
         if unknown or len(labels) != n:
             raise ValueError(
-                f"y has {len(labels)} classes for {n} rows, and {unknown} were not there in training; "
+                f"y has {len(labels)} classes for {n} rows, and {unknown} are not in the training table; "
                 f"pass one of {self.classes.tolist()} for each row, or leave y out"
             )
         return np.searchsorted(self.classes, labels)

@@ -64,12 +64,12 @@ def draw_data(rng: np.random.Generator, model: Model, latent: Latent, data: Data
     """
     if model.likelihood != "exact":
         raise ValueError(
-            "likelihood='paper' cannot be simulated from: (g(x) + 1) / (sum g + 1) does not sum to one over x, "
-            "so it is no distribution of x; pass a Model with likelihood='exact'"
+            "likelihood='paper' cannot be simulated: (g(x) + 1) / (sum g + 1) does not sum to one over x, "
+            "so it is not a distribution; pass a Model with likelihood='exact'"
         )
     if np.any(data.windows != 0) or np.any(data.n_values != np.floor(data.n_values)):
         raise ValueError(
-            f"only categorical features can be drawn, got windows {data.windows} and n_values {data.n_values}; "
+            f"only categorical features can be simulated, got windows {data.windows} and n_values {data.n_values}; "
             "pass windows of 0 and whole numbers of values"
         )
     x = np.empty_like(data.x)

@@ -146,7 +146,7 @@ def test_columns_that_tell_nothing_are_not_compared(column, missing, is_compared
         ({"windows": {"sex": 3}}, "windows names column 'sex', which holds no numbers"),
         ({"bins": [45, 55]}, "name the column"),
         ({"bins": "octiles"}, "bins='octiles' is not known; choose one of"),
-        ({"bins": {"age": [55, 45]}}, r"bins\['age'\]=\[55, 45\] says no bins"),
+        ({"bins": {"age": [55, 45]}}, r"bins\['age'\]=\[55, 45\] does not define bins"),
         ({"n_bins": 1}, "n_bins=1 is too small"),
         ({"windows": {"chol": 0}}, r"windows\['chol'\]=0 is not a distance"),
         ({"windows": "auto"}, "windows='auto' is not a distance; pass a finite number above 0, or a share"),
@@ -218,7 +218,7 @@ def test_missing_refused_later_too():
 
 def test_a_column_without_any_value_is_refused():
     for empty in (pd.DataFrame({"a": [1, 2], "b": [None, None]}), pl.DataFrame({"a": [1], "b": [None]})):
-        with pytest.raises(ValueError, match="column 'b' has nothing but missing values; leave it out"):
+        with pytest.raises(ValueError, match="column 'b' has only missing values; drop it"):
             Schema.learn(empty)
 
 
@@ -228,9 +228,9 @@ def test_a_column_without_any_value_is_refused():
 def test_columns_are_found_by_name():
     schema = Schema.learn(TABLE)
     assert np.array_equal(schema.encode(TABLE[TABLE.columns[::-1]]).x, schema.encode(TABLE).x)
-    with pytest.raises(ValueError, match="columns 'age' are missing; columns 'Age' were not there in training"):
+    with pytest.raises(ValueError, match="columns 'age' are missing; columns 'Age' are not in the training table"):
         schema.encode(TABLE.rename(columns={"age": "Age"}))
-    with pytest.raises(ValueError, match="columns 'new' were not there in training"):
+    with pytest.raises(ValueError, match="columns 'new' are not in the training table"):
         schema.encode(TABLE.assign(new=1))
 
 

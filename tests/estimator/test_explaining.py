@@ -35,7 +35,7 @@ def test_it_must_be_fitted():
         ({"level": 1.0}, "level=1.0"),
         ({"level": "high"}, "level='high'"),
         ({"quantile": 0}, "quantile=0"),
-        ({"y": 7}, "were not there in training"),
+        ({"y": 7}, "are not in the training table"),
     ],
 )
 def test_wrong_wishes_are_refused(wishes, complaint):

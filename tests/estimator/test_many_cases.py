@@ -212,7 +212,7 @@ def test_some_rows_may_vote_and_the_others_may_not():
 
 def test_models_without_a_closed_form_look_at_some_rows_and_say_so(monkeypatch):
     monkeypatch.setattr("bayespatch.estimator.learning.MOST_AUTO", 100)
-    with pytest.warns(ManyCasesWarning, match="sampling looks at 100 of the 700 past cases"):
+    with pytest.warns(ManyCasesWarning, match="only 100 of the 700 past cases"):
         model = PatchworkClassifier(**SMALL, importances="joint").fit(X, Y)
     assert len(model.parents_) == 100
 

@@ -86,12 +86,12 @@ def test_a_frame_of_files(tmp_path):
 def test_a_longer_frame_is_sampled(monkeypatch):
     monkeypatch.setattr(partitions, "MOST_ROWS", 60)
     clf = PatchworkClassifier(**SETTINGS, class_weight="balanced")
-    with pytest.warns(ManyCasesWarning, match="of 90 rows 60, drawn at random, are the model's past cases"):
+    with pytest.warns(ManyCasesWarning, match="a random sample of 60 of 90 rows"):
         clf.fit(FRAME, "outcome")
     assert len(clf.x_) == 60
     rows = [int(name) for name in clf.ids_]
     assert clf.classes_[clf.y_].tolist() == Y[rows].tolist()
-    with pytest.raises(ValueError, match="parents names rows, and of the 90 rows"):
+    with pytest.raises(ValueError, match="parents= names rows, but the model learns from a sample of the 90 rows"):
         PatchworkClassifier(**SETTINGS, parents=[0, 1, 2]).fit(FRAME, "outcome")
 
 

@@ -59,7 +59,7 @@ def read_cut(where: str, wish: object, default: Cut) -> Cut:
         if len(edges) == len(wish) and all(low < high for low, high in pairwise(edges)):
             return default._replace(edges=edges)
     raise ValueError(
-        f"{where}={wish!r} says no bins; pass increasing edges such as [45, 55], a number of bins, "
+        f"{where}={wish!r} does not define bins; pass increasing edges such as [45, 55], a number of bins, "
         f"one of {', '.join(map(repr, STRATEGIES))}, or a pair such as ('uniform', 5)"
     )
 

@@ -214,8 +214,8 @@ def is_partitioned(table: object) -> bool:
 def too_many_classes() -> str:
     """What to say of outcomes that are no classes."""
     return (
-        f"the outcome has more than {MOST_CLASSES:,} different values, which are no classes; predict a number instead, "
-        f"or pass classes that recur"
+        f"the outcome has more than {MOST_CLASSES:,} different values, too many for classes; predict a number instead, "
+        f"or pass an outcome whose classes repeat"
     )
 
 

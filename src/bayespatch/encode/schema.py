@@ -287,7 +287,7 @@ class Schema:
             unknown = [name for name in table.names if name not in self.names]
             if absent or unknown:
                 found = [f"columns {listed(absent)} are missing"] * bool(absent)
-                found += [f"columns {listed(unknown)} were not there in training"] * bool(unknown)
+                found += [f"columns {listed(unknown)} are not in the training table"] * bool(unknown)
                 raise ValueError(f"the table does not have the columns of the training table: {'; '.join(found)}")
             return [table.columns[table.names.index(name)] for name in self.names]
         if len(table.columns) != len(self.columns):
@@ -468,7 +468,7 @@ def _refuse_empty_columns(table: PlainTable, whole: TableSummary | None) -> None
             f"leave it out"
         )
     if empty:
-        raise ValueError(f"column {listed(empty)} has nothing but missing values; leave it out")
+        raise ValueError(f"column {listed(empty)} has only missing values; drop it")
 
 
 def _refuse_missing(counts: Mapping[str, int]) -> None:

@@ -207,10 +207,7 @@ def _read_series(name: str, series: nw.Series[Any]) -> PlainColumn:
     if dtype.is_temporal():
         _refuse_time(name, str(dtype))
     if dtype.is_nested() or isinstance(dtype, nw.Binary):
-        raise ValueError(
-            f"column {name!r} holds {dtype} values, which cannot be compared as one; spread them over columns of their "
-            f"own, or leave the column out"
-        )
+        raise ValueError(f"column {name!r} holds {dtype} values; expand them into separate columns, or drop the column")
     is_null = series.is_null().to_numpy()
     values = [None if null else value for value, null in zip(series.to_list(), is_null, strict=True)]
     if isinstance(dtype, nw.String) and not is_null.all():  # nothing else can be in it
@@ -312,8 +309,8 @@ def _family_of(name: str, kind: type, values: Sequence[object]) -> Family:
 
 def _refuse_time(name: str, kind: str) -> NoReturn:
     raise ValueError(
-        f"column {name!r} holds dates or times ({kind}), of which no two cases need share one; turn them into what "
-        f"matters, such as the year, the age in years or the days since an event, or leave the column out"
+        f"column {name!r} holds dates or times ({kind}), which rarely repeat; convert them to a year, an age in years "
+        f"or days since an event, or drop the column"
     )
 
 

@@ -300,18 +300,17 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not sample.is_all:
             if not isinstance(self.parents, str | Integral):
                 raise ValueError(
-                    f"parents names rows, and of the {sample.summary.n_rows:,} rows of the table only a sample is "
-                    f"looked at; pass parents='auto', or a number"
+                    f"parents= names rows, but the model learns from a sample of the {sample.summary.n_rows:,} rows; "
+                    f"pass parents='auto', or a number"
                 )
             if not isinstance(self.shown, str | Integral):
                 raise ValueError(
-                    f"shown names rows, and of the {sample.summary.n_rows:,} rows of the table only a sample is looked "
-                    f"at; pass shown='all', or a number"
+                    f"shown= names rows, but the model learns from a sample of the {sample.summary.n_rows:,} rows; "
+                    f"pass shown='all', or a number"
                 )
             warnings.warn(
-                f"of {sample.summary.n_rows:,} rows {len(sample.X):,}, drawn at random, are the model's past cases; "
-                f"quantiles, parents, tuning, importances, leave-one-out and the second opinion rest on them; class "
-                f"shares, levels, ranges and missing values are those of all rows",
+                f"the model learns from a random sample of {len(sample.X):,} of {sample.summary.n_rows:,} rows: these "
+                f"are its past cases; class shares, levels, ranges and missing values come from all rows",
                 ManyCasesWarning,
                 stacklevel=4,
             )
@@ -572,7 +571,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 continue
             encoded = schema.encode(plain)
             if len(encoded.x) < 2:
-                raise ValueError(f"n_samples={len(y)}: a case needs another one to resemble; pass at least two rows")
+                raise ValueError(f"n_samples={len(y)}: a fit needs at least two rows; pass more")
             parents, cases = self._chosen_parents(encoded.x, schema, fit)
             tables[name] = _TrainingTable(schema, encoded, parents, cases)
         if constant:
@@ -590,7 +589,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if groups is None:
             return None
         if sample is not None:
-            raise ValueError("groups cannot be given beside a table in partitions; pass a table that is here")
+            raise ValueError("groups= is not supported for a partitioned table; pass a table in memory")
         if not self._votes_are_closed():
             raise ValueError("groups need votes in closed form; pass model='I', importances='predictive', votes='auto'")
         return read_groups(groups, n_rows)
@@ -602,7 +601,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if sample_weight is None:
             return X, y, groups, None
         if isinstance(X, Sample) or is_partitioned(X) or hasattr(y, "npartitions"):
-            raise ValueError("sample_weight cannot be given beside a table in partitions; pass a table that is here")
+            raise ValueError("sample_weight is not supported for a partitioned table; pass a table in memory")
         n_rows = _num_samples(y)
         check_consistent_length(X, y)
         weights = read_sample_weight(sample_weight, n_rows)
@@ -652,9 +651,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             if n_parents is None and len(x) > MOST_AUTO and not self._votes_are_closed():
                 way, n_parents = "random", MOST_AUTO
                 warnings.warn(
-                    f"sampling looks at {MOST_AUTO:,} of the {len(x):,} past cases, drawn at random; pass n_parents "
-                    f"for another number, parents='all', or the defaults model='I' and importances='predictive', with "
-                    f"which every past case votes",
+                    f"only {MOST_AUTO:,} of the {len(x):,} past cases, drawn at random, may be neighbors; pass "
+                    f"n_parents for another number, parents='all', or the defaults model='I' and "
+                    f"importances='predictive', where every past case votes",
                     ManyCasesWarning,
                     stacklevel=6,
                 )

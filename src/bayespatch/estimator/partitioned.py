@@ -30,7 +30,9 @@ def by_partition(method: Method) -> Method:
 
         check_is_fitted(self)
         if self.transductive:
-            raise ValueError("transductive=True samples all rows together; pass a table that is here: X.compute()")
+            raise ValueError(
+                "transductive=True samples all rows together and needs a table in memory; pass X.compute()"
+            )
         model = copy(self).set_params(engine="cpu", scheduler=None, n_jobs=1)
         wanted = [(method.__name__, part, args, kwargs) for part in X.to_delayed()]
         found = computed(_answer, wanted, self.scheduler, shared=model)

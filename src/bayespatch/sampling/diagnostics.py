@@ -155,7 +155,7 @@ class Diagnostics:
         if self.is_rough:
             return (
                 f"the normal approximation of the importances' posterior is rough: reweighted to the exact posterior, "
-                f"{self.efficiency:.0%} of its draws count, and at least {MIN_EFFICIENCY:.0%} should. Pass "
+                f"{self.efficiency:.0%} of its draws are effective (at least {MIN_EFFICIENCY:.0%} expected). Pass "
                 f"votes='sampled', which samples the posterior itself"
             )
         if self.n_draws < MIN_DRAWS:
@@ -174,13 +174,13 @@ class Diagnostics:
         if few:
             return (
                 f"too few draws: the chains agree, but the effective sample size (ESS) is low: "
-                f"{', '.join(named)}{more}; wanted is at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). Pass "
-                f"more draws (roughly {wanted} or more); diagnostics show every quantity"
+                f"{', '.join(named)}{more}; the target is at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). "
+                f"Pass more draws (roughly {wanted} or more); diagnostics_ lists every quantity"
             )
         return (
-            f"the chains have not mixed: {', '.join(named)}{more}; wanted are R-hat of at most {MAX_RHAT} and an ESS "
+            f"the chains have not mixed: {', '.join(named)}{more}; the targets are R-hat of at most {MAX_RHAT} and ESS "
             f"of at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). Pass more draws (roughly {wanted} or more), "
-            f"or a larger thin where memory is short, or more warmup; diagnostics show every quantity"
+            f"a larger thin if memory is short, or more warmup; diagnostics_ lists every quantity"
         )
 
     def to_frame(self) -> Any:
