@@ -33,7 +33,7 @@ def strings():
             text_of(node)
             for node in nodes
             if id(node) not in skipped
-            and (isinstance(node, ast.JoinedStr) or isinstance(node, ast.Constant) and isinstance(node.value, str))
+            and (isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)))
         ]
     return texts
 
