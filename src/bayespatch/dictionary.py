@@ -37,11 +37,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from os import PathLike, fspath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bayespatch.decisions import check_texts
-from bayespatch.follow_up import KindOf
 from bayespatch.validation import closest
+
+if TYPE_CHECKING:  # importing follow_up takes a second, which completion in a shell would have to wait for
+    from bayespatch.follow_up import KindOf
 
 ValueKind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
 Value = str | bool | int | float | None

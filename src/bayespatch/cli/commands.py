@@ -10,6 +10,7 @@ from bayespatch.cli.demo import demo
 from bayespatch.cli.describe import describe
 from bayespatch.cli.explain import explain
 from bayespatch.cli.fit import fit
+from bayespatch.cli.governance import governance
 from bayespatch.cli.info import info
 from bayespatch.cli.predict import predict
 from bayespatch.cli.report import report
@@ -29,6 +30,7 @@ COMMANDS = (
     what_if,
     counterfactual,
     report,
+    governance,
     validate,
     info,
     compare,

@@ -13,6 +13,7 @@ Examples
 ['case.html', 'model.html']
 """
 
+from bayespatch.report.governance import governance_pack
 from bayespatch.report.pages import (
     case_body,
     case_page,
@@ -31,6 +32,7 @@ __all__ = [
     "case_body",
     "case_page",
     "case_report",
+    "governance_pack",
     "model_body",
     "model_page",
     "model_report",
