@@ -5,19 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.case import load_model
-from bayespatch.cli.options import Cases, FolderOut, Force, IntendedUse, Json, ModelFile
+from bayespatch.cli.options import CaseBaseUrl, Cases, FolderOut, Force, IntendedUse, Json, ModelFile
 from bayespatch.cli.terminal import show, working
-
-CaseBaseUrl = Annotated[
-    str | None,
-    typer.Option("--casebase", metavar="BASE", help="The case base whose model versions the change log lists."),
-]
 
 
 def governance(

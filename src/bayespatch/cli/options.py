@@ -432,3 +432,7 @@ Cost = Annotated[
 ]
 Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]
 IntendedUse = Annotated[str, typer.Option(metavar="TEXT", help="The intended use of the model.")]
+CaseBaseUrl = Annotated[
+    str | None,
+    typer.Option("--casebase", metavar="BASE", help="The case base whose model versions the change log lists."),
+]
