@@ -6,7 +6,7 @@ from tests.cli.program import call
 
 NAMES = (
     *("demo", "describe", "fit", "predict", "explain", "what-if", "counterfactual"),
-    *("report", "validate", "info", "compare", "serve"),
+    *("report", "governance", "validate", "info", "compare", "serve"),
 )
 
 
