@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from measure import Finding, Row, Section, say
-from quality import write
+from measure import Finding, Row, Section, say, write
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 

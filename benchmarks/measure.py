@@ -95,6 +95,14 @@ def shown(value: float | int | str) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def write(path: Path, text: str) -> None:
+    """All of a file or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
 def as_text(rows: Sequence[Row]) -> str:
     """A table for a terminal."""
     cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]

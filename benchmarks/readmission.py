@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src")]
 
 import pandas as pd  # noqa: E402
-from baselines import MODELS, OURS  # noqa: E402
+from baselines import RIVALS  # noqa: E402
 from gpu_votes import import_parts  # noqa: E402
 from scores import calibration_errors, fold_scores  # noqa: E402
 from sklearn.base import clone  # noqa: E402
@@ -38,7 +38,7 @@ from bayespatch import PatchworkClassifier  # noqa: E402
 from bayespatch.datasets import load_readmission  # noqa: E402
 from bayespatch.engine.installed import gpu_is_present  # noqa: E402
 
-OTHERS = ("logistic regression", "random forest", "gradient boosting")
+OURS = "patchwork"
 HELD_OUT = 0.2  # of the patients
 WARM_UP = 5000, 500  # stays of the fit and of the prediction that compile
 
@@ -93,7 +93,7 @@ def run(cohort: Cohort, options: argparse.Namespace) -> Any:
             first, new = X.iloc[: WARM_UP[0]], cohort.X.iloc[test[: WARM_UP[1]]]
             clone(model).fit(first, y[: WARM_UP[0]]).predict_opinions(new)
         else:
-            model = on_all_cores(MODELS[name](X, 0))
+            model = on_all_cores(RIVALS[name](X, 0))
         began = time.perf_counter()
         model.fit(X, y)
         fitted = time.perf_counter()
@@ -123,7 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path, help="UCI's diabetic_data.csv")
     parser.add_argument("--cohorts", nargs="*", help="run only these")
-    parser.add_argument("--models", nargs="*", default=[OURS, *OTHERS], choices=[OURS, *OTHERS], help="run only these")
+    parser.add_argument("--models", nargs="*", default=[OURS, *RIVALS], choices=[OURS, *RIVALS], help="run only these")
     parser.add_argument("--engine", default="auto", choices=("auto", "cpu", "cuda"), help="where votes are computed")
     parser.add_argument("--cases", type=int, help="use only this many stays")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from measure import Finding, Section
+from measure import Finding, Section, write
 from opinions import (
     RIVAL,
     Tables,
@@ -25,7 +25,6 @@ from opinions import (
     log_losses,
     score_tables,
 )
-from quality import write
 from readmission import cohorts, split
 from scores import calibration_errors, fold_scores
 from sets import Table, breast, from_file, heart, table

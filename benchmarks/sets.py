@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,9 +10,7 @@ import pandas as pd
 from sklearn.datasets import make_classification
 
 from bayespatch import datasets
-from bayespatch.datasets.readmission import diagnosis_groups
 
-N_PER_CLASS = 1000  # patients of the readmission sample
 MISSING = 0.2  # share of the values of the multiclass table
 
 
@@ -25,12 +20,6 @@ class Table(NamedTuple):
     name: str
     X: pd.DataFrame
     y: np.ndarray
-
-    @property
-    def digest(self) -> str:
-        """A name for the content: results on another content are not taken for results on this one."""
-        hashed = pd.util.hash_pandas_object(self.X.astype(str).assign(outcome=self.y), index=False).to_numpy()
-        return hashlib.sha256(hashed.tobytes()).hexdigest()[:8]
 
 
 def table(name: str, X: pd.DataFrame, y: pd.Series | np.ndarray) -> Table:
@@ -58,21 +47,6 @@ def from_file(path: Path) -> Table:
     return table(path.stem, found.iloc[:, :-1], found.iloc[:, -1])
 
 
-def readmission(path: Path) -> Table:
-    """The first stay of 1,000 patients who came back within 30 days, and of 1,000 others, drawn at random.
-
-    All columns but those with one value; diagnoses in the groups of Strack et al. (2014).
-    """
-    X, y = datasets.load_readmission(path)
-    first = X.index.to_frame(index=False).sort_values("encounter_id").drop_duplicates("patient_nbr").index.to_numpy()
-    back = (y == "<30").to_numpy()
-    rng = np.random.default_rng(0)
-    rows = np.concatenate([rng.choice(first[back[first] == m], N_PER_CLASS, replace=False) for m in (False, True)])
-    X = X.iloc[rows]
-    X = X.assign(**{name: diagnosis_groups(X[name].astype(object)) for name in ("diag_1", "diag_2", "diag_3")})
-    return table("readmission", X.loc[:, X.nunique() > 1], back[rows])
-
-
 def multiclass() -> Table:
     """1,000 simulated cases of 4 classes, 30 features, a fifth of all values missing.
 
@@ -85,18 +59,3 @@ def multiclass() -> Table:
     for k, name in enumerate(X.columns[::3]):
         X[name] = pd.qcut(X[name], 2 + k % 4, labels=list("abcde")[: 2 + k % 4])
     return table("multiclass", X.mask(np.random.default_rng(0).random(X.shape) < MISSING), y)
-
-
-def available(suite: Path | None, readmission_file: Path | None) -> dict[str, Callable[[], Table]]:
-    """The tables of the comparison by name, each made when it is called for."""
-    found: dict[str, Callable[[], Table]] = {"heart": heart, "breast": breast}
-    if suite is not None:
-        files = sorted(suite.glob("*.csv"))
-        if not files:
-            raise ValueError(f"--suite {suite}: there are no CSV files; pass a folder that has some")
-        found |= {path.stem: partial(from_file, path) for path in files}
-    if readmission_file is not None:
-        if not readmission_file.exists():
-            raise ValueError(f"--readmission {readmission_file}: there is no such file; get diabetic_data.csv from UCI")
-        found["readmission"] = partial(readmission, readmission_file)
-    return found

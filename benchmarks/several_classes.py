@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from measure import Finding, Row, Section
+from measure import Finding, Row, Section, write
 from opinions import (
     RIVAL,
     Fold,
@@ -27,7 +27,6 @@ from opinions import (
     log_losses,
     score_tables,
 )
-from quality import write
 from sets import Table, from_file, heart, multiclass, table
 from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
 
