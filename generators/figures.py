@@ -36,7 +36,14 @@ def main() -> None:
                 truth = clf.class_names_[clf.classes_.tolist().index(label)]
                 figure.axes[0].set_title(f"What happened to this patient: {truth}", loc="left", fontsize=9)
                 save(figure, f"{name}_patient{number}")
-        views = (plot.importance, plot.probabilities, plot.calibration, plot.roc, plot.decision_curve)
+        views = (
+            plot.importance,
+            plot.probabilities,
+            plot.calibration,
+            plot.roc,
+            plot.precision_recall,
+            plot.decision_curve,
+        )
         for picture in views:
             save(picture(clf), f"{data}_{picture.__name__}")
         save(plot.diagnostics(clf), f"{data}_diagnostics")

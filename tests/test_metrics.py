@@ -167,3 +167,14 @@ def test_the_ranked_probability_score_goes_by_the_order():
     assert metrics.ranked_probability_score(p, y, [1, 0, 2]) == pytest.approx((0.49 + 0.64) / 2)
     with pytest.raises(ValueError, match="each of the classes 0 to 2 once"):
         metrics.ranked_probability_score(p, y, [0, 1])
+
+
+def test_the_area_below_the_precision_recall_curve_is_the_average_precision():
+    rng = np.random.default_rng(3)
+    for n_levels in (3, 50, 10_000):  # with and without ties
+        p = rng.integers(0, n_levels, 300) / n_levels
+        hit = rng.random(300) < 0.3 * p + 0.05
+        recall, precision = np.transpose(metrics.precision_recall_points(p, hit))
+        assert np.all(np.diff(recall) >= 0)
+        assert np.trapezoid(precision, recall) == pytest.approx(metrics.average_precision(p, hit), rel=1e-12)
+    assert metrics.precision_recall_points(p, np.zeros(300, dtype=bool)) == ()

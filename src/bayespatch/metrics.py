@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import binomtest, norm, rankdata
-from sklearn.metrics import accuracy_score, average_precision_score, brier_score_loss, roc_auc_score, roc_curve
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    brier_score_loss,
+    precision_recall_curve,
+    roc_auc_score,
+    roc_curve,
+)
 from sklearn.metrics import log_loss as sklearn_log_loss
 
 CONFIDENCE = 0.95  # of the intervals of rates and scores
@@ -406,6 +413,25 @@ def roc_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[fl
         return ()
     false_alarms, hits, _ = roc_curve(hit, p)
     return tuple(zip(false_alarms.tolist(), hits.tolist(), strict=True))
+
+
+def precision_recall_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
+    """Corners of the precision-recall curve, (recall, precision); empty where the class does not occur.
+
+    The curve is a staircase, and the area below it is the average precision: a recall between those of two thresholds
+    is reached at the lower one, with its precision.
+
+    Examples
+    --------
+    >>> precision_recall_points(np.array([0.1, 0.6, 0.7, 0.9]), np.array([False, True, False, True]))
+    ((0.0, 1.0), (0.5, 1.0), (0.5, 0.6666666666666666), (1.0, 0.6666666666666666))
+    """
+    if not hit.any():
+        return ()
+    precision, recall, _ = precision_recall_curve(hit, p)
+    steps = zip(recall[1:], recall[:-1], precision[:-1], strict=True)
+    corners = [[(float(last), float(share)), (float(now), float(share))] for last, now, share in steps if now > last]
+    return tuple(corner for pair in corners[::-1] for corner in pair)
 
 
 def _ratio(part: int, whole: int) -> float | None:

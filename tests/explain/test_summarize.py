@@ -110,6 +110,7 @@ def test_three_classes():
         list(overview.performance.curves)
         == ["0", "1", "2"]
         == list(overview.performance.roc)
+        == list(overview.performance.precision_recall)
         == list(overview.performance.thresholds)
     )
     y = clf.y_[clf.loo_.rows]

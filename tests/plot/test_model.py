@@ -15,7 +15,9 @@ def closed():
     pyplot.close("all")
 
 
-@pytest.mark.parametrize("picture", ["importance", "probabilities", "parents", "calibration", "roc", "decision_curve"])
+@pytest.mark.parametrize(
+    "picture", ["importance", "probabilities", "parents", "calibration", "roc", "precision_recall", "decision_curve"]
+)
 def test_pictures_return_their_figure(picture):
     clf = fitted(votes="sampled") if picture == "parents" else fitted()
     draw = getattr(plot, picture)
@@ -72,6 +74,10 @@ def test_curves_are_those_of_the_metrics():
     p, hit = clf.calibration_.apply(clf.loo_.votes)[:, 1], clf.y_[clf.loo_.rows] == 1
     line = plot.roc(clf).axes[0].lines[1]
     np.testing.assert_allclose(np.column_stack([line.get_xdata(), line.get_ydata()]), metrics.roc_points(p, hit))
+    line = plot.precision_recall(clf).axes[0].lines[1]
+    recall, precision = line.get_xdata(), line.get_ydata()
+    np.testing.assert_allclose(np.column_stack([recall, precision]), metrics.precision_recall_points(p, hit))
+    assert np.trapezoid(precision, recall) == pytest.approx(metrics.average_precision(p, hit))
     nobody, everybody, ours = plot.decision_curve(clf).axes[0].lines
     rows = metrics.threshold_table(p, hit, tuple(ours.get_xdata()))
     np.testing.assert_allclose(ours.get_ydata(), [row.net_benefit for row in rows])

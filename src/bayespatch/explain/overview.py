@@ -67,9 +67,10 @@ class Performance:
         Of each class: area under the precision-recall curve; a model that tells nothing has the share of the class.
     decision : dict or None
         The class that is called, under "label", and its threshold, under "at".
-    curves, thresholds, roc : dict
+    curves, thresholds, roc, precision_recall : dict
         Of each class: calibration (tuple of CalibrationBin), what calling it above a probability does (tuple of
-        Threshold), and its ROC curve (points of 1 - specificity and sensitivity).
+        Threshold), its ROC curve (points of 1 - specificity and sensitivity), and its precision-recall curve (corners,
+        recall and precision).
     """
 
     n: int
@@ -81,6 +82,7 @@ class Performance:
     curves: dict[str, tuple[CalibrationBin, ...]]
     thresholds: dict[str, tuple[Threshold, ...]]
     roc: dict[str, tuple[tuple[float, float], ...]]
+    precision_recall: dict[str, tuple[tuple[float, float], ...]]
 
 
 @dataclass(frozen=True)

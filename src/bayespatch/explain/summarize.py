@@ -194,6 +194,7 @@ def _performance(
             for m, name in enumerate(classes)
         },
         roc={name: metrics.roc_points(p[:, m], known == m) for m, name in enumerate(classes)},
+        precision_recall={name: metrics.precision_recall_points(p[:, m], known == m) for m, name in enumerate(classes)},
     )
 
 

@@ -10,7 +10,16 @@ Examples
 >>> figure = plot.patchwork(clf.explain(["yes", 60]))
 """
 
-from bayespatch.plot.model import calibration, decision_curve, diagnostics, importance, parents, probabilities, roc
+from bayespatch.plot.model import (
+    calibration,
+    decision_curve,
+    diagnostics,
+    importance,
+    parents,
+    precision_recall,
+    probabilities,
+    roc,
+)
 from bayespatch.plot.patchwork import patchwork
 
 __all__ = [
@@ -20,6 +29,7 @@ __all__ = [
     "importance",
     "parents",
     "patchwork",
+    "precision_recall",
     "probabilities",
     "roc",
 ]

@@ -188,6 +188,32 @@ def roc(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
     return _labelled(ax, "1 - specificity: share of the others that are called", y_text, "lower right")
 
 
+def precision_recall(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
+    """Precision-recall curve of a class: which share of the called has it, against which share of those with it.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    ax : Axes, optional
+    of : int
+        Place of the class in `classes_`.
+
+    Returns
+    -------
+    Figure
+    """
+    p, hit = _predicted(model, of)
+    ax = axes_of(ax, 4.6, 4.6)
+    ax.axhline(hit.mean(), linestyle="--", color=QUIET, linewidth=1, label="chance")
+    points = metrics.precision_recall_points(p, hit)
+    if points:
+        x, y = zip(*points, strict=True)
+        ax.plot(x, y, color=BLUE, linewidth=1.6, label=f"this model, area {metrics.average_precision(p, hit):.2f}")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    x_text = f"recall: share of {model.fitted_.class_names[of]} called"
+    return _labelled(ax, x_text, "precision: share of the called that have it", "lower left")
+
+
 def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
     """Net benefit of calling a class above a probability, beside calling everybody and nobody (Vickers and Elkin 2006).
 
@@ -215,7 +241,9 @@ def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) ->
     return _labelled(ax, x_text, "net benefit per case", "best")
 
 
-def _labelled(ax: Axes, x_text: str, y_text: str, legend: Literal["upper left", "lower right", "best"]) -> Figure:
+def _labelled(
+    ax: Axes, x_text: str, y_text: str, legend: Literal["upper left", "lower left", "lower right", "best"]
+) -> Figure:
     """The figure, once its axes are named and its legend has a place."""
     ax.set_xlabel(x_text, fontsize=9)
     ax.set_ylabel(y_text, fontsize=9)
