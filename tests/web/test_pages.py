@@ -6,11 +6,15 @@ import re
 
 import pytest
 
+from bayespatch.casebase import CaseBase
+from bayespatch.casebase.people import VIEWER, Person
 from bayespatch.casebase.refit import learn
 from bayespatch.explain import words
-from bayespatch.web import Settings
+from bayespatch.web import Settings, create_app
+from bayespatch.web.visibility import shown_case
 from tests.casebase.clinic import DICTIONARY, QUICK
-from tests.web.conftest import FORM, VALUES
+from tests.casebase.test_visits import fill, visits
+from tests.web.conftest import FORM, VALUES, Browser
 
 
 def hidden(text):
@@ -285,3 +289,58 @@ def test_follow_up_is_recorded_on_the_page_of_a_case(served):
     assert doctor.submit(place, **{"v:stay": ""}).status_code == 422
     assert "5.5 days" not in served.browser("viewer").get("/cases/3").text
     assert served.browser("viewer").submit(place, **{"v:stay": "4"}).status_code == 403
+
+
+# Several visits of one patient
+
+
+@pytest.fixture(scope="module")
+def returning(tmp_path_factory):
+    """A clinic whose past cases are four visits each of twenty patients."""
+    path = tmp_path_factory.mktemp("visits") / "clinic.db"
+    with CaseBase.open(path) as base:
+        fill(base, visits(), group_column="patient")
+    app = create_app(Settings(str(path), sign_in=False))
+    yield Browser(app), app.state.service.base
+    app.state.service.close()
+
+
+def of_patient(base, patient):
+    return base.search([("patient", "=", patient)], by="t").items
+
+
+def test_earlier_visits_of_the_patient_have_no_vote(returning):
+    browser, base = returning
+    earlier = of_patient(base, "P3")
+    sent = {"csrf": browser.csrf(), **{f"v:{name}": str(value) for name, value in earlier[0].values.items()}}
+    said = "4 earlier visits of this patient had no vote. 76 past cases voted"
+    answers = [browser.post("/consult/answer", data={**sent, "patient": who}).json()["html"] for who in ("P3", "P99")]
+    assert said in answers[0]
+    assert said.partition(".")[0] not in answers[1]
+    links = [{f'/cases/{case.id}"' for case in earlier if f'/cases/{case.id}"' in answer} for answer in answers]
+    assert not links[0]
+    assert links[1]
+    page = browser.post("/consult", data={**sent, "patient": "P3", "action": "counterfactual"}).text
+    assert said in page
+    assert 'name="patient" value="P3"' in page
+    place = browser.post("/consult", data={**sent, "patient": "P3", "action": "save"}).headers["location"]
+    assert said in browser.get(place).text
+    assert len(of_patient(base, "P3")) == 5
+    again = browser.get(f"/consult?from={place.rpartition('/')[2]}").text
+    assert 'name="patient" value="P3"' in again
+    assert said in again
+
+
+def test_the_same_form_for_another_patient_is_kept_again(returning):
+    browser, base = returning
+    sent = {"csrf": browser.csrf(), "v:a": "1", "v:b": "2", "key": "k" * 20, "action": "save"}
+    places = [browser.post("/consult", data={**sent, "patient": who}).headers["location"] for who in ("Q1", "Q1", "Q2")]
+    assert places[0] == places[1] != places[2]
+    assert [len(of_patient(base, who)) for who in ("Q1", "Q2")] == [1, 1]
+
+
+def test_viewers_see_no_patient_id(returning):
+    browser, base = returning
+    case = of_patient(base, "P5")[0]
+    assert '<th scope="row">Patient ID</th><td>P5</td>' in browser.get(f"/cases/{case.id}").text
+    assert shown_case(base.definition, case, Person("viewer", VIEWER, None, "", None)).patient is None

@@ -37,6 +37,7 @@ class Case:
 
     id: int
     external_id: str | None
+    patient: str | None
     state: str
     values: dict[str, Value] | None
     outcome: Value

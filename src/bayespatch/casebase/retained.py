@@ -64,13 +64,15 @@ class Answering(NamedTuple):
     clf: PatchworkClassifier
     n_waiting: int
 
-    def about(self) -> dict[str, int]:
-        """How many past cases an answer is based on, for `Explanation.to_dict()["about"]`."""
+    def about(self, asked: PatchworkClassifier) -> dict[str, int]:
+        """How many past cases voted in `asked`, without the patient's own, for `Explanation.to_dict()["about"]`."""
         fitted = self.clf.fitted_
         n_retained = self.state.n_retained - self.n_waiting
+        n_own = len(fitted.parents) - len(asked.fitted_.parents)
         return {
             "version": self.state.version,
-            "past_cases": len(fitted.x),
+            "past_cases": len(fitted.x) - n_own,
+            "own_visits": n_own,
             "retained": n_retained,
             "waiting": self.n_waiting,
         }

@@ -103,7 +103,7 @@ class Reuse:
                 model = self._active(connection)
                 clf = without_votes(model.clf, visits_of(connection, named))
             shown = consultations.explain(clf, plain, consultations.Detail(top, level, error))
-            shown["about"] |= model.about()
+            shown["about"] |= model.about(clf)
             try:
                 with self._database.writing(by) as transaction:
                     if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
@@ -241,7 +241,7 @@ class Reuse:
             shown = question(clf, plain, definition)
             for part in (shown, shown.get("before", {}), shown.get("after", {})):
                 if "about" in part:
-                    part["about"] |= model.about()
+                    part["about"] |= model.about(clf)
             version = model.state.version
             with self._database.writing(by) as transaction:
                 changed = self._state(transaction.connection) != model.state
@@ -302,7 +302,7 @@ class Reuse:
         if not rows or not clf.may_be_shown(rows[0]):
             return None
         shown = clf.explain_past(rows[0], known=False, error=error).to_dict()
-        shown["about"] |= model.about()
+        shown["about"] |= model.about(clf)
         with self._database.writing(by) as transaction:
             if self._state(transaction.connection) != model.state:
                 raise UnavailableError("the model was changed meanwhile; try again")

@@ -47,7 +47,7 @@ def shown_case(definition: Definition, case: Case, person: Person) -> Case:
         return case
     texts, entries = shown_values(definition, case, person), definition.features.entries
     values = case.values and {name: v if is_open(entries[name]) else texts[name] for name, v in case.values.items()}
-    shown = replace(case, values=values, external_id=None, entered_by="", outcome_by=None)
+    shown = replace(case, values=values, external_id=None, patient=None, entered_by="", outcome_by=None)
     if definition.target.sensitive and case.outcome is not None:
         return replace(shown, outcome=WITHHELD, outcome_at=None)
     return shown

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.responses import JSONResponse, Response
 
@@ -25,20 +25,32 @@ FIRST = "f"  # prefix of the first version's values in the form
 FOUND = "c"  # of the values that a counterfactual has found
 
 
+class Names(NamedTuple):
+    """What the form calls the new case and its patient; both may be empty."""
+
+    case: str = ""
+    patient: str = ""
+
+    @classmethod
+    def of(cls, ask: Ask) -> Names:
+        """The names that were sent."""
+        return cls(ask.text("external_id", 200), ask.text("patient", 200))
+
+
 async def show(ask: Ask) -> Response:
     """An empty form; or, with ``from``, the values of a consultation, as the first version."""
     known = await _definition(ask)
     dictionary = known.features
     number = ask.request.query_params.get("from", "")
     if not number:
-        return ask.page("consult.html", **_form(dictionary, {}, {}, {}, ""), example=ask.service.settings.example)
+        return ask.page("consult.html", **_form(dictionary, {}, {}, {}, Names()), example=ask.service.settings.example)
     if not number.isdecimal() or len(number) > 18:
         raise Refusal(404, "There is no such consultation.")
     seen, _, case = await ask.do(ask.base.consultation, int(number), by=ask.by)
     said = forms.filled(dictionary, seen.values)
-    external_id = case.external_id or "" if case.state == "open" else ""
-    content = await _answered(ask, dictionary, said, said)
-    return ask.page("consult.html", **_form(dictionary, said, said, {}, external_id), **_choice(ask, known), **content)
+    names = Names(case.external_id or "" if case.state == "open" else "", case.patient or "")
+    content = await _answered(ask, dictionary, said, said, names.patient)
+    return ask.page("consult.html", **_form(dictionary, said, said, {}, names), **_choice(ask, known), **content)
 
 
 async def asked(ask: Ask) -> Response:
@@ -53,26 +65,26 @@ async def asked(ask: Ask) -> Response:
         first, said = said, {**said, **forms.given(dictionary, ask.form, FOUND)}
     if action == "first" or not ask.text("has_first"):
         first = said
-    external_id = ask.text("external_id", 200)
+    names = Names.of(ask)
     values, problems = forms.read(dictionary, said)
     if problems:
-        return ask.page("consult.html", 422, **_form(dictionary, said, first, problems, external_id))
+        return ask.page("consult.html", 422, **_form(dictionary, said, first, problems, names))
     if action == "save":
-        keeping: dict[str, Any] = {"by": ask.by, "external_id": external_id or None}
+        keeping: dict[str, Any] = {"by": ask.by, "external_id": names.case or None, "patient": names.patient or None}
         keeping |= {"error": ask.service.settings.error, "key": _key(ask, said)}
         seen = await ask.service.queue.run(ask.base.consult, values, **keeping)
         return ask.go(f"/consultations/{seen.id}")
-    content = await _answered(ask, dictionary, said, first)
+    content = await _answered(ask, dictionary, said, first, names.patient)
     content |= _choice(ask, known)
     if action == "counterfactual":
-        content |= await _counterfactual(ask, known, values)
-    return ask.page("consult.html", **_form(dictionary, said, first, {}, external_id), **content)
+        content |= await _counterfactual(ask, known, values, names.patient)
+    return ask.page("consult.html", **_form(dictionary, said, first, {}, names), **content)
 
 
 def _key(ask: Ask, said: dict[str, str]) -> str | None:
     """Under which this form with these values is kept once, however often a button is pressed."""
     key = ask.text("key", 100)
-    content = json.dumps([said, ask.text("external_id", 200)])
+    content = json.dumps([said, *Names.of(ask)])
     return hmac.new(key.encode(), content.encode(), hashlib.sha256).hexdigest() if key else None
 
 
@@ -84,7 +96,9 @@ async def answer(ask: Ask) -> Response:
     if problems:
         return JSONResponse({"problems": {forms.key_of(name): text for name, text in problems.items()}})
     try:
-        content = await _answered(ask, dictionary, said, first if ask.text("has_first") else said)
+        content = await _answered(
+            ask, dictionary, said, first if ask.text("has_first") else said, Names.of(ask).patient
+        )
     except Exception as error:
         found = refusal_of(error)
         if found is None:
@@ -112,14 +126,15 @@ def _choice(ask: Ask, known: Definition) -> dict[str, Any]:
     }
 
 
-async def _counterfactual(ask: Ask, known: Definition, values: Values) -> dict[str, Any]:
+async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: str) -> dict[str, Any]:
     """The smallest change that changes the prediction, as the page shows it."""
     dictionary = known.features
     chosen = [name for name, _, may in _choice(ask, known)["changeable"] if may]
     if not chosen:
         return {"found": {"rows": [], "sentence": "No feature may change; choose at least one."}}
     try:
-        _, found = await ask.service.counterfactual(values, ask.by, chosen, to=ask.text("to", 1000) or None)
+        to = ask.text("to", 1000) or None
+        _, found = await ask.service.counterfactual(values, ask.by, chosen, to=to, patient=patient or None)
     except CaseBaseError as error:  # the class to reach is predicted already
         refusal = refusal_of(error)
         if refusal is None or refusal.status != 422:
@@ -148,14 +163,16 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values) -> dict[s
     }
 
 
-async def _answered(ask: Ask, dictionary: Dictionary, said: dict[str, str], first: dict[str, str]) -> dict[str, Any]:
-    """What the model says now, and how that differs from what it said of the first version."""
+async def _answered(
+    ask: Ask, dictionary: Dictionary, said: dict[str, str], first: dict[str, str], patient: str
+) -> dict[str, Any]:
+    """The prediction, and how it differs from that of the first version."""
     values, _ = forms.read(dictionary, said)
     before, problems = forms.read(dictionary, first)
-    version, why = await ask.service.ask(values, ask.by)
+    version, why = await ask.service.ask(values, ask.by, patient=patient or None)
     change = None
     if not problems and before != values:
-        _, earlier = await ask.service.ask(before, ask.by, first=True)
+        _, earlier = await ask.service.ask(before, ask.by, first=True, patient=patient or None)
         change = compare(dictionary, before, values, earlier, why)
     return {
         "why": why,
@@ -167,7 +184,7 @@ async def _answered(ask: Ask, dictionary: Dictionary, said: dict[str, str], firs
 
 
 def _form(
-    dictionary: Dictionary, said: dict[str, str], first: dict[str, str], problems: dict[str, str], external_id: str
+    dictionary: Dictionary, said: dict[str, str], first: dict[str, str], problems: dict[str, str], names: Names
 ) -> dict[str, Any]:
     hidden = {forms.key_of(name, FIRST): value for name, value in first.items()}
     fields = forms.fields(dictionary, said, problems)
@@ -175,7 +192,7 @@ def _form(
         "fields": fields,
         "first": hidden,
         "problems": problems,
-        "external_id": external_id,
+        "names": names,
         "key": secrets.token_urlsafe(16),
     }
 

@@ -3,11 +3,12 @@
 (() => {
   document.querySelectorAll(".script-only").forEach((part) => { part.hidden = false; });
   document.querySelectorAll("[data-print]").forEach((button) => button.addEventListener("click", () => window.print()));
+  const asks = (one) => one.name.startsWith("v:") || one.name === "patient";
   const form = document.getElementById("patient"), answer = document.getElementById("answer");
   if (!form || !answer || !("live" in answer.dataset)) return;
   const status = document.getElementById("status"), undo = document.getElementById("undo");
   const glance = document.getElementById("glance"), notice = document.getElementById("outdated");
-  const fields = [...form.elements].filter((one) => one.name.startsWith("v:"));
+  const fields = [...form.elements].filter(asks);
   const names = [...new Set(fields.map((one) => one.name))];
   const first = (name) => form.elements.namedItem(`f:${name.slice(2)}`);
   const state = () => Object.fromEntries(names.map((name) => [name, String(new FormData(form).get(name) ?? "")]));
@@ -89,7 +90,7 @@
   }
 
   form.addEventListener("input", (event) => {
-    if (!event.target.name.startsWith("v:")) return;
+    if (!asks(event.target)) return;
     clearTimeout(timer);
     clearTimeout(later);
     timer = setTimeout(() => {
