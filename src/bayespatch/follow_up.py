@@ -296,7 +296,8 @@ def columns_of(roles: Sequence[FollowUpRole], names: Sequence[str]) -> list[str]
 
 def _column(by_name: Mapping[str, PlainColumn], role: FollowUpRole, table: PlainTable) -> FollowUpColumn:
     plain = by_name[role.name]
-    labels = table.labels.get(role.name) or {}
+    given = table.labels.get(role.name), table.labels.get(role.event)
+    labels, event_labels = (each if isinstance(each, Mapping) else {} for each in given)
     label, unit = str(table.descriptions.get(role.name) or ""), str(table.units.get(role.name) or "")
     kind = role.kind or ("number" if plain.family in ("number", "none") and not labels else "category")
     levels: tuple[str, ...] = ()
@@ -306,7 +307,6 @@ def _column(by_name: Mapping[str, PlainColumn], role: FollowUpRole, table: Plain
     if kind == "number":
         values = plain.numbers
     elif kind == "time":
-        event_labels = table.labels.get(role.event) or {}
         values, causes, levels = _times(plain, by_name[role.event], event_labels)
     else:
         values, levels = _categories(plain, labels)

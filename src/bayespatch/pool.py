@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, logit, ndtr, ndtri, softmax
 
 from bayespatch.kernel_density import quantile_between
-from bayespatch.types import JSONObject, Unchecked
+from bayespatch.types import JSONObject
 
 Array = NDArray[np.float64]
 
@@ -206,7 +206,7 @@ class Pool:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
     @classmethod
-    def from_dict(cls, data: Unchecked) -> Pool:
+    def from_dict(cls, data: object) -> Pool:
         """The pool that `to_dict` wrote; anything else is refused."""
         if not isinstance(data, dict) or set(data) != set(_FIELDS):
             raise ValueError("this is not a stored pool; save the model again")

@@ -8,15 +8,12 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 # A data frame that narwhals reads (pandas, polars, pyarrow, ...), an array or a list of rows: `encode.table` checks it.
-TableLike: TypeAlias = Any
+TableLike: TypeAlias = object
 
 # JSON objects: the type of a value depends on its key. The docstring of the function that returns one lists the keys.
 JSONObject: TypeAlias = dict[str, Any]
 JSONMapping: TypeAlias = Mapping[str, Any]
 JSONValue: TypeAlias = str | int | float | bool | list["JSONValue"] | dict[str, "JSONValue"] | None
-
-# JSON from a file or a request before it is checked: each use of such a value is part of the check.
-Unchecked: TypeAlias = Any
 
 # Parameters of an estimator by name, as scikit-learn's `get_params` returns them.
 Parameters: TypeAlias = dict[str, Any]

@@ -17,7 +17,7 @@ from bayespatch.casebase.follow_up import checked
 from bayespatch.casebase.tables import cases
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.duplicates import duplicate_groups
-from bayespatch.types import TableLike
+from bayespatch.encode.table import DataFrame
 
 
 class RepeatedCasesWarning(UserWarning):
@@ -25,7 +25,7 @@ class RepeatedCasesWarning(UserWarning):
 
 
 def read_cases(
-    table: TableLike,
+    table: DataFrame,
     definition: Definition | None,
     given: Dictionary | None,
     target: str | None,

@@ -35,11 +35,12 @@ from bayespatch.casebase.tables import cases, chain
 from bayespatch.casebase.visits import groups_of
 from bayespatch.casebase.without import without_case
 from bayespatch.dictionary import Dictionary, Value
+from bayespatch.encode.table import DataFrame, Series
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.follow_up import KindOf
 from bayespatch.model import Hyperparameters
 from bayespatch.source.frame import frame_of
-from bayespatch.types import Parameters, TableLike
+from bayespatch.types import Parameters
 
 
 class Snapshot(NamedTuple):
@@ -87,7 +88,7 @@ def snapshot(database: Database) -> Snapshot:
 
 def table_of(
     definition: Definition, case_ids: list[int], rows: list[dict[str, Value]], outcomes: list[Value]
-) -> tuple[TableLike, TableLike]:
+) -> tuple[DataFrame, Series]:
     """Features and outcomes as a data frame and a series, with labels, units and usual ranges of the dictionary."""
     names = definition.features.names
     X = frame_of("the case base", names, [[row[name] for name in names] for row in rows])
@@ -98,8 +99,8 @@ def table_of(
 
 
 def with_follow_up(
-    X: TableLike, definition: Definition, rows: list[dict[str, Value]], kinds: Mapping[str, KindOf]
-) -> TableLike:
+    X: DataFrame, definition: Definition, rows: list[dict[str, Value]], kinds: Mapping[str, KindOf]
+) -> DataFrame:
     """The features, and beside them the follow-up columns of these kinds with their events."""
     events = [kind[1] for kind in kinds.values() if isinstance(kind, tuple)]
     names = list(dict.fromkeys([*kinds, *events]))

@@ -15,8 +15,9 @@ from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.incoming import check_repeats, read_cases
 from bayespatch.dictionary import Dictionary, Value
+from bayespatch.encode.table import DataFrame
 from bayespatch.source import read
-from bayespatch.types import JSONMapping, TableLike
+from bayespatch.types import JSONMapping
 
 DictionaryLike: TypeAlias = Dictionary | JSONMapping | str | os.PathLike[str]
 
@@ -91,7 +92,7 @@ class Retrieve:
 
     def import_cases(
         self,
-        table: TableLike,
+        table: DataFrame,
         *,
         by: str,
         target: str | None = None,
@@ -142,7 +143,7 @@ class Retrieve:
         --------
         >>> import pandas
         >>> from bayespatch import CaseBase
-        >>> table = pandas.DataFrame({"age": [44, 61], "pain": ["rest", None], "outcome": ["well", None]})
+        >>> table = DataFrame({"age": [44, 61], "pain": ["rest", None], "outcome": ["well", None]})
         >>> with CaseBase.demo() as base:
         ...     base.import_cases(table, by="registry")
         range(25, 27)

@@ -10,16 +10,18 @@ from bayespatch.encode.column import MISSING_NUMBER, Column
 from bayespatch.encode.order import class_order
 from bayespatch.encode.partitions import Partitions, Sample, is_partitioned
 from bayespatch.encode.row import changed_row, changed_rows, read_row, read_rows
-from bayespatch.encode.schema import EncodedTable, Schema
+from bayespatch.encode.schema import Bins, EncodedTable, Schema, Windows
 from bayespatch.encode.values import codes_of, describe_values
 
 __all__ = [
     "MISSING_NUMBER",
+    "Bins",
     "Column",
     "EncodedTable",
     "Partitions",
     "Sample",
     "Schema",
+    "Windows",
     "changed_row",
     "changed_rows",
     "class_order",

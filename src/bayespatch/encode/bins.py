@@ -10,13 +10,15 @@ import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import KBinsDiscretizer
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.multiclass import type_of_target
+
+from bayespatch.types import AnyArray
 
 Strategy = Literal["quantile", "uniform", "supervised"]
 STRATEGIES: tuple[Strategy, ...] = ("quantile", "uniform", "supervised")
@@ -153,7 +155,7 @@ def read_outcome(y: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
     """The outcomes that supervised bins look at: classes as numbers 0, 1, ...; other numbers as they are."""
     if y is None:
         raise ValueError("bins='supervised' looks at the outcome; pass y, or bins='quantile'")
-    outcome: NDArray[Any] = np.asarray(y)
+    outcome: AnyArray = np.asarray(y)
     if outcome.shape != (n_rows,):
         raise ValueError(f"y has shape {outcome.shape} for {n_rows} rows; pass one outcome per row")
     if outcome.dtype.kind == "f" and not np.isfinite(outcome).all():

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.encode.ranks import knot_of, n_rank_values, rank_codes, rank_complaints
 from bayespatch.encode.table import LARGEST, Family, PlainColumn, Value, family_of
+from bayespatch.types import JSONObject
 
 ColumnKind = Literal["categorical", "ordinal", "binned", "windowed", "ranked"]
 KINDS: tuple[ColumnKind, ...] = ("categorical", "ordinal", "binned", "windowed", "ranked")
@@ -170,7 +171,7 @@ class Column:
     def _code_of_values(self, column: PlainColumn) -> NDArray[np.float64]:
         """The place of each value in the list, -1 where it is not there."""
         if self.family == "text":
-            code_of: dict[Any, int] = {value: code for code, value in enumerate(self.values)}
+            code_of: dict[object, int] = {value: code for code, value in enumerate(self.values)}
             return np.array([code_of.get(text, -1) for text in column.texts], dtype=np.float64)
         values = np.array(self.values, dtype=np.float64)
         order = np.argsort(values)
@@ -235,7 +236,7 @@ class Column:
         """
         return {self._value_text(code): phrase for code, phrase in enumerate(self.phrases) if phrase}
 
-    def value_called(self, value: object) -> Any:
+    def value_called(self, value: object) -> object:
         """The value that a label stands for; what is no label is a value already."""
         return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
 
@@ -288,7 +289,7 @@ class Column:
 
     # Storage
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON, from which `from_dict` makes an equal column."""
         return {name: list(part) if isinstance(part, tuple) else part for name, part in asdict(self).items()}
 
@@ -297,7 +298,7 @@ class Column:
         """The column that `to_dict` wrote; anything else is refused."""
         if not isinstance(data, dict) or set(data) != {part.name for part in fields(cls)}:
             raise ValueError("a stored column does not have the parts of a column; store the schema anew")
-        parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
+        parts: JSONObject = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
         return cls(**parts)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.types import AnyArray
 
-def class_order(y: Any, classes: NDArray[Any]) -> NDArray[np.int64] | None:
+
+def class_order(y: object, classes: AnyArray) -> NDArray[np.int64] | None:
     """The places in `classes` of the classes from the first to the last, (M,); None where they have no order.
 
     The order is that of an ordered categorical of pandas, or of an Enum of polars; categories that do not occur are
@@ -24,14 +24,15 @@ def class_order(y: Any, classes: NDArray[Any]) -> NDArray[np.int64] | None:
     >>> class_order(["mild", "severe"], np.array(["mild", "severe"])) is None
     True
     """
-    dtype: Any = getattr(y, "dtype", None)
-    if hasattr(dtype, "ordered") and hasattr(dtype, "categories"):  # pandas: a Series, an Index or a Categorical
-        categories = list(dtype.categories) if dtype.ordered else None
+    dtype = getattr(y, "dtype", None)
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if dtype is not None and hasattr(dtype, "ordered") and hasattr(dtype, "categories"):  # pandas
+        if not dtype.ordered:
+            return None
+        categories = list(dtype.categories)
+    elif isinstance(series, nw.Series) and isinstance(series.dtype, nw.Enum):
+        categories = list(series.dtype.categories)
     else:
-        series = nw.from_native(y, series_only=True, pass_through=True)
-        is_enum = isinstance(series, nw.Series) and isinstance(series.dtype, nw.Enum)
-        categories = list(series.dtype.categories) if is_enum else None
-    if categories is None:
         return None
     places = {value: k for k, value in enumerate(classes.tolist())}
     return np.array([places[value] for value in categories if value in places], dtype=np.int64)

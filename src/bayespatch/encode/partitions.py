@@ -8,16 +8,16 @@ of the rows, and not on how the table is cut into parts. A table of at most `MOS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.encode.summary import TableSummary, merged, summarise
-from bayespatch.encode.table import listed, read_table
+from bayespatch.encode.table import DataFrame, Series, listed, read_table
 from bayespatch.validation import closest
 
 if TYPE_CHECKING:
@@ -26,15 +26,38 @@ if TYPE_CHECKING:
 MOST_ROWS = 100_000  # of a sample
 MOST_CLASSES = 10_000  # more different outcomes are no classes
 
-# Calls a function with each of a number of argument lists, wherever that is; results in their order.
-Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
+Result = TypeVar("Result")
+Frame = TypeVar("Frame", DataFrame, Series)
+
+
+class Each(Protocol):
+    """Calls a function with each of a number of argument lists, wherever that is; results in their order."""
+
+    def __call__(self, function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> list[Result]:
+        """Call it with each."""
+
+
+@runtime_checkable
+class DaskCollection(Protocol):
+    """A Dask data frame or Series."""
+
+    npartitions: int
+
+    def to_delayed(self, optimize_graph: bool = True) -> Sequence[object]:
+        """Its partitions."""
+
+
+class DaskFrame(DaskCollection, Protocol):
+    """A Dask data frame."""
+
+    columns: Sequence[str]
 
 
 class Part(NamedTuple):
     """A part of a training table: a pandas frame of features, a Series of outcomes, and how many rows lacked one."""
 
-    X: Any
-    y: Any
+    X: DataFrame
+    y: Series
     n_unknown: int = 0
 
 
@@ -43,7 +66,7 @@ class _Read(NamedTuple):
 
     summary: TableSummary | None  # None: no rows
     n_unknown: int
-    classes: dict[Any, tuple[int, int]]  # how many of its rows have the class, and the first of them
+    classes: dict[Hashable, tuple[int, int]]  # how many of its rows have the class, and the first of them
     numbered: bool  # the rows have no names but their numbers in the part
 
 
@@ -63,10 +86,10 @@ class Sample:
         Rows without an outcome, which were left out.
     """
 
-    X: Any
-    y: Any
+    X: DataFrame
+    y: Series
     summary: TableSummary
-    counts: dict[Any, int]
+    counts: dict[Hashable, int]
     n_unknown: int
 
     @property
@@ -91,13 +114,13 @@ class Partitions:
         Calls a function with each of a number of argument lists, wherever that is.
     """
 
-    parts: tuple[Any, ...]
+    parts: tuple[object, ...]
     labels: tuple[str, ...]
-    read: Callable[[Any], Part]
+    read: Callable[..., Part]
     each: Each
 
     @classmethod
-    def of_dask(cls, X: Any, y: Any, each: Each) -> Partitions:
+    def of_dask(cls, X: object, y: object, each: Each) -> Partitions:
         """Of a Dask data frame of features, and a Dask Series of outcomes or the name of a column."""
         if not is_partitioned(X):
             raise ValueError("y is a Dask collection and X is not; pass both as Dask collections, or neither")
@@ -109,7 +132,7 @@ class Partitions:
                 raise ValueError(f"y={y!r} is not a column of the table; {meant}")
             parts = tuple((part, y) for part in X.to_delayed(optimize_graph=False))
             return cls(parts, tuple(f"partition {k}" for k in range(len(parts))), _read_named, each)
-        if not nw.dependencies.is_dask_dataframe(getattr(y, "to_frame", lambda: None)()):
+        if not isinstance(y, DaskCollection) or not is_partitioned(getattr(y, "to_frame", lambda: None)()):
             raise ValueError(
                 f"X is a Dask data frame and y is a {type(y).__name__}; pass y as a Dask Series with the same "
                 f"partitions, or the name of a column of X"
@@ -148,7 +171,7 @@ class Partitions:
         most = MOST_ROWS if most is None else most
         arguments = list(zip(self.parts, self.labels, strict=True))
         how = (self.read, classes, tuple(categorical), max_levels)
-        found: list[_Read] = self.each(_summarised, [(*argument, *how) for argument in arguments])
+        found = self.each(_summarised, [(*argument, *how) for argument in arguments])
         filled = [k for k, read in enumerate(found) if read.summary is not None]
         n_unknown = sum(read.n_unknown for read in found)
         if not filled:
@@ -160,8 +183,8 @@ class Partitions:
         summaries = [summary for read in found if (summary := read.summary) is not None]
         summary = merged(summaries, [self.labels[k] for k in filled], categorical, max_levels)
         first_rows = np.cumsum([0, *(part.n_rows for part in summaries)])
-        counts: dict[Any, int] = {}
-        seen: dict[Any, int] = {}
+        counts: dict[Hashable, int] = {}
+        seen: dict[Hashable, int] = {}
         for k, begin in zip(filled, first_rows[:-1].tolist(), strict=True):
             for value, (count, row) in found[k].classes.items():
                 counts[value] = counts.get(value, 0) + count
@@ -179,7 +202,9 @@ class Partitions:
             X, y = _joined([X, X_rare]).iloc[order], _joined([y, y_rare]).iloc[order]
         return Sample(X, y, summary, counts, n_unknown)
 
-    def coding(self, schema: Schema, classes: Sequence[object]) -> tuple[Callable[..., Any], list[tuple[Any, ...]]]:
+    def coding(
+        self, schema: Schema, classes: Sequence[object]
+    ) -> tuple[Callable[..., tuple[NDArray[np.float64], NDArray[np.int64]]], list[tuple[object, ...]]]:
         """How to code each part where it lies: a function, and its arguments for each part.
 
         The function returns codes (n, P) and class numbers (n,), places in `classes`.
@@ -194,7 +219,7 @@ class Partitions:
         places: Sequence[tuple[object, ...]],
         first_rows: NDArray[np.int64],
         numbered: bool,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[DataFrame, Series]:
         """Rows of the whole table, in their order; `first_rows` has the first row of each part, and the end."""
         edges = np.searchsorted(rows, first_rows)
         asked = [
@@ -202,11 +227,11 @@ class Partitions:
             for place, first, low, high in zip(places, first_rows.tolist(), edges, edges[1:], strict=False)
             if high > low
         ]
-        taken: list[Part] = self.each(_rows_of, asked)
+        taken = self.each(_rows_of, asked)
         return _joined([part.X for part in taken]), _joined([part.y for part in taken])
 
 
-def is_partitioned(table: object) -> bool:
+def is_partitioned(table: object) -> TypeGuard[DaskFrame]:
     """Whether something is a Dask data frame."""
     return bool(nw.dependencies.is_dask_dataframe(table))
 
@@ -229,13 +254,13 @@ def _drawn(n_rows: int, most: int, seed: int) -> NDArray[np.int64]:
 # Where the parts lie
 
 
-def _read_named(part: tuple[Any, str]) -> Part:
+def _read_named(part: tuple[DataFrame, str]) -> Part:
     """A part of a Dask data frame, of which a column has the outcomes."""
     frame, target = part
     return _read_pair((frame.drop(columns=[target]), frame[target]))
 
 
-def _read_pair(pair: tuple[Any, Any]) -> Part:
+def _read_pair(pair: tuple[DataFrame, Series]) -> Part:
     """A part of a Dask data frame, and of its outcomes."""
     X, y = pair
     if len(X) != len(y):
@@ -246,7 +271,7 @@ def _read_pair(pair: tuple[Any, Any]) -> Part:
     return Part(X, y)
 
 
-def _opened(part: object, label: str, read: Callable[[Any], Part]) -> Part:
+def _opened(part: object, label: str, read: Callable[..., Part]) -> Part:
     try:
         return read(part)
     except ValueError as error:
@@ -256,7 +281,7 @@ def _opened(part: object, label: str, read: Callable[[Any], Part]) -> Part:
 def _summarised(
     part: object,
     label: str,
-    read: Callable[[Any], Part],
+    read: Callable[..., Part],
     classes: bool,
     categorical: tuple[str, ...],
     max_levels: int,
@@ -268,7 +293,7 @@ def _summarised(
         summary = summarise(read_table(X), categorical, max_levels)
     except ValueError as error:
         raise ValueError(f"{label}: {error}") from None
-    found: dict[Any, tuple[int, int]] = {}
+    found: dict[Hashable, tuple[int, int]] = {}
     if classes:
         firsts = np.flatnonzero(~y.duplicated().to_numpy())
         if len(firsts) > MOST_CLASSES:
@@ -283,7 +308,7 @@ def _summarised(
     return _Read(summary, n_unknown, found, numbered)
 
 
-def _rows_of(part: object, label: str, read: Callable[[Any], Part], rows: NDArray[np.int64], first: int | None) -> Part:
+def _rows_of(part: object, label: str, read: Callable[..., Part], rows: NDArray[np.int64], first: int | None) -> Part:
     """Some rows of a part; where they have no names, they are called by their numbers in the whole table."""
     X, y, _ = _opened(part, label, read)
     X, y = X.iloc[rows], y.iloc[rows]
@@ -293,7 +318,7 @@ def _rows_of(part: object, label: str, read: Callable[[Any], Part], rows: NDArra
 
 
 def _coded(
-    part: object, label: str, read: Callable[[Any], Part], schema: Schema, classes: Sequence[object]
+    part: object, label: str, read: Callable[..., Part], schema: Schema, classes: Sequence[object]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     X, y, _ = _opened(part, label, read)
     numbers = {value: k for k, value in enumerate(classes)}
@@ -312,7 +337,7 @@ def _coded(
     return x, np.array([numbers[value] for value in y.tolist()], np.int64)
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _joined(parts: Sequence[Frame]) -> Frame:
     """Frames with the same columns, or Series, one below the other; categories that differ are put together."""
     import pandas
 
@@ -321,7 +346,7 @@ def _joined(parts: Sequence[Any]) -> Any:
     for name in parts[0].columns:
         kinds = list(dict.fromkeys(part[name].dtype for part in parts))
         if len(kinds) > 1 and any(isinstance(kind, pandas.CategoricalDtype) for kind in kinds):
-            together: Any = object
+            together: type[object] | pandas.CategoricalDtype = object
             if all(isinstance(kind, pandas.CategoricalDtype) for kind in kinds):
                 together = pandas.CategoricalDtype(dict.fromkeys(value for kind in kinds for value in kind.categories))
             parts = [part.astype({name: together}) for part in parts]

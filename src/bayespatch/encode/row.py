@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeGuard
 
 import narwhals as nw
 import numpy as np
@@ -14,7 +14,7 @@ from bayespatch.encode.table import PlainTable, listed, read_table
 from bayespatch.validation import closest
 
 
-def read_row(row: Any, schema: Schema) -> PlainTable:
+def read_row(row: object, schema: Schema) -> PlainTable:
     """One case as a table of one row. Where a value has a label, either will do.
 
     Parameters
@@ -86,7 +86,7 @@ def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, object]], sch
     place = {name: j for j, name in enumerate(schema.names)}
     rows = []
     for change in changes:
-        row: list[Any] = list(own)
+        row: list[object] = list(own)
         for name, value in change.items():
             row[place[name]] = value
         rows.append(row)
@@ -129,7 +129,7 @@ def _check_names(given: Mapping[str, object], names: tuple[str, ...], all_of_the
         raise ValueError(f"row has no value of {listed(absent)}; pass one for each feature, None where it is missing")
 
 
-def _is_flat(row: object) -> bool:
+def _is_flat(row: object) -> TypeGuard[Iterable[object]]:
     """Whether these are the values of one case and not rows."""
     if isinstance(row, np.ndarray):
         return row.ndim == 1

@@ -12,9 +12,9 @@ A type that declares its values (pandas' categories, polars' Enum, booleans) has
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,8 +25,14 @@ from bayespatch.encode.column import MISSING_NUMBER, Column, ColumnKind
 from bayespatch.encode.ranks import Share, learn_knots, rank_window, read_share
 from bayespatch.encode.summary import ColumnSummary, TableSummary, summarise
 from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, read_table
+from bayespatch.types import JSONObject
 from bayespatch.validation import check_choice, check_count
 
+# How columns of numbers are coded, as `Schema.learn` takes it. Any: names of columns may have any type, and a Mapping
+# with keys of type str is none with keys of type object.
+Bins: TypeAlias = str | int | Mapping[Any, object]
+Windows: TypeAlias = float | str | Mapping[Any, float | str] | None
+Wish = TypeVar("Wish")
 MISSING_RULES = ("category", "ignore", "error")
 _FORMAT = 1  # of the stored schema
 LEAST_VARIED = 10  # rows, of which a single one with another value tells nothing
@@ -123,9 +129,9 @@ class Schema:
         X: object,
         y: ArrayLike | None = None,
         *,
-        bins: str | int | Mapping[Any, Any] = "quantile",
+        bins: Bins = "quantile",
         n_bins: int = 4,
-        windows: float | str | Mapping[Any, float | str] | None = None,
+        windows: Windows = None,
         categorical: Iterable[object] = (),
         missing: str = "category",
         max_levels: int = 10,
@@ -197,16 +203,18 @@ class Schema:
         columns = []
         for plain in table.columns:
             column = _learn_column(plain, summary.column(plain.name), codings, outcome)
-            parts: dict[str, Any] = {
-                "labels": _labels(column["values"], meaning.get(plain.name)),
-                "phrases": _phrases(column["values"], table.phrases.get(plain.name)),
-                "missing_is_value": missing == "category" and summary.column(plain.name).n_missing > 0,
-                "description": str(called.get(plain.name) or ""),
-                "unit": str(table.units.get(plain.name) or "") if plain.family == "number" else "",
-                "usual": _usual(plain, table.usual.get(plain.name)),
-                "is_compared": not _is_constant(plain, missing_counts=missing == "category"),
-            }
-            columns.append(Column(name=plain.name, **column, **parts))
+            columns.append(
+                replace(
+                    column,
+                    labels=_labels(column.values, meaning.get(plain.name)),
+                    phrases=_phrases(column.values, table.phrases.get(plain.name)),
+                    missing_is_value=missing == "category" and summary.column(plain.name).n_missing > 0,
+                    description=str(called.get(plain.name) or ""),
+                    unit=str(table.units.get(plain.name) or "") if plain.family == "number" else "",
+                    usual=_usual(plain, table.usual.get(plain.name)),
+                    is_compared=not _is_constant(plain, missing_counts=missing == "category"),
+                )
+            )
         return cls(tuple(columns), missing, table.named, summary.least_known)
 
     @property
@@ -322,7 +330,7 @@ class Schema:
         texts = [column.own_words(values) for column, values in zip(self.columns, plain, strict=True)]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*texts, strict=True)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON, from which `from_dict` makes an equal schema."""
         columns = [column.to_dict() for column in self.columns]
         return {
@@ -334,7 +342,7 @@ class Schema:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+    def from_dict(cls, data: object) -> Schema:
         """The schema that `to_dict` wrote. What is not one is refused with a ValueError."""
         if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "least_known", "columns"}:
             raise ValueError("this is not a stored schema; pass what Schema.to_dict has returned")
@@ -361,35 +369,35 @@ def _is_constant(column: PlainColumn, missing_counts: bool) -> bool:
 
 def _learn_column(
     plain: PlainColumn, summary: ColumnSummary, codings: _Codings, outcome: NDArray[np.float64] | None
-) -> dict[str, Any]:
+) -> Column:
     """Kind, family, values, edges, window, range and knots of one column; `plain` may be a sample of what is known."""
     name = plain.name
     option = "bins" if name in codings.cuts else "windows" if name in codings.windows else None
     if option and summary.family != "number":
         raise ValueError(f"{option} names column {name!r}, which holds no numbers; leave it out, or convert the column")
-    part: dict[str, Any] = {"family": summary.family, "values": ()}
+    levels = summary.declared or summary.levels or ()
     if summary.family == "text" or name in codings.categorical or (summary.declared is not None and not option):
         kind: ColumnKind = "ordinal" if summary.ordered and name not in codings.categorical else "categorical"
-        return {**part, "kind": kind, "values": summary.declared or summary.levels}
+        return Column(name, kind, summary.family, levels)
     if not option and summary.has_few_levels(codings.max_levels):
-        return {**part, "kind": "ordinal", "values": summary.levels}
+        return Column(name, "ordinal", summary.family, levels)
     is_known = ~plain.is_missing
     numbers = plain.numbers[is_known]
     window = codings.windows.get(name)
     if window is None and codings.window is not None and name not in codings.cuts:
         window = codings.window if isinstance(codings.window, Share) else float(codings.window * numbers.std())
     if window:
-        part |= {"low": summary.low, "high": summary.high}
+        low, high = summary.low, summary.high
         if not isinstance(window, Share):
-            return {**part, "kind": "windowed", "window": window}
+            return Column(name, "windowed", summary.family, window=window, low=low, high=high)
         knots = learn_knots(numbers)
         radius = rank_window(window, len(knots))
         further = {rank_window(share, len(knots)) for share in codings.nested} - {radius}
         nested = tuple(sorted(other for other in further if 0 < other < len(knots)))
-        return {**part, "kind": "ranked", "window": radius, "knots": knots, "nested": nested}
+        return Column(name, "ranked", summary.family, window=radius, low=low, high=high, knots=knots, nested=nested)
     cut = codings.cuts.get(name, codings.cut)
     edges = learn_edges(numbers, cut, None if outcome is None else outcome[is_known])
-    return {**part, "kind": "binned", "edges": edges}
+    return Column(name, "binned", summary.family, edges=edges)
 
 
 def _usual(plain: PlainColumn, given: object) -> tuple[float, ...]:
@@ -450,7 +458,7 @@ def _radius(where: str, radius: object) -> float | Share:
     return float(radius)
 
 
-def _by_name(where: str, given: Mapping[object, object] | None, names: tuple[str, ...]) -> dict[str, Any]:
+def _by_name(where: str, given: Mapping[object, Wish] | None, names: tuple[str, ...]) -> dict[str, Wish]:
     """A mapping by column, its keys as texts; an unknown column is refused."""
     found = {str(name): wish for name, wish in (given or {}).items()}
     unknown = [name for name in found if name not in names]

@@ -6,19 +6,27 @@ is neither (dates, lists, mixtures) is refused here, with the remedy.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from numbers import Complex, Real
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn, SupportsFloat, TypeAlias, cast
 
 import narwhals as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
+from narwhals.typing import IntoDataFrame, IntoSeries
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    import pandas
+
+# Data frames and columns of pandas, which is imported only where the user has it.
+DataFrame: TypeAlias = "pandas.DataFrame"
+Series: TypeAlias = "pandas.Series"
 Family = Literal["number", "boolean", "text", "none"]  # "none": nothing but missing values
 Value = str | bool | float
 
@@ -69,11 +77,11 @@ class PlainTable:
     columns: tuple[PlainColumn, ...]
     n_rows: int
     named: bool
-    labels: dict[str, Any]  # of a pandas frame's attrs: {column: {value: text}}
-    descriptions: dict[str, Any]  # likewise: {column: text}
-    units: dict[str, Any]  # likewise: {column: text}
-    usual: dict[str, Any]  # likewise: {column: (low, high)}
-    phrases: dict[str, Any]  # likewise: {column: {value: text}}
+    labels: dict[str, object]  # of a pandas frame's attrs: {column: {value: text}}
+    descriptions: dict[str, object]  # likewise: {column: text}
+    units: dict[str, object]  # likewise: {column: text}
+    usual: dict[str, object]  # likewise: {column: (low, high)}
+    phrases: dict[str, object]  # likewise: {column: {value: text}}
     ids: tuple[str, ...] | None = None  # what the rows are called: a pandas frame's index
 
     @property
@@ -93,11 +101,11 @@ def read_table(table: object) -> PlainTable:
     if isinstance(table, PlainTable):
         return table
     if hasattr(type(table), "columns") or nw.dependencies.is_into_dataframe(table):
-        return _read_frame(table)
+        return _read_frame(cast("IntoDataFrame", table))  # or a lazy one, which it refuses
     return _read_array(table)
 
 
-def split_columns(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
+def split_columns(table: IntoDataFrame, names: Sequence[str]) -> tuple[IntoDataFrame, IntoDataFrame]:
     """A data frame without some of its columns, and these columns alone, both of the same make.
 
     Examples
@@ -107,7 +115,7 @@ def split_columns(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
     >>> list(rest.columns), list(some.columns)
     (['age'], ['drug'])
     """
-    if hasattr(table, "attrs") and hasattr(table, "drop"):  # pandas, whose attrs narwhals would lose
+    if nw.dependencies.is_pandas_dataframe(table):  # narwhals would lose its attrs
         return table.drop(columns=list(names)), table[list(names)]
     frame = nw.from_native(table, eager_only=True)
     return frame.drop(list(names)).to_native(), frame.select(list(names)).to_native()
@@ -120,11 +128,12 @@ def column_names(table: object) -> tuple[str, ...] | None:
     return tuple(map(str, nw.from_native(table, eager_only=True).columns))
 
 
-def _read_frame(table: Any) -> PlainTable:
+def _read_frame(table: IntoDataFrame) -> PlainTable:
     attrs = getattr(table, "attrs", None) or {}
     if attrs and hasattr(table, "copy"):  # pandas would copy them, deeply, with every column
-        table = table.copy(deep=False)
-        table.attrs = {}
+        bare = table.copy(deep=False)
+        bare.attrs = {}
+        table = bare
     try:
         frame = nw.from_native(table, eager_only=True)
         names = [str(name) for name in frame.columns]
@@ -195,7 +204,7 @@ def _check_size(n_rows: int, n_columns: int) -> None:
         raise ValueError("the table has no rows (0 samples); pass at least one case")
 
 
-def _read_series(name: str, series: nw.Series[Any]) -> PlainColumn:
+def _read_series(name: str, series: nw.Series[IntoSeries]) -> PlainColumn:
     dtype = series.dtype
     if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
         is_null = series.is_null().to_numpy()
@@ -217,11 +226,11 @@ def _read_series(name: str, series: nw.Series[Any]) -> PlainColumn:
     return _read_objects(name, values)
 
 
-def _with_categories(name: str, column: PlainColumn, series: nw.Series[Any]) -> PlainColumn:
+def _with_categories(name: str, column: PlainColumn, series: nw.Series[IntoSeries]) -> PlainColumn:
     """The column with the values that its categorical type declares (polars' Categorical declares none)."""
-    native = series.to_native()
-    if hasattr(getattr(native, "cat", None), "categories"):  # pandas
-        categories, ordered = list(native.cat.categories), bool(native.cat.ordered)
+    accessor = getattr(series.to_native(), "cat", None)
+    if accessor is not None and hasattr(accessor, "categories"):  # pandas
+        categories, ordered = list(accessor.categories), bool(accessor.ordered)
     elif isinstance(series.dtype, nw.Enum):
         categories, ordered = list(series.dtype.categories), True
     else:
@@ -258,7 +267,7 @@ def _number_column(
     return PlainColumn(name, family, numbers, [], declared)
 
 
-def _read_objects(name: str, values: Sequence[Any]) -> PlainColumn:
+def _read_objects(name: str, values: Sequence[object]) -> PlainColumn:
     """A column of Python objects: all texts, all booleans or all numbers, but for missing values."""
     families = {kind: _family_of(name, kind, values) for kind in dict.fromkeys(map(type, values))}
     found = set(families.values()) - {"none"}
@@ -267,17 +276,18 @@ def _read_objects(name: str, values: Sequence[Any]) -> PlainColumn:
         if not numeric:
             found -= {"number"}
     if "text" in found and len(found) > 1:
-        texts = [value for value in values if families[type(value)] == "text"]
+        words = [value for value in values if families[type(value)] == "text"]
         others = [value for value in values if families[type(value)] in found - {"text"} and value == value]
         raise ValueError(
-            f"column {name!r} mixes texts ({texts[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
+            f"column {name!r} mixes texts ({words[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
             f"convert it to one type, to text for categories or to numbers with NaN where a number is missing"
         )
     if found == {"text"}:
         texts = [str(value) if families[type(value)] == "text" else None for value in values]
         return PlainColumn(name, "text", np.empty(0), texts)
     try:
-        numbers = np.array([np.nan if families[type(v)] == "none" else float(v) for v in values], dtype=np.float64)
+        known = (math.nan if families[type(v)] == "none" else float(cast("SupportsFloat", v)) for v in values)
+        numbers = np.fromiter(known, np.float64, len(values))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(f"column {name!r} holds a number that a float cannot hold ({error}); replace it") from None
     if found == {"boolean"}:

@@ -29,7 +29,7 @@ from typing import BinaryIO, NamedTuple
 
 from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.persistence.atomic import check_path, refuse, replacing_all
-from bayespatch.types import JSONObject, Unchecked
+from bayespatch.types import JSONObject
 from bayespatch.version import __version__
 
 MAGIC = b"\x89bayespatch\n"
@@ -98,7 +98,7 @@ def dump_json(value: object) -> bytes:
     return json.dumps(value, allow_nan=False).encode("ascii")
 
 
-def load_json(text: bytes) -> Unchecked:
+def load_json(text: bytes) -> object:
     """Parse JSON; a ValueError if it, or an integer in it, is too large."""
     n_lists = text.count(b"[") + text.count(b"{")
     if len(text) > MOST_JSON or n_lists > MOST_LISTS or text.count(b",") > MOST_VALUES:

@@ -24,7 +24,7 @@ from typing import cast
 import numpy as np
 
 from bayespatch.model import PER, Hyperparameters
-from bayespatch.types import AnyArray, JSONObject, JSONValue, Unchecked
+from bayespatch.types import AnyArray, JSONObject, JSONValue
 
 _DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
 _WIDEST = 256  # letters of a text's type, where no text is that long
@@ -85,7 +85,7 @@ def to_json(value: object) -> JSONValue:
     raise TypeError(f"{type(value).__name__} is neither a number, a text, a list, a dict nor an array")
 
 
-def from_json(data: object) -> Unchecked:
+def from_json(data: object) -> object:
     """The inverse of `to_json`; anything that it cannot have written is a ValueError."""
     if data is None or type(data) in (bool, int, float, str):
         return data

@@ -32,7 +32,7 @@ from bayespatch.persistence.second_opinion import START, opinion_from_arrays
 from bayespatch.pool import Pool
 from bayespatch.sampling.posterior import SamplingSettings, Timing
 from bayespatch.tune import Trial, Tuning
-from bayespatch.types import AnyArray, JSONMapping, Parameters, Unchecked
+from bayespatch.types import AnyArray, JSONMapping, Parameters
 from bayespatch.validation import (
     LARGEST_OUTCOME,
     LEAST_WEIGHT,
@@ -49,27 +49,27 @@ from bayespatch.validation import (
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
-def _or_none(check: Callable[[str, Unchecked], object]) -> Callable[[str, Unchecked], object]:
+def _or_none(check: Callable[[str, object], object]) -> Callable[[str, object], object]:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def _check_hyper(name: str, value: Unchecked) -> None:
+def _check_hyper(name: str, value: object) -> None:
     if not isinstance(value, Hyperparameters):
         check_choice(name, value, ("auto",))
 
 
-def _check_weights(name: str, value: Unchecked) -> None:
+def _check_weights(name: str, value: object) -> None:
     if value is not None and not isinstance(value, dict):
         check_choice(name, value, ("balanced",))
 
 
-def _check_share(name: str, value: Unchecked) -> None:
+def _check_share(name: str, value: object) -> None:
     if type(value) is not float or not 0.0 < value < 1.0:
         raise ValueError(f"{name}={value!r} is not a number between 0 and 1")
 
 
 # Checks of a fitted estimator's parameters; the next fit checks those without a line here.
-_PARAMETERS: dict[str, Callable[[str, Unchecked], object]] = {
+_PARAMETERS: dict[str, Callable[[str, object], object]] = {
     "model": lambda name, value: check_choice(name, value, KINDS),
     "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
     "missing": lambda name, value: check_choice(name, value, ("auto", "category", "ignore", "error")),
@@ -159,7 +159,7 @@ def check_manifest(manifest: JSONMapping) -> Parts:
     return fitted
 
 
-def _is_column(column: Unchecked) -> bool:
+def _is_column(column: object) -> bool:
     return isinstance(column, dict) and tuple(column) == COLUMN and all(type(text) is str for text in column.values())
 
 
@@ -243,7 +243,7 @@ def _beside_cases(
     return parts
 
 
-def _times(stored: Unchecked, past: Arrays) -> Parts:
+def _times(stored: object, past: Arrays) -> Parts:
     """The intervals of time and their calibration."""
     keys = ("cuts", "level", "shape", "covariance", "base", "event_name")
     if not isinstance(stored, dict) or tuple(stored) != keys:
@@ -267,15 +267,17 @@ def _times(stored: Unchecked, past: Arrays) -> Parts:
     return {"time_intervals": intervals, "times_calibration": calibration, "event_name": name}
 
 
-def _follow_up(described: Unchecked, numbers: AnyArray | None, n: int) -> FollowUp | None:
+def _follow_up(described: object, numbers: AnyArray | None, n: int) -> FollowUp | None:
     """Follow-up of the past cases."""
     if (described is None) != (numbers is None):
         raise ValueError("the follow-up columns have values without a description, or the reverse")
     return None if numbers is None else FollowUp.from_stored(described, numbers, n)
 
 
-def parameters_of(stored: Unchecked) -> Parameters:
+def parameters_of(stored: object) -> Parameters:
     """The validated parameters of an estimator."""
+    if not isinstance(stored, dict):
+        raise ValueError("the parameters are not written as save() writes them")
     parameters = {name: from_json(value) for name, value in stored.items()}
     for name, value in parameters.items():
         if name in _PARAMETERS:
@@ -283,7 +285,7 @@ def parameters_of(stored: Unchecked) -> Parameters:
     return parameters
 
 
-def _edges(edges: Unchecked, n_classes: int) -> NDArray[np.float64]:
+def _edges(edges: object, n_classes: int) -> NDArray[np.float64]:
     """The edges between the classes of a number."""
     if not isinstance(edges, list) or not all(type(edge) is float and math.isfinite(edge) for edge in edges):
         raise ValueError("the edges of the outcome's classes are not finite numbers")
@@ -292,7 +294,7 @@ def _edges(edges: Unchecked, n_classes: int) -> NDArray[np.float64]:
     return np.array(edges, dtype=np.float64)
 
 
-def _kernel_density(stored: Unchecked) -> KernelDensity:
+def _kernel_density(stored: object) -> KernelDensity:
     """The kernel density of a regressor."""
     if not isinstance(stored, dict) or tuple(stored) != tuple(part.name for part in fields(KernelDensity)):
         raise ValueError("the kernel density does not have the keys that it should")
@@ -303,7 +305,7 @@ def _kernel_density(stored: Unchecked) -> KernelDensity:
     return KernelDensity(**stored)
 
 
-def _sizes(sizes: Unchecked) -> dict[str, int]:
+def _sizes(sizes: object) -> dict[str, int]:
     if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
         raise ValueError("the manifest does not say how large the model is")
     return {name: check_count(name, size, at_least=0 if name in "TABKV" else 1) for name, size in sizes.items()}
@@ -327,7 +329,7 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
         raise ValueError("the leave-one-out votes are not of rows of the training table")
 
 
-def _calibration(stored: Unchecked, n_classes: int) -> Calibration:
+def _calibration(stored: object, n_classes: int) -> Calibration:
     if not isinstance(stored, dict) or tuple(stored) != _CALIBRATION:
         raise ValueError("the calibration does not have the keys that it should")
     base, anchor = tuple(stored["base"]), tuple(stored["anchor"])
@@ -345,7 +347,7 @@ def _calibration(stored: Unchecked, n_classes: int) -> Calibration:
     return Calibration(stored["slope"], base, anchor, stored["slope_error"], stored["inflation"])
 
 
-def _pool(stored: Unchecked, n_classes: int) -> Pool | None:
+def _pool(stored: object, n_classes: int) -> Pool | None:
     """The weight of the second opinion."""
     if stored is None:
         return None
@@ -357,7 +359,7 @@ def _pool(stored: Unchecked, n_classes: int) -> Pool | None:
     return pool
 
 
-def _decision(described: Unchecked, names: tuple[str, ...]) -> Decision | None:
+def _decision(described: object, names: tuple[str, ...]) -> Decision | None:
     if described is None:
         return None
     if not isinstance(described, dict) or set(described) != {"label", "threshold"} or described["label"] not in names:
@@ -365,7 +367,7 @@ def _decision(described: Unchecked, names: tuple[str, ...]) -> Decision | None:
     return Decision(**described)
 
 
-def _class_names(names: Unchecked, n_classes: int) -> tuple[str, ...]:
+def _class_names(names: object, n_classes: int) -> tuple[str, ...]:
     """The names of the classes."""
     if not isinstance(names, list) or not all(type(name) is str for name in names):
         raise ValueError("the names of the classes are not texts")
@@ -374,21 +376,26 @@ def _class_names(names: Unchecked, n_classes: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _tuning(stored: Unchecked, hyper: Hyperparameters) -> Tuning | None:
+def _tuning(stored: object, hyper: Hyperparameters) -> Tuning | None:
     if stored is None:
         return None
     if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
         raise ValueError("the tuning does not have the keys that it should")
-    kinds = (str, float)
-    trials = []
-    for trial in stored["trials"]:
-        scores: list[Unchecked] = [0.0 if part is None else part for part in trial] if isinstance(trial, list) else []
-        if tuple(map(type, scores)) != kinds or not all(map(math.isfinite, scores[1:])) or None in trial[:-1]:
-            raise ValueError("a trial of the tuning is not a word and a number")
-        trials.append(Trial(*scores)._replace(evidence=-math.inf if trial[-1] is None else trial[-1]))
     if not isinstance(stored["coding"], str):
         raise ValueError("the coding of the tuning is not a word")
-    return Tuning(stored["coding"], hyper, tuple(trials))
+    return Tuning(stored["coding"], hyper, tuple(map(_trial, stored["trials"])))
+
+
+def _trial(stored: object) -> Trial:
+    if isinstance(stored, list) and len(stored) == 2:
+        coding, evidence = stored
+        if evidence is None:
+            evidence = -math.inf
+        elif type(evidence) is float and not math.isfinite(evidence):
+            coding = None
+        if type(coding) is str and type(evidence) is float:
+            return Trial(coding, evidence)
+    raise ValueError("a trial of the tuning is not a word and a number")
 
 
 def _checked_settings(settings: SamplingSettings, sizes: Mapping[str, int], transductive: bool) -> SamplingSettings:
@@ -416,7 +423,7 @@ def _checked_timing(timing: Timing) -> Timing:
     return timing
 
 
-def _check_summary(summary: Unchecked) -> None:
+def _check_summary(summary: object) -> None:
     """Check the diagnostics, which are for readers; a loaded model computes them from its draws."""
     if not isinstance(summary, dict) or tuple(summary) != ("converged", "max_rhat", "min_ess"):
         raise ValueError("the diagnostics do not have the keys that they should")
@@ -430,7 +437,7 @@ def _check_values(past: Arrays, schema: Schema, n_classes: int) -> None:
     """Check that the values of the past cases are values of the schema."""
     x, y, parents = past["x"], past["y"], past["parents"]
     missing = "ignore" if schema.missing == "ignore" else "error"
-    sizes: dict[str, Unchecked] = {"n_values": schema.n_values, "n_classes": n_classes, "windows": schema.windows}
-    check_data(x, y, x[parents], y[parents], missing=missing, **sizes)
+    voters = x[parents], y[parents]
+    check_data(x, y, *voters, n_values=schema.n_values, n_classes=n_classes, windows=schema.windows, missing=missing)
     if not np.array_equal(codes_of(schema, past["values"]), x, equal_nan=True):
         raise ValueError("values and codes of the past cases contradict each other")
