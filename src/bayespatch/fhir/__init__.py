@@ -5,10 +5,11 @@ interface, ``resources`` knows the resource types, ``checking`` validates resour
 ``units`` converts UCUM units, ``choose`` selects one value of several, ``bulk`` reads NDJSON exports, ``omop`` tables.
 """
 
-from bayespatch.fhir.bulk import read_bulk
+from bayespatch.fhir.bulk import read_bulk, to_frame
 from bayespatch.fhir.choose import MappedCase, Problem
 from bayespatch.fhir.errors import FhirError
 from bayespatch.fhir.mapping import Mapping
+from bayespatch.fhir.omop import read_omop
 from bayespatch.fhir.reading import parse_bundle
 
-__all__ = ["FhirError", "MappedCase", "Mapping", "Problem", "parse_bundle", "read_bulk"]
+__all__ = ["FhirError", "MappedCase", "Mapping", "Problem", "parse_bundle", "read_bulk", "read_omop", "to_frame"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from bayespatch.fhir.choose import MappedCase, choose
 from bayespatch.fhir.errors import FhirError, refuse
@@ -14,8 +14,11 @@ from bayespatch.fhir.extract import Candidate
 from bayespatch.fhir.mapping import Mapping, subject
 from bayespatch.fhir.reading import MOST_BYTES, Entry, parse_bundle
 from bayespatch.fhir.times import aware, read_time
+from bayespatch.types import TableLike
 
+PATIENT = "patient"  # the column of `to_frame` with the patient's id
 _ENDINGS = (".ndjson", ".jsonl")
+Records = dict[str, dict[str, list[Candidate]]]  # patient -> column -> candidates
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -49,18 +52,41 @@ def read_bulk(
         Called now and then with a `BulkProgress`.
     """
     moment = aware(at)
-    records: dict[str, dict[str, list[Candidate]]] = {}
+    records: Records = {}
     for patient, candidates in _read(_files(folder_or_files), mapping, moment, progress):
         columns = records.setdefault(patient, {})
         for one in candidates:
             columns.setdefault(one.column, []).append(one)
     if not records:
         raise FhirError("the export has no resource that the mapping uses; check its files and the codes")
-    return _cases(records, mapping, moment)
+    return cases_of(records, mapping, moment)
 
 
-def _cases(records: dict[str, dict[str, list[Candidate]]], mapping: Mapping, moment: datetime) -> Iterator[MappedCase]:
-    """The case of each patient."""
+def to_frame(cases: Iterable[MappedCase], mapping: Mapping) -> TableLike:
+    r"""A data frame with a row for each case: the patient's id, the features, and the outcome if the mapping has one.
+
+    Examples
+    --------
+    >>> mapping = Mapping.load("columns:\n  sex: {resource: Patient, path: gender}")
+    >>> to_frame([mapping.case([{"resourceType": "Patient", "id": "p1", "gender": "male"}])], mapping)
+      patient   sex
+    0      p1  male
+    """
+    from pandas import DataFrame
+
+    outcome = mapping.rules.outcome
+    rows = []
+    for case in cases:
+        row = {PATIENT: case.patient, **case.values}
+        rows.append(row if outcome is None else {**row, outcome.column: case.outcome})
+    names = [PATIENT, *mapping.columns, *([outcome.column] if outcome is not None else [])]
+    if len(set(names)) < len(names):
+        raise FhirError(f"mapping: a column is called {PATIENT!r}, which is the column of the patients; rename it")
+    return DataFrame(rows, columns=names, dtype=object)
+
+
+def cases_of(records: Records, mapping: Mapping, moment: datetime) -> Iterator[MappedCase]:
+    """The case of each patient, from the candidates of each column."""
     index = mapping.rules.at
     for patient in list(records):
         columns = records.pop(patient)
@@ -127,10 +153,10 @@ def _read(
         progress(BulkProgress(total, total))
 
 
-def _lines(file: object, name: str) -> Iterator[bytes]:
+def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
     """The lines of a file; one that is too long is refused before it fills the memory."""
     number = 0
-    while line := file.readline(MOST_BYTES + 1):  # type: ignore[attr-defined]
+    while line := file.readline(MOST_BYTES + 1):
         number += 1
         if len(line) > MOST_BYTES:
             raise refuse(f"{name}:{number}", f"is longer than {MOST_BYTES:,} bytes; split the resource")

@@ -13,12 +13,12 @@ from bayespatch.dictionary import Value
 from bayespatch.fhir.checking import check_resource
 from bayespatch.fhir.errors import refuse, shown
 from bayespatch.fhir.reading import Entry
-from bayespatch.fhir.resources import TYPES, Coding, Resource, codings, period_of, time_of, unusable_status
+from bayespatch.fhir.resources import TYPES, Coding, Resource, codings, codings_in, period_of, time_of, unusable_status
 from bayespatch.fhir.rules import Rule, Rules, is_interval
 from bayespatch.fhir.times import Span, read_time
 from bayespatch.fhir.units import UnitError, conversion
 
-_UCUM = "http://unitsofmeasure.org"
+UCUM = "http://unitsofmeasure.org"
 
 
 class Candidate(NamedTuple):
@@ -51,7 +51,7 @@ class Candidate(NamedTuple):
     problem: tuple[str, str] | None = None
 
 
-class _Unusable(Exception):
+class Unusable(Exception):
     """A value of the record cannot be used: the kind of problem, the element, and what is wrong."""
 
     def __init__(self, kind: str, element: str, wrong: str) -> None:
@@ -94,17 +94,18 @@ class Extractor:
         return kind in self._any
 
     def candidates(self, entry: Entry, zone: tzinfo | None) -> list[Candidate]:
-        """What the rules find in a resource. A malformed one is refused if a rule applies to it."""
+        """What the rules find in a resource. A malformed one is refused if a rule applies or it has no code."""
         resource, where = entry.resource, entry.where
         kind = resource["resourceType"]
         if not self.uses(kind):
             return []
         targets = list(self._targets(resource, where))
+        kinds = TYPES[self.rules.version][kind]
+        if targets or (kinds.codes and not any(codings(resource, kinds.codes, where))):
+            check_resource(resource, where, self.rules.version)
         if not targets:
             return []
-        check_resource(resource, where, self.rules.version)
         reference = reference_of(entry)
-        kinds = TYPES[self.rules.version][kind]
         status = unusable_status(resource, kind, kinds, where)
         if status == "entered-in-error":
             return []
@@ -118,7 +119,7 @@ class Extractor:
                 continue
             try:
                 value, element = _value(target, self.rules, zone)
-            except _Unusable as error:
+            except Unusable as error:
                 text = f"{error.element}: {error.wrong}"
                 made.append(base._replace(where=error.element, problem=(error.kind, text)))
                 continue
@@ -180,16 +181,16 @@ def _value(target: _Target, rules: Rules, zone: tzinfo | None) -> tuple[Value | 
     try:
         results = rule.evaluate(target.resource)
     except Exception as error:  # fhirpathpy raises plain exceptions
-        raise _Unusable("value", where, f"the path {rule.path!r} fails ({error}); correct the mapping") from error
+        raise Unusable("value", where, f"the path {rule.path!r} fails ({error}); correct the mapping") from error
     element = _element(target)
     values = []
     for result in results:
-        value = _plain(result, rule, rules, element, zone)
+        value = plain_result(result, rule, rules, element, zone)
         if value not in values:
             values.append(value)
     if len(values) > 1:
         listed = " and ".join(shown(value) for value in values[:3])
-        raise _Unusable("conflict", element, f"the path {rule.path!r} gives {listed}; narrow the path with where(...)")
+        raise Unusable("conflict", element, f"the path {rule.path!r} gives {listed}; narrow the path with where(...)")
     return (values[0] if values else None), element
 
 
@@ -202,18 +203,18 @@ def _element(target: _Target) -> str:
     return f"{where}.{rule.path}"
 
 
-def _plain(result: Any, rule: Rule, rules: Rules, element: str, zone: tzinfo | None) -> Value | Span:
+def plain_result(result: Any, rule: Rule, rules: Rules, element: str, zone: tzinfo | None) -> Value | Span:
     """A result of FHIRPath as a value of the column."""
     if is_interval(rule) and isinstance(result, str):
         span = read_time(result, zone)
         if span is None:
-            raise _Unusable("value", element, f"{shown(result)} is not a date; correct it")
+            raise Unusable("value", element, f"{shown(result)} is not a date; correct it")
         return span
     if isinstance(result, dict):
         if "coding" in result or ("code" in result and "value" not in result):
             return _coded_level(result, rule, element)
-        if "value" not in result or isinstance(result["value"], str | bool | dict | list):
-            raise _Unusable("value", element, "has no number and no code; correct the path, or the resource")
+        if isinstance(result.get("value"), str | bool | dict | list | None):
+            raise Unusable("value", element, "has no number and no code; correct the path, or the resource")
         return _limited(_quantity(result, rule, rules, element), rule, element)
     if isinstance(result, Decimal):
         result = float(result)
@@ -221,7 +222,7 @@ def _plain(result: Any, rule: Rule, rules: Rules, element: str, zone: tzinfo | N
         return rule_level(rule, result if isinstance(result, bool) else str(result), element)
     if rule.unit:
         wrong = f"{shown(result)} has no unit, and the column is in {rule.unit}; use a path to a Quantity"
-        raise _Unusable("unit", element, wrong)
+        raise Unusable("unit", element, wrong)
     return _limited(result, rule, element)
 
 
@@ -230,26 +231,26 @@ def _quantity(quantity: dict[str, Any], rule: Rule, rules: Rules, element: str) 
     number = float(quantity["value"])
     comparator = quantity.get("comparator")
     if comparator is not None:
-        raise _Unusable(
+        raise Unusable(
             "value", f"{element}.comparator", f"is {comparator!r}: {comparator}{number:g} is a bound; enter a number"
         )
-    code = quantity.get("code") if quantity.get("system") == _UCUM else None
+    code = quantity.get("code") if quantity.get("system") == UCUM else None
     part = "code" if code is not None else "unit"
     text = code if code is not None else quantity.get("unit")
     code = code if code is not None else rules.units.get(str(text), "")
     if not rule.unit:
         if text in (None, "", "1") or str(text).startswith("{"):
             return number
-        raise _Unusable("unit", f"{element}.{part}", f"is {text!r}, but the mapping names no unit; add unit: {text!r}")
+        raise Unusable("unit", f"{element}.{part}", f"is {text!r}, but the mapping names no unit; add unit: {text!r}")
     if not code:
         given = "is missing" if text is None else f"{shown(text)} is not a UCUM code"
         remedy = f"add it (the column is in {rule.unit})" if text is None else "list it under units in the mapping"
-        raise _Unusable("unit", f"{element}.{part}", f"{given}; {remedy}")
+        raise Unusable("unit", f"{element}.{part}", f"{given}; {remedy}")
     try:
         return conversion(code, rule.unit, rule.molar_mass)(number)
     except UnitError as error:
         remedy = "" if rule.molar_mass else ", or molar_mass in the mapping if one is an amount of substance"
-        raise _Unusable("unit", f"{element}.{part}", f"{error}; correct the unit{remedy}") from error
+        raise Unusable("unit", f"{element}.{part}", f"{error}; correct the unit{remedy}") from error
 
 
 def _limited(number: float, rule: Rule, element: str) -> Value:
@@ -263,7 +264,7 @@ def _limited(number: float, rule: Rule, element: str) -> Value:
 def _coded_level(concept: dict[str, Any], rule: Rule, element: str) -> Value:
     """The value of the column for a CodeableConcept or a Coding."""
     keys: list[str] = []
-    for coding in codings({"x": concept}, ("x",), element):
+    for coding in codings_in(concept, element):
         keys += [f"{coding.system}|{coding.code}", coding.code]
     levels: list[Value] = []
     for key in keys:
@@ -273,8 +274,8 @@ def _coded_level(concept: dict[str, Any], rule: Rule, element: str) -> Value:
         return levels[0]
     codes = ", ".join(keys[::2]) or shown(concept.get("text"))
     if levels:
-        raise _Unusable("conflict", element, f"{codes} stand for {' and '.join(map(shown, levels))}; correct one")
-    raise _Unusable("value", element, f"{codes} is not among the values of column {rule.column!r}; add it to values")
+        raise Unusable("conflict", element, f"{codes} stand for {' and '.join(map(shown, levels))}; correct one")
+    raise Unusable("value", element, f"{codes} is not among the values of column {rule.column!r}; add it to values")
 
 
 def rule_level(rule: Rule, value: Value, element: str) -> Value:
@@ -284,4 +285,4 @@ def rule_level(rule: Rule, value: Value, element: str) -> Value:
     except KeyError:
         options: Sequence[str] = list(rule.values)
         wrong = f"{shown(value)} is not among the values of column {rule.column!r} ({', '.join(options[:12])})"
-        raise _Unusable("value", element, f"{wrong}; add it to values") from None
+        raise Unusable("value", element, f"{wrong}; add it to values") from None

@@ -83,9 +83,9 @@ def check_object(value: object, where: str) -> Resource:
 
 def entries(data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> list[Entry]:
     """The resources of a bundle, or of several bundles and resources."""
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) or not isinstance(data, Iterable) or isinstance(data, str | bytes):
         check_depth(data, "Bundle")
-        collected = list(_entries(check_object(data, str(data.get("resourceType") or "Bundle")), None))
+        collected = list(_entries(check_object(data, "Bundle"), None))
     else:
         collected = []
         for j, one in enumerate(data):

@@ -122,14 +122,14 @@ def codings(resource: Resource, names: Sequence[str], where: str) -> Iterator[Co
             pointer = f"{pointer}.{part}"
             value = value.get(part) if isinstance(value, dict) else None
         if value is not None:
-            yield from _codings(value, pointer)
+            yield from codings_in(value, pointer)
 
 
-def _codings(value: Any, where: str) -> Iterator[Coding]:
+def codings_in(value: Any, where: str) -> Iterator[Coding]:
     """The codings of a Coding, a CodeableConcept, or a list of these."""
     if isinstance(value, list):
         for j, one in enumerate(value):
-            yield from _codings(one, f"{where}[{j}]")
+            yield from codings_in(one, f"{where}[{j}]")
         return
     if not isinstance(value, dict):
         raise refuse(where, f"{shown(value)} is not a code; pass a CodeableConcept, an object with 'coding'")
@@ -142,7 +142,7 @@ def _codings(value: Any, where: str) -> Iterator[Coding]:
     elif "coding" in value:
         if not isinstance(value["coding"], list):
             raise refuse(f"{where}.coding", f"{shown(value['coding'])} is not a list; pass a list of codings")
-        yield from _codings(value["coding"], f"{where}.coding")
+        yield from codings_in(value["coding"], f"{where}.coding")
 
 
 def time_of(resource: Resource, names: Sequence[str], where: str, zone: tzinfo | None) -> Span | None:

@@ -26,6 +26,7 @@ SYSTEMS = {
     "rxnorm": "http://www.nlm.nih.gov/research/umls/rxnorm",
     "atc": "http://www.whocc.no/atc",
     "cpt": "http://www.ama-assn.org/go/cpt",
+    "omop": "https://fhir-terminology.ohdsi.org",
     "act": "http://terminology.hl7.org/CodeSystem/v3-ActCode",
 }
 _PARTS = (

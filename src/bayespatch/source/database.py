@@ -58,6 +58,18 @@ def read_query(url: str, query: str | None) -> DataFrame:
     query : str
         A single SELECT: databases are read and never written.
     """
+    shown, answer = _answered(url, query)
+    return frame_of(shown, answer.names or (), answer.rows)
+
+
+def read_rows(url: str, query: str) -> list[dict[str, Any]]:
+    """The rows of a query as the driver returns them, by column; there may be none."""
+    _, answer = _answered(url, query)
+    return [dict(zip(answer.names or (), row, strict=True)) for row in answer.rows]
+
+
+def _answered(url: str, query: str | None) -> tuple[str, Answer]:
+    """The name of a database for messages, and its answer to a query, which is a table."""
     scheme = url.partition("://")[0].lower()
     if scheme not in _ASKED:
         raise refuse(f"{scheme}://***", f"{scheme}:// is not known; pass sqlite:///, postgresql:// or duckdb:///")
@@ -75,7 +87,7 @@ def read_query(url: str, query: str | None) -> DataFrame:
         raise refuse(address.shown, f"the database refuses ({said}); correct the URL or the query") from None
     if answer.names is None:
         raise refuse(address.shown, "the query returns no table; pass a SELECT")
-    return frame_of(address.shown, answer.names, answer.rows)
+    return address.shown, answer
 
 
 def _ask_sqlite(address: Address, query: str) -> Answer:

@@ -37,13 +37,20 @@ TableArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A CSV, Parquet or Arrow file, or sqlite:///FILE, postgresql://..., duckdb:///FILE with --query.",
+        help="A CSV, Parquet or Arrow file, or sqlite:///FILE, postgresql://..., duckdb:///FILE with --query; with "
+        "--mapping a folder of NDJSON files or a database.",
         show_default=False,
     ),
 ]
 MaybeTarget = Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")]
 DictionaryFile = Annotated[
     Path | None, typer.Option("--dictionary", metavar="FILE", help="The data dictionary: CSV, YAML or JSON.")
+]
+MappingFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--mapping", metavar="FILE", help="Read health records: DATA is a FHIR bulk export or an OMOP database."
+    ),
 ]
 Demo = Annotated[bool, typer.Option("--demo", help="Fill it with the bundled heart data, a model and a consultation.")]
 AllowRepeats = Annotated[

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.casebase.opening import Opened, Person, base_name, counted, open_base, person
 from bayespatch.cli.casebase.options import (
@@ -11,12 +15,17 @@ from bayespatch.cli.casebase.options import (
     Demo,
     DictionaryFile,
     Folder,
+    MappingFile,
     MaybeTarget,
     TableArgument,
 )
 from bayespatch.cli.options import Delimiter, Drop, GroupColumn, IdColumn, Json, Query
 from bayespatch.cli.shared import taking
-from bayespatch.cli.terminal import show, working
+from bayespatch.cli.terminal import say, show, working
+from bayespatch.types import TableLike
+
+if TYPE_CHECKING:
+    from bayespatch.casebase import CaseBase
 
 
 def init(
@@ -73,6 +82,7 @@ def import_(
     query: Query = None,
     delimiter: Delimiter = None,
     allow_repeats: AllowRepeats = False,
+    mapping: MappingFile = None,
     json: Json = False,
 ) -> None:
     """Add the cases of a table, all or none: past ones where the outcome is known, open ones where it is missing.
@@ -83,10 +93,18 @@ def import_(
     --------
     $ bayespatch casebase import clinic.db patients.csv --target outcome --id patient --dictionary columns.csv
     $ bayespatch casebase import clinic.db sqlite:///ward.db --query 'SELECT * FROM stays'
+    $ bayespatch casebase import clinic.db export/ --mapping mapping.yaml
     """
+    if mapping is not None and (id_column or group_column or query or delimiter):
+        raise usage_error("--mapping names the patients itself; leave out --id, --group, --query and --delimiter")
     with opened() as base, working("Importing"):
+        table: TableLike = data
+        if mapping is not None:
+            table, outcome = _health_records(data, mapping, dictionary, base)
+            id_column = group_column = "patient"
+            target = target or (outcome if base.target is None else None)
         ids = base.import_cases(
-            data,
+            table,
             by=by(),
             target=target,
             id_column=id_column,
@@ -99,3 +117,17 @@ def import_(
         )
     said = {"cases": len(ids), "first": ids.start, "last": ids.stop - 1}
     show(said, json, f"{counted(len(ids), 'case')}, numbers {ids.start} to {ids.stop - 1}")
+
+
+def _health_records(data: str, file: Path, dictionary: Path | None, base: CaseBase) -> tuple[TableLike, str | None]:
+    """The cases of a FHIR bulk export or of an OMOP database, with a note on what was missing, and their outcome."""
+    from bayespatch.dictionary import Dictionary
+    from bayespatch.fhir import Mapping, read_bulk, read_omop, to_frame
+
+    mapping = Mapping.load(file, base.dictionary if dictionary is None else Dictionary.read(dictionary))
+    cases = list(read_omop(data, mapping) if "://" in data else read_bulk(data, mapping))
+    counts = Counter(problem[:2] for case in cases for problem in case.problems)
+    for (column, kind), n in counts.most_common():
+        example = next(one.text for case in cases for one in case.problems if one[:2] == (column, kind))
+        say(f"note: column {column!r}: {kind} in {n} of {counted(len(cases), 'case')}, such as {example}")
+    return to_frame(cases, mapping), None if mapping.rules.outcome is None else mapping.rules.outcome.column
