@@ -1,6 +1,6 @@
-"""Bayesian Patchworks: a prediction pieced together from past cases, and from those of their features that matter.
+"""Bayesian Patchworks: predictions from the past cases, and the features, that matter for a new case.
 
-Public names are loaded on first use, so that ``import bayespatch`` is quick and asks for no optional package.
+Public names are loaded on first use, so that ``import bayespatch`` is fast and needs no optional package.
 
 >>> import bayespatch
 >>> bayespatch.Hyperparameters(alpha=0.1).alpha
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bayespatch.sampling.sampler import sample as sample
 
 
-# Public name -> the module it lives in; None: the name is a module itself.
+# Public name -> the module that defines it; None: the name is itself a module.
 _MODULE_OF: dict[str, str | None] = {
     "CaseBase": "casebase",
     "Explanation": "explain",

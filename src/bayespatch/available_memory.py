@@ -1,7 +1,6 @@
-"""How much memory this process may still take.
+"""Memory that is still available to this process.
 
-By hand, because libraries that say what a machine has (psutil) leave out what a container or a limit of the process
-leaves of it.
+Libraries such as psutil report the memory of the machine and ignore the limits of a container or of the process.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from pathlib import Path
 
 
 def shown_bytes(n_bytes: float) -> str:
-    """A number of bytes in words.
+    """A number of bytes with a readable unit.
 
     >>> shown_bytes(1536), shown_bytes(2.5e9)
     ('1.54 kB', '2.5 GB')
@@ -24,10 +23,10 @@ def shown_bytes(n_bytes: float) -> str:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that this process may still take; None where the system does not tell.
+    """Bytes still available to this process; None if the system does not report them.
 
-    The least of what Linux says is available, what the control groups leave that this process is in (a container's
-    limit is one), and what the process's own limits leave (``ulimit -v``). Elsewhere all memory that is built in.
+    On Linux, the smallest of the available memory, what remains in the process's control groups (such as a container's
+    limit), and what remains of its own limits (``ulimit -v``). Elsewhere, the total memory.
     """
     limits = [_available(root / "proc/meminfo"), *_left_in_groups(root), _left_to_process(root / "proc/self/statm")]
     known = [limit for limit in limits if limit is not None]
@@ -48,7 +47,7 @@ def _available(meminfo: Path) -> int | None:
 
 
 def _left_to_process(statm: Path) -> int | None:
-    """What the limits of this process leave; None: it has none."""
+    """What remains of this process's limits; None without limits."""
     try:
         import resource
 
@@ -60,7 +59,7 @@ def _left_to_process(statm: Path) -> int | None:
         return None
 
 
-# The names of limit, use and reclaimable cache, and where the groups hang: versions 2 and 1 of control groups
+# The names of limit, use and reclaimable cache, and the mount points: versions 2 and 1 of control groups
 _GROUPS = {
     "": ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -68,7 +67,7 @@ _GROUPS = {
 
 
 def _left_in_groups(root: Path) -> list[int | None]:
-    """What is left in each group that this process is in, and in those around it."""
+    """What remains in each group of this process and in the enclosing groups."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -87,7 +86,7 @@ def _left_in_groups(root: Path) -> list[int | None]:
 
 
 def _left(group: Path, limit: str, use: str, cache: str) -> int | None:
-    """None: no limit. Cached files that nobody uses give way."""
+    """None without a limit. Unused cached files count as free."""
     try:
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         return int((group / limit).read_text()) - int((group / use).read_text()) + int(stat.get(cache, 0))

@@ -1,14 +1,14 @@
-"""Votes into probabilities.
+"""Calibrate votes to probabilities.
 
-The plain share of the votes is under-confident: a few neighbors do not say all that the past knows. Past cases whose
-votes were taken as if they were new (leave-one-out) show how to read it,
+The plain share of the votes is under-confident: a few neighbors do not carry all the information in the past cases.
+The leave-one-out votes on past cases show how to correct it:
 
     log p(m) = slope * (log votes_m - log anchor_m) + log base_m + constant:
 
-the votes on a case of which nothing is known, its anchor, are read as the base rates, whatever the slope, and the slope
-says how much votes that differ from them are worth. Where all parents' votes weigh the same the anchor is the base
-rates themselves; where classes are weighted, or have more of the parents than of the cases, it is not: the mean of a
-share is not the share of the means.
+the anchor, which is the votes on a case without any known value, maps to the base rates whatever the slope; the slope
+scales how far other votes move the probability. If all parents' votes have equal weight, the anchor equals the base
+rates. It differs from them if classes are weighted or are more frequent among the parents than among the cases,
+because the mean of a share is not the share of the means.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, log_softmax, softmax
 
-# Mean and standard deviation of the normal prior of log slope: a few cases do not say much.
+# Mean and standard deviation of the normal prior of log slope; it matters only for few cases.
 LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
 _LEAST = 1e-12  # a share of the votes that rounds to 0
 _MOST_LOG_SLOPE = 4.0
@@ -30,21 +30,20 @@ _MOST_LOG_SLOPE = 4.0
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a share of the votes is read as a probability.
+    """The map from shares of the votes to probabilities.
 
     Attributes
     ----------
     slope : float
-        Above 1 where the plain vote is under-confident.
+        Above 1 if the plain vote is under-confident.
     base : tuple of M floats
         The base rate of each class; their sum is 1.
     anchor : tuple of M floats, optional
-        The votes on a case of which nothing is known; their sum is 1. By default the base rates.
+        The votes on a case without any known value; their sum is 1. By default the base rates.
     slope_error : float
-        Monte Carlo standard error of log slope: the votes from which it was learned are drawn, too.
+        Monte Carlo standard error of log slope: the votes from which it is learned are Monte Carlo estimates.
     inflation : float
-        By how much the spread of the votes between chains exceeds what the spread between batches says: successive
-        batches of draws are not quite independent.
+        The spread of the votes between chains relative to the spread between batches, which are not quite independent.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class Calibration:
 
     @classmethod
     def none(cls, n_classes: int) -> Calibration:
-        """Votes are probabilities."""
+        """The identity: votes are probabilities."""
         return cls(1.0, (1.0 / n_classes,) * n_classes)
 
     @classmethod
@@ -82,20 +81,20 @@ class Calibration:
         weights: ArrayLike = 1.0,
         anchor: ArrayLike | None = None,
     ) -> Calibration:
-        """The map under which the classes y of past cases are most probable, given the votes of other cases on them.
+        """Learn the map that makes the classes y of past cases most probable, given their leave-one-out votes.
 
         Parameters
         ----------
         votes : array of shape (n, M) or (n, C, B, M)
-            Mean shares of the votes; in B batches of C chains, where the errors are to be learned too.
+            Mean shares of the votes; in B batches of C chains to learn the errors as well.
         y : int array of shape (n,)
             Classes.
         base : array of shape (M,)
             Base rates.
         weights : array of shape (n,), optional
-            How much each case counts.
+            Weight of each case.
         anchor : array of shape (M,), optional
-            The votes on a case of which nothing is known; by default the base rates.
+            The votes on a case without any known value; by default the base rates.
         """
         rates = _shares(base)
         nothing = rates if anchor is None else _shares(anchor)
@@ -124,13 +123,13 @@ class Calibration:
     def error(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
         """Monte Carlo standard error of the probabilities, (n,), the largest over the classes.
 
-        The votes have one, inflated by what batches do not know of each other, and the slope has one.
+        It combines the error of the votes, inflated for the correlation between batches, with the error of the slope.
 
         Parameters
         ----------
         batches : array of shape (n, B, M)
-            Mean shares of the votes in B batches of draws, whose mean is what is read as a probability. To first order
-            the probabilities move with the votes: ``dp = slope (diag p - p p') d log votes``.
+            Mean shares of the votes in B batches of draws, whose mean is calibrated. To first order: ``dp = slope
+            (diag p - p p') d log votes``.
 
         Examples
         --------
@@ -141,16 +140,17 @@ class Calibration:
         return np.asarray(self._errors(batches)[0].max(axis=1))
 
     def scaled_error(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same, (n,), each over ``2 sqrt(p (1 - p))``: as large for an even chance, larger for rare classes.
+        """The same, (n,), divided by ``2 sqrt(p (1 - p))``: unchanged for a probability of 50 %, larger for rare
+        classes.
 
-        A point of error is little beside a probability of 50 % and much beside one of 5 %. This is what votes are drawn
-        by: the standard error on the scale on which shares of one sample size have equal errors (arcsine).
+        An error of one point matters little at a probability of 50 % and much at 5 %. This standard error on the
+        arcsine scale, on which shares of one sample size have equal errors, decides when to stop drawing votes.
         """
         errors, p = self._errors(batches)
         return np.asarray((errors / (2.0 * np.sqrt(np.maximum(p * (1.0 - p), 1e-6)))).max(axis=1))
 
     def _errors(self, batches: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Standard errors of the probabilities, (n, M), and these."""
+        """Standard errors of the probabilities, (n, M), and the probabilities."""
         n_batches = batches.shape[1]
         mean = np.maximum(batches.mean(axis=1), _LEAST)
         p = self.apply(mean)

@@ -1,13 +1,13 @@
-"""Votes to survival curves, calibrated on leave-one-out votes.
+"""Survival curves from votes, calibrated on leave-one-out votes.
 
-The voters on a case had O events where all past cases, followed for as long, would have had E. In interval k of time
+The voters on a case had O events; with the hazard of all past cases, E would have been expected. In interval k of time
 they had O_k and E_k. With Kish's effective number n of voters, the case has the hazard
 
     h(t) = h0(t) base_k exp(level r + shape s_k),   t in interval k,
     r = log (O + LEAST p) / (E + LEAST p),   s_k = log (n O_k + 1) / (n E_k exp(r) + 1),
 
 where h0 is the hazard of all past cases and p their share with an event. ``level`` is above 1 if votes are
-under-confident. ``shape`` says how far to trust the course over time, which rests on a few events in each interval.
+under-confident. ``shape`` scales the deviations in single intervals, which have few events each.
 Both have normal priors and are learned from the past cases' leave-one-out votes by Cox's partial likelihood, with a
 baseline that is constant within each interval relative to h0; ``base_k`` is this baseline.
 """
@@ -39,7 +39,7 @@ class Course(NamedTuple):
     ratio_variance : array of shape (n,)
         Its variance.
     shape : array of shape (n, K)
-        s, by how much the logarithm in each interval of time differs from r.
+        s, the difference between the logarithm in each interval of time and r.
     shape_variance : array of shape (n, K)
     """
 
@@ -75,7 +75,7 @@ class Course(NamedTuple):
 
 
 class TimesCalibration(NamedTuple):
-    """How votes are read as a hazard.
+    """The map from votes to a hazard.
 
     Attributes
     ----------
@@ -100,9 +100,9 @@ class TimesCalibration(NamedTuple):
         course : Course
             Of the votes on n past cases.
         exposure : array of shape (n, K)
-            Events that each case was expected to have in each interval while it was followed.
+            Expected events of each case in each interval of its follow-up.
         happens : array of shape (n, K)
-            1 where its event happened.
+            1 in the interval of the case's event.
 
         Examples
         --------
@@ -111,7 +111,7 @@ class TimesCalibration(NamedTuple):
         >>> time = rng.exponential(np.exp(-1.7 * ratio))
         >>> course = Course(ratio, np.zeros(2000), np.zeros((2000, 1)), np.zeros((2000, 1)))
         >>> round(TimesCalibration.learn(course, time[:, None], np.ones((2000, 1))).level, 1)
-        1.7
+        1.8
         """
         log_exposure = np.log(np.maximum(exposure, _SMALLEST**2))
         terms = np.stack([np.broadcast_to(course.log_ratio[:, None], course.shape.shape), course.shape])
@@ -142,7 +142,7 @@ class TimesCalibration(NamedTuple):
         return np.log(self.base) + self.level * course.log_ratio[:, None] + self.shape * course.shape
 
     def variance(self, course: Course, weight: Array) -> Array:
-        """Variance of the logarithm of a sum over intervals, (n, T), of which they have these shares, (n, T, K)."""
+        """Variance of the log of a sum over intervals, (n, T), given their shares of the sum, (n, T, K)."""
         shape = np.einsum("ntk,nk->nt", weight, course.shape)
         of_shape = np.einsum("ntk,nk->nt", weight**2, course.shape_variance)
         ratio = course.log_ratio[:, None]

@@ -114,7 +114,7 @@ def machine(places: Places) -> type[RuleBasedStateMachine]:
             if case is not None and rows[case]["state"] == "past":
                 return self.refused("would be its own precedent", ask)
             if self.expected.active is None:
-                return self.refused("there is no active model", ask)
+                return self.refused("no model is active", ask)
             seen = ask()
             self.expected.n_log += 1
             assert seen.id == self.expected.n_log
@@ -194,7 +194,7 @@ def machine(places: Places) -> type[RuleBasedStateMachine]:
             if version not in states:
                 return self.refused("there is no model version", lambda: self.base.promote(version, by=BY))
             if states[version] in ("active", "removed"):
-                return self.refused("is the active one|was removed", lambda: self.base.promote(version, by=BY))
+                return self.refused("is already active|was removed", lambda: self.base.promote(version, by=BY))
             self.base.promote(version, by=BY)
             self._activate(version)
 
@@ -203,7 +203,7 @@ def machine(places: Places) -> type[RuleBasedStateMachine]:
             active, states = self.expected.active, self.expected.states
             older = [v for v in self.expected.once_active if active and v < active and states[v] == "retired"]
             if not older:
-                return self.refused("no version before|no active model", lambda: self.base.roll_back(by=BY))
+                return self.refused("no version before|no model is active", lambda: self.base.roll_back(by=BY))
             assert self.base.roll_back(by=BY).version == max(older)
             self._activate(max(older))
 

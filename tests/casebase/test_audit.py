@@ -45,7 +45,7 @@ def test_a_log_that_was_written_anew_is_found_by_an_end_that_was_noted(base):
             connection.execute(text('UPDATE audit SET "by" = :by, hash = :hash WHERE number = :n'), new)
         connection.execute(text("UPDATE chain SET hash = :hash"), {"hash": before})
     assert base.verify_audit().intact  # who can write everything can do this
-    assert base.verify_audit(noted).problems[0].endswith("is not the one that was noted: the log was rewritten")
+    assert base.verify_audit(noted).problems[0].endswith("has another hash than the noted one: the log was rewritten")
     base.case(1, by=BY)
     assert not base.verify_audit(noted).intact
     with pytest.raises(CaseBaseError, match="is not the end of an audit log"):
@@ -63,7 +63,7 @@ def test_a_later_log_agrees_with_an_end_that_was_noted(base):
 def test_a_model_that_was_changed_is_found(base):
     with base._database.engine.connect().execution_options(writes=True) as connection, connection.begin():
         connection.execute(text("UPDATE model_parts SET bytes = :b"), {"b": b"something else"})
-    assert base.verify_audit().problems == ("model version 1 is not as it was stored",)
+    assert base.verify_audit().problems == ("model version 1 was changed after it was stored",)
     with pytest.raises(CaseBaseError, match="is damaged: its checksum differs"):
         base.model()
 

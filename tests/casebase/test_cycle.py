@@ -93,7 +93,7 @@ def test_a_missing_key_is_not_a_missing_value(sqlite_places):
     with sqlite_places.open(sqlite_places.copy()) as base:
         with pytest.raises(DictionaryError, match="column 'town' has no value; pass one, or null"):
             base.consult({name: SOMEONE[name] for name in FEATURES if name != "town"}, by=BY)
-        with pytest.raises(CaseBaseError, match="names nobody"):
+        with pytest.raises(CaseBaseError, match="is not a valid name"):
             base.consult(SOMEONE, by=" ")
 
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(base):
         lambda: base.retain([1], by=BY): "case 1 is a past case already",
         lambda: base.consult(SOMEONE, case=1, by=BY): "would be its own precedent",
         lambda: base.consult(SOMEONE, external_id="P-001", by=BY): "would be its own precedent",
-        lambda: base.promote(1, by=BY): "is the active one already",
+        lambda: base.promote(1, by=BY): "is already active",
         lambda: base.promote(9, by=BY): "there is no model version 9",
         lambda: base.forget(99, "asked", by=BY): "there is no case 99",
         lambda: base.forget(1, " ", by=BY): "needs a reason",
@@ -147,7 +147,7 @@ def test_a_base_that_knows_nothing_yet(empty):
         empty.import_cases(table(), by=BY)
     assert empty.search(by=BY).total == 0
     empty.define(DICTIONARY, "outcome", by=BY)
-    with pytest.raises(CaseBaseError, match="there is no active model"):
+    with pytest.raises(CaseBaseError, match="no model is active"):
         empty.consult(SOMEONE, by=BY)
     with pytest.raises(CaseBaseError, match="0 past cases with 0 different outcomes"):
         learn(empty._database, BY)
@@ -172,7 +172,7 @@ def test_a_table_says_itself_what_its_cases_are(empty):
 def test_repeats_are_refused_unless_allowed(empty):
     rows = table(30).drop(columns="who")
     empty.import_cases(rows, by=BY, target="outcome", dictionary=DICTIONARY)
-    with pytest.raises(ConflictError, match=r"all rows of the table were imported before \(row 1 equals case 1 "):
+    with pytest.raises(ConflictError, match=r"all rows of the table were already imported \(row 1 equals case 1 "):
         empty.import_cases(rows.sample(frac=1.0, random_state=0).sort_index(), by=BY)
     some = pandas.concat([table(20, seed=5).drop(columns="who"), rows.iloc[3:9]])
     with pytest.raises(ConflictError, match=r"6 of 26 rows are repeats \(row 21 equals case 4 .* --allow-repeats"):
@@ -191,7 +191,7 @@ def test_equal_rows_are_no_repeats_where_chance_explains_them_or_an_identifier_t
     few = pandas.DataFrame([[rng.randint(0, 1) for _ in range(3)] for _ in range(60)], columns=["a", "b", "outcome"])
     empty.import_cases(few.iloc[:40], by=BY, target="outcome")
     empty.import_cases(few.iloc[40:], by=BY)
-    with pytest.raises(ConflictError, match="were imported before"):
+    with pytest.raises(ConflictError, match="were already imported"):
         empty.import_cases(few.iloc[40:], by=BY)
     empty.import_cases(few.iloc[40:].assign(who=[f"Q-{i}" for i in range(20)]), by=BY, id_column="who")
     assert empty.search(by=BY).total == 80

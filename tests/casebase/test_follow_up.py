@@ -143,7 +143,7 @@ def test_changes_outside_of_the_log_are_found(base):
         transaction.execute(update(follow_up).where(follow_up.c.case_id == 3).values(values={"stay": 40}))
         transaction.record("read", 3)
     with base._database.reading() as connection:
-        assert replay.problems(connection) == ["follow-up of case 3 is not as it was recorded"]
+        assert replay.problems(connection) == ["follow-up of case 3 was changed after it was recorded"]
     with base._database.writing(BY) as transaction:
         transaction.execute(follow_up.delete())
         transaction.record("read", 3)
@@ -156,7 +156,7 @@ def test_changes_outside_of_the_log_are_found(base):
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({}, "there is nothing to record"),
+        ({}, "no values to record"),
         ({"age": 61}, "there is no column 'age'; the columns are"),
         ({"stay": "long"}, "column 'stay': 'long' is not a number"),
         ({"drug": "aspirine"}, "did you mean 'aspirin'"),

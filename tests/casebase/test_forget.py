@@ -155,7 +155,7 @@ def test_forgetting_nearly_everyone(empty):
         base.forget(case, "asked for it", by=BY)
     [model] = base.models()
     assert (model.state, model.sha256) == ("removed", None)
-    with pytest.raises(CaseBaseError, match="there is no active model"):
+    with pytest.raises(CaseBaseError, match="no model is active"):
         base.consult(PATIENT, by=BY)
     with pytest.raises(CaseBaseError, match="was removed"):
         base.promote(1, by=BY)

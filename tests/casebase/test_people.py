@@ -23,7 +23,7 @@ def test_people_sessions_and_tokens(base):
     assert people.invited(link) == "Sam"
     assert people.invited("forged") is None
     assert people.accept(link, "hash").may("steward")
-    with pytest.raises(NotFoundError, match="used already"):
+    with pytest.raises(NotFoundError, match="has been used"):
         people.accept(link, "hash")
     people.accept(people.invite("Roe", "clinician", by="Sam"), "hash")
     session = people.sign_in("Roe")
@@ -60,7 +60,7 @@ def test_whoever_is_disabled_does_not_return_through_a_link(base):
     link = people.invite("Roe", "clinician", by="Sam")
     people.disable("Roe", by="Sam")
     assert people.invited(link) is None
-    with pytest.raises(NotFoundError, match="used already"):
+    with pytest.raises(NotFoundError, match="has been used"):
         people.accept(link, "another hash")
     with pytest.raises(ConflictError, match="disabled"):
         people.invite("Roe", "clinician", by="Sam")

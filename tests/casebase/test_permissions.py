@@ -117,7 +117,7 @@ def another(folder, tmp_path, how):
 def test_a_working_folder_of_somebody_else_is_refused(places, tmp_path, how):
     url, folder = places.copy(), tmp_path / "work"
     another(folder, tmp_path, how)
-    wrong = pytest.raises(database.CaseBaseError, match=r"is not a folder of your own|cannot be made")
+    wrong = pytest.raises(database.CaseBaseError, match=r"must be a folder that only you can open|cannot be created")
     with CaseBase.open(url, folder=folder) as base, wrong:
         base.model()
     assert not list((tmp_path / "elsewhere").glob("*"))
@@ -128,7 +128,7 @@ def test_a_folder_that_is_swapped_after_opening_is_refused(base, tmp_path):
     base._database.folder = tmp_path / "work"
     (tmp_path / "work").mkdir(mode=0o777)
     (tmp_path / "work").chmod(0o777)
-    with pytest.raises(database.CaseBaseError, match="is not a folder of your own"):
+    with pytest.raises(database.CaseBaseError, match="must be a folder that only you can open"):
         base.model()
 
 

@@ -142,7 +142,7 @@ def test_who_is_forgotten_while_it_runs_is_not_in_what_it_finds(base, monkeypatc
 
 def test_bad_parameters_are_told_in_one_sentence(sqlite_places, monkeypatch, capsys):
     with sqlite_places.open(sqlite_places.copy()) as base:
-        with pytest.raises(CaseBaseError, match="are texts and numbers"):
+        with pytest.raises(CaseBaseError, match="must be strings or numbers"):
             base.refit(by=BY, draws=object())
         job = {"url": str(base._database.url), "folder": None, "timeout": 5, "key": None, "by": BY}
         job["parameters"] = {"drawz": 10}
@@ -151,7 +151,7 @@ def test_bad_parameters_are_told_in_one_sentence(sqlite_places, monkeypatch, cap
             refitting.main()
         said = capsys.readouterr().err.splitlines()
         assert len(said) == 1
-        assert said[0].startswith("the parameters of the refit are not those of a classifier")
+        assert said[0].startswith("these are not parameters of the classifier")
         check(base)
 
 

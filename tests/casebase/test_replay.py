@@ -38,56 +38,56 @@ def lived(base):
 
 # What is done to the tables, and what is said about it
 TAMPERINGS = {
-    "outcome": ("UPDATE cases SET outcome = '0' WHERE id = 33", "case 33 is not as it was written"),
+    "outcome": ("UPDATE cases SET outcome = '0' WHERE id = 33", "case 33 was changed after it was written"),
     "an imported outcome": (
         "UPDATE cases SET outcome = CASE outcome WHEN '0' THEN '1' ELSE '0' END WHERE id = 7",
-        "case 7 is not as it was written",
+        "case 7 was changed after it was written",
     ),
     "a value": (
         """UPDATE cases SET "values" = (SELECT "values" FROM cases WHERE id = 9) WHERE id = 8""",
-        "case 8 is not",
+        "case 8 was changed",
     ),
-    "a seal": ("UPDATE cases SET entry = 'x' WHERE id = 8", "of the cases 1 to 30 one is not as it came in"),
-    "a salt": ("UPDATE cases SET salt = NULL WHERE id = 8", "case 8 is not as it was written"),
+    "a seal": ("UPDATE cases SET entry = 'x' WHERE id = 8", "of the cases 1 to 30 one was changed after it was added"),
+    "a salt": ("UPDATE cases SET salt = NULL WHERE id = 8", "case 8 was changed after it was written"),
     "two cases": ("UPDATE cases SET id = 99 WHERE id = 32", "case 32 is missing"),
     "withdrawn": (
         "UPDATE cases SET state = 'withdrawn' WHERE id = 32",
-        "case 32 is withdrawn, and the log says otherwise",
+        "case 32 is withdrawn, but the log says otherwise",
     ),
     "a steward": (
         "INSERT INTO users (name, role, password_hash, made_at) VALUES ('Eve', 'steward', 'h', '2026-01-01')",
-        "the account of 'Eve' was added outside of the log",
+        "the account of 'Eve' was added without a log entry",
     ),
     "a role": (
         "UPDATE users SET role = 'steward' WHERE name = 'Roe'",
-        "'Roe' is a steward, and the log says clinician",
+        "'Roe' is a steward, but the log says clinician",
     ),
     "a password": (
         "UPDATE users SET password_hash = 'h' WHERE name = 'Sam'",
-        "the password of 'Sam' was changed outside",
+        "the password of 'Sam' was changed without",
     ),
     "disabled": (
         "UPDATE users SET disabled_at = '2026' WHERE name = 'Sam'",
-        "of 'Sam' was disabled outside of the log",
+        "of 'Sam' was disabled without a log entry",
     ),
     "a token": (
         """INSERT INTO tokens (hash, "user", label, scope, made_at, expires_at)
         VALUES ('0123456789abcdef0', 'Sam', 'x', 'steward', '2026', '2099')""",
-        "token of 'Sam' was added outside of the log",
+        "token of 'Sam' was added without a log entry",
     ),
     "a session": (
         """INSERT INTO sessions (hash, "user", made_at, seen_at) VALUES ('0123456789abcdef0', 'Sam', '2099', '2099')""",
-        "session of 'Sam' was added outside of the log",
+        "session of 'Sam' was added without a log entry",
     ),
-    "whose session": ("""UPDATE sessions SET "user" = 'Sam'""", "session of 'Sam' was added outside of the log"),
+    "whose session": ("""UPDATE sessions SET "user" = 'Sam'""", "session of 'Sam' was added without a log entry"),
     "a link": (
         """INSERT INTO invitations (hash, "user", role, made_at, expires_at)
         VALUES ('0123456789abcdef0', 'Eve', 'steward', '2026', '2099')""",
-        "invitation of 'Eve' was added outside of the log",
+        "invitation of 'Eve' was added without a log entry",
     ),
     "an active model": (
         "UPDATE models SET state = CASE version WHEN 1 THEN 'offered' ELSE 'retired' END",
-        "the active model is version None, and the log says 2",
+        "the active model is version None, but the log says 2",
     ),
 }
 
@@ -136,7 +136,7 @@ def test_a_model_that_was_replaced_with_its_hash_is_found(base):
         new = {"b": b"another model", "sha": other}
         connection.execute(text("INSERT INTO model_parts (version, part, bytes) VALUES (2, 0, :b)"), {"b": new["b"]})
         connection.execute(text("UPDATE models SET sha256 = :sha WHERE version = 2"), {"sha": other})
-    assert base.verify_audit().problems == ("model version 2 is not the one that the log names",)
+    assert base.verify_audit().problems == ("model version 2 is not the one in the log",)
 
 
 def test_a_tampered_backup_is_refused(base, places, tmp_path):
@@ -152,7 +152,10 @@ def test_a_tampered_backup_is_refused(base, places, tmp_path):
     path = base.backup(tmp_path / "backup.db", by=BY)
     with CaseBase.open(path) as copy:
         tampered(copy, "UPDATE audit SET details = '{}' WHERE number = 2")
-    with places.open(places.empty()) as new, pytest.raises(CaseBaseError, match="row 2 is not as it was written"):
+    with (
+        places.open(places.empty()) as new,
+        pytest.raises(CaseBaseError, match="row 2 was changed after it was written"),
+    ):
         new.restore(path, by=BY)
 
 
@@ -198,10 +201,10 @@ def test_a_log_with_a_key_cannot_be_rewritten(keyed, places):
     url, base = keyed
     assert base.verify_audit().intact
     rewritten(base)
-    assert base.verify_audit().problems == ("row 1 is not as it was written",)
+    assert base.verify_audit().problems == ("row 1 was changed after it was written",)
     with base._database.unaudited() as connection:
         connection.execute(text("DELETE FROM settings WHERE key = 'key_check'"))
-    with pytest.raises(CaseBaseError, match="begun without a key"):
+    with pytest.raises(CaseBaseError, match="created without a key"):
         places.open(url, key=KEY)
 
 

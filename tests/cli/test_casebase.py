@@ -70,10 +70,10 @@ def test_backup_verify_restore_and_a_log_that_was_changed(clinic, tmp_path):
     assert "is as the backup was" in call("casebase", "restore", tmp_path / "new.db", tmp_path / "backup.db").stdout
     with CaseBase.open(tmp_path / "new.db") as opened, opened._database.outside() as connection:
         connection.execute("UPDATE audit SET \"by\" = 'nobody' WHERE number = 2")
-    assert "row 2 is not as it was written" in complaint("casebase", "verify", tmp_path / "new.db")
+    assert "row 2 was changed after it was written" in complaint("casebase", "verify", tmp_path / "new.db")
     result = call("casebase", "verify", tmp_path / "new.db", "--json")
     assert result.exit_code == 1
-    assert json.loads(result.stdout)["problems"] == ["row 2 is not as it was written"]
+    assert json.loads(result.stdout)["problems"] == ["row 2 was changed after it was written"]
 
 
 def test_calls_that_make_no_sense(tmp_path, clinic):

@@ -293,4 +293,4 @@ def test_a_second_factor_that_was_removed_behind_the_log_is_found(clinic_on_both
     enroll(served.browser("clinician"), clock)
     with served.base._database.unaudited() as connection:
         connection.execute(text("UPDATE users SET totp_secret = NULL"))
-    assert served.base.verify_audit().problems == ("the second factor of 'clinician' was changed outside of the log",)
+    assert served.base.verify_audit().problems == ("the second factor of 'clinician' was changed without a log entry",)

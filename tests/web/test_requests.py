@@ -205,7 +205,7 @@ def test_a_deeply_nested_dictionary_is_refused(tmp_path, ending):
 
 
 def test_case_numbers_beyond_every_case(on_both):
-    with pytest.raises(CaseBaseError, match="is not the number of a case"):
+    with pytest.raises(CaseBaseError, match="is not a case number"):
         on_both.base.search([("id", "=", 10**30)], by=BY)
     assert on_both.base.search([("bp", "<", 10**24)], by=BY).total > 0
 

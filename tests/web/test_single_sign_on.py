@@ -490,9 +490,9 @@ def test_tokens_rest_when_the_provider_has_not_vouched_for_a_month(served, provi
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE identities SET subject = '666'", "linked outside of the log"),
+        ("UPDATE identities SET subject = '666'", "linked without a log entry"),
         ("DELETE FROM identities", "is missing"),
-        ("UPDATE identities SET \"user\" = 'steward'", "linked outside of the log"),
+        ("UPDATE identities SET \"user\" = 'steward'", "linked without a log entry"),
         ("UPDATE users SET password_hash = 'x' WHERE name = 'Dr. Roe'", "the password of 'Dr. Roe' was changed"),
     ],
 )

@@ -2,7 +2,7 @@
 
 `base` has the public class `CaseBase`, put together from `retrieve`, `reuse` and `revise`. Behind it, `cases`,
 `consultations`, `models`, `refit`, `forget`, `drift`, `backup` and `export` work within a transaction of `database`,
-and `audit` writes what each did to the log.
+and `audit` records each change in the log.
 """
 
 try:

@@ -1,12 +1,12 @@
 """The audit log: who did what and when, each row hashed together with the row before it.
 
 A row's hash is the SHA-256 of the JSON list of its number, time, person, action, case, details and the hash of the row
-before. The end of the chain, number and hash, stands in a table of its own, so that rows cut off at the end are missed
-as well. Who can write to the database can also compute hashes. Keep an end of the chain elsewhere (every backup and
-`bayespatch casebase verify` state it) and `verify` holds the log against it; or keep a key elsewhere, with which each
-hash is an HMAC that nobody can compute without it.
+before. The number and hash of the last row are stored in a separate table, so that truncation is detected as well.
+Anyone who can write to the database can also compute hashes. Keep the end of the chain elsewhere (every backup and
+`bayespatch casebase verify` print it), and `verify` compares the log with it; or keep a key elsewhere, which turns
+each hash into an HMAC that cannot be computed without the key.
 
-No row has a patient's values: these can be forgotten, the log stays.
+No row contains a patient's values, so patients can be forgotten while the log remains.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Verification:
 
 
 class Transaction:
-    """A write in progress, and the audit rows that will be committed with it."""
+    """A write transaction and the audit rows that are committed with it."""
 
     def __init__(self, connection: Connection, by: str, number: int, digest: str, key: bytes | None) -> None:
         self.connection, self.by, self.at, self._key = connection, by, now(), key
@@ -83,17 +83,17 @@ class Transaction:
 
     @property
     def next_number(self) -> int:
-        """The number that the next audit row will have."""
+        """The number of the next audit row."""
         return self._number + 1
 
     def continue_from(self, number: int, digest: str) -> None:
-        """Continue a chain that was copied from another base."""
+        """Continue a chain that was copied from another case base."""
         assert not self._rows
         self._number, self._hash = number, digest
 
     def finish(self) -> None:
         """Write the audit rows and the new end of the chain."""
-        assert self._rows, "a write leaves an audit row"
+        assert self._rows, "every write needs an audit row"
         self.execute(insert(audit), self._rows)
         self.execute(update(chain).where(chain.c.id == 1).values(number=self._number, hash=self._hash))
 
@@ -104,9 +104,9 @@ def now() -> str:
 
 
 def check_by(by: object) -> str:
-    """A valid name of the person who does something."""
+    """Check the name of the person who acts."""
     if not isinstance(by, str) or not by.strip() or len(by) > 200 or not by.isprintable():
-        raise CaseBaseError(f"by={by!r} names nobody; pass the name of the person who does this")
+        raise CaseBaseError(f"by={by!r} is not a valid name; pass the name of the person who does this")
     return by
 
 
@@ -132,7 +132,7 @@ def check_chain(
 ) -> Verification:
     """Check audit rows, in the order of their numbers, against their hashes, and the last one against the stated end.
 
-    `expected` is an end of the chain that was stated earlier.
+    `expected` is the end of the chain as printed earlier.
     """
     problems: list[str] = []
     before, last = "", 0
@@ -141,24 +141,24 @@ def check_chain(
         if row.number != last + 1:
             problems.append(f"row {last + 1} is missing" if row.number > last else f"row {row.number} is out of place")
         elif row.hash != row_hash(row.number, row.at, row.by, row.action, row.case_id, row.details, before, key):
-            problems.append(f"row {row.number} is not as it was written")
+            problems.append(f"row {row.number} was changed after it was written")
         if problems:
             break
         last, before = row.number, row.hash
         if noted is not None and noted[0] == last and noted[1] != before:
-            problems.append(f"row {last} is not the one that was noted: the log was rewritten")
+            problems.append(f"row {last} has another hash than the noted one: the log was rewritten")
             break
     if not problems and (last, before) != (head_number, head_hash):
         problems.append(f"the log ends with row {last}, and was written up to row {head_number}")
     if not problems and noted is not None and noted[0] > last:
-        problems.append(f"row {noted[0]}, which was noted, is missing: rows were removed at the end")
+        problems.append(f"row {noted[0]}, which was noted, is missing: the log was truncated")
     return Verification(last, f"{last}:{before}", tuple(problems))
 
 
 def _read_head(text: str) -> tuple[int, str]:
     number, _, digest = text.partition(":")
     if not number.isdecimal() or (digest and len(digest) != 64):
-        raise CaseBaseError(f"{text!r} is not the end of an audit log; pass NUMBER:HASH as verify states it")
+        raise CaseBaseError(f"{text!r} is not the end of an audit log; pass NUMBER:HASH as printed by verify")
     return int(number), digest
 
 

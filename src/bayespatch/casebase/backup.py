@@ -1,4 +1,4 @@
-"""Backups: the whole case base as one SQLite file, itself a case base, made while others keep working."""
+"""Backups: the whole case base as one SQLite file, itself a case base, made without interrupting other users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 1000  # rows at a time
 
 
 def backup(database: Database, path: str | os.PathLike[str], by: str) -> Path:
-    """Copy the whole base, as it is at one moment, into a new file."""
+    """Copy a snapshot of the whole case base into a new file."""
     target = Path(os.fspath(path))
     if target.exists():
         raise CaseBaseError(f"{str(target)!r} already exists; choose another name")
@@ -85,14 +85,14 @@ def verify_all(database: Database, connection: Connection, head: str | None = No
 
 
 def _vacuum_into(database: Database, target: Path) -> None:
-    """Let SQLite write a copy without deleted values."""
+    """Write a copy without deleted values with SQLite."""
     with database.outside() as connection:
         name = str(target).replace("'", "''")
         connection.execute(text(f"VACUUM INTO '{name}'"))
 
 
 def _copy_out(database: Database, target: Path) -> None:
-    """Copy PostgreSQL's rows from one snapshot."""
+    """Copy all rows from one snapshot of PostgreSQL."""
     copy = Database(str(target), key=database.key)
     try:
         copy.open()

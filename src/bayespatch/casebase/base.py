@@ -1,4 +1,4 @@
-"""The case base as a user meets it."""
+"""The public interface of the case base."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from bayespatch.casebase.revise import Revise
 from bayespatch.casebase.tables import settings
 from bayespatch.types import JSONObject
 
-SYSTEM = "bayespatch"  # who does what no person has asked for
+SYSTEM = "bayespatch"  # the actor of automatic changes
 
 
 class CaseBase(Retrieve, Reuse, Revise):
     """Past cases, consultations, decisions and models in a database: retrieve, reuse, revise, retain, forget.
 
-    `CaseBase.open` makes one. Every method that reads or changes cases takes the name of the person (`by`), runs in one
+    `CaseBase.open` makes one. Every method that reads or changes cases takes the name of the user (`by`), runs in one
     transaction, and writes a row to the audit log. A `CaseBaseError` means that nothing was changed.
 
     Attributes
@@ -97,8 +97,8 @@ class CaseBase(Retrieve, Reuse, Revise):
         timeout : float
             Seconds to wait while another process writes.
         n_jobs : int, optional
-            Threads for one consultation; by default as many as the model was fitted with. A program that runs several
-            consultations at a time should give each one thread.
+            Threads for one consultation; by default as many as the model was fitted with. Use one thread each if your
+            program runs several consultations at the same time.
         key : bytes, optional
             The key of the audit log, if it was created with one; by default the content of the file that the
             environment variable BAYESPATCH_AUDIT_KEY_FILE names.
@@ -202,8 +202,8 @@ class CaseBase(Retrieve, Reuse, Revise):
     def refit(self, *, by: str, wait: bool = True, **parameters: object) -> ModelVersion | Refit:
         """Fit a new model to all past cases in a separate process, starting from the active model.
 
-        The new version is not used until someone promotes it: check its `metrics`, then `promote` it. A refit that was
-        killed resumes when it is started again with the same cases, parameters and active model.
+        The new version is not used until someone promotes it: check its `metrics`, then `promote` it. A killed refit
+        resumes if you start it again with the same cases, parameters and active model.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         wait : bool
             False returns at once with a `Refit`: `running`, `wait()`, `cancel()`.
         parameters
-            Parameters of `PatchworkClassifier`, numbers and texts; by default those of the active model.
+            Parameters of `PatchworkClassifier`, numbers and strings; by default those of the active model.
 
         Returns
         -------
@@ -260,7 +260,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         ...     base.promote(1, by="steward")
         Traceback (most recent call last):
         ...
-        bayespatch.casebase.errors.ConflictError: model version 1 is the active one already
+        bayespatch.casebase.errors.ConflictError: model version 1 is already active
         """
         with self._database.writing(by) as transaction:
             return models.promote(transaction, version)
@@ -471,7 +471,7 @@ class CaseBase(Retrieve, Reuse, Revise):
     def restore(self, path: str | os.PathLike[str], *, by: str) -> None:
         """Fill this base, which must be empty, from a backup.
 
-        Patients who were forgotten after the backup are back in it: call `forget_again`.
+        This brings back patients who were forgotten after the backup: call `forget_again`.
 
         Examples
         --------
@@ -497,7 +497,7 @@ class CaseBase(Retrieve, Reuse, Revise):
     ) -> int:
         """Write the cases to a CSV or Parquet file, or into a new table of a database; returns how many.
 
-        In CSV, an apostrophe precedes a text that a spreadsheet would run as a formula.
+        In CSV, an apostrophe is put before text that a spreadsheet would run as a formula.
 
         Parameters
         ----------
@@ -508,7 +508,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         state : {"open", "past"}, optional
             Only cases in this state.
         sensitive : bool
-            Whether to write external ids and the columns that the dictionary calls sensitive.
+            Whether to write external ids and the columns that the dictionary marks as sensitive.
         table : str
             The name of the new table in a database.
 

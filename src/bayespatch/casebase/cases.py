@@ -57,7 +57,7 @@ class Page:
 
 
 class Definition(NamedTuple):
-    """What the cases of a base consist of: features, outcome, identifiers and follow-up columns."""
+    """The columns of the cases: features, outcome, identifiers and follow-up columns."""
 
     features: Dictionary
     target: Entry
@@ -70,7 +70,7 @@ class Definition(NamedTuple):
         return {label: value for value, label in self.target.levels}
 
     def outcome(self, value: object, where: str = "") -> Value:
-        """An outcome as it is stored, given as a value, by its label, or as text."""
+        """The stored form of an outcome that is given as a value, by its label, or as text."""
         if isinstance(value, str) and value not in self.classes:
             for level, label in self.target.levels:
                 if value == str(level):
@@ -129,7 +129,9 @@ def read_definition(dictionary: Dictionary, target: str) -> Definition:
     others = {target, *recorded}
     features = [name for name in dictionary.names if name not in others and not dictionary[name].identifier]
     if not features:
-        raise CaseBaseError("the data dictionary describes no feature beside outcome and identifiers; add some")
+        raise CaseBaseError(
+            "the data dictionary describes no feature apart from the outcome and identifiers; add at least one"
+        )
     identifiers = tuple(name for name in dictionary.names if dictionary[name].identifier)
     return Definition(dictionary.only(features), entry, identifiers, dictionary.only(recorded))
 
@@ -143,9 +145,7 @@ def store_definition(transaction: Transaction, new: Definition) -> None:
         # Models and stored consultations name the classes.
         kept = {value: new.target.labels.get(value) for value in old.target.labels}
         if (old.target.name, old.target.labels) != (new.target.name, kept):
-            raise CaseBaseError(
-                f"the classes of {old.target.name!r} cannot be renamed or removed once there are models; keep them"
-            )
+            raise CaseBaseError(f"the classes of {old.target.name!r} cannot be renamed or removed once a model exists")
     n_checked = 0
     live = select(cases.c.id, cases.c["values"], cases.c.outcome).where(cases.c.state != WITHDRAWN)
     for row in transaction.execute(live.execution_options(yield_per=1000)):
@@ -209,9 +209,9 @@ def add_cases(
     external_ids: Sequence[str | None],
     patients: Sequence[str | None] = (),
 ) -> range:
-    """Store cases whose values were checked: past ones where the outcome is known, else open. Returns their ids.
+    """Store checked cases: past if the outcome is known, otherwise open. Returns their ids.
 
-    The next audit row of the transaction must be the one that records them.
+    The next audit row of the transaction must record them.
     """
     first = 1 + (transaction.execute(select(func.max(cases.c.id))).scalar() or 0)
     check_external_ids(transaction.connection, [one for one in external_ids if one is not None])
@@ -287,11 +287,11 @@ def check_patient(patient: object, where: str = "") -> str | None:
 
 
 def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> None:
-    """Refuse external ids that are taken, or that occur twice."""
+    """Refuse external ids that are taken or occur twice."""
     if len(set(external_ids)) < len(external_ids):
         seen: set[str] = set()
         twice = next(one for one in external_ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
-        raise CaseBaseError(f"external id {twice!r} occurs in more than one row; give every case its own")
+        raise CaseBaseError(f"external id {twice!r} occurs in more than one row; external ids must be unique")
     for start in range(0, len(external_ids), 500):
         part = external_ids[start : start + 500]
         query = select(cases.c.external_id, cases.c.id).where(cases.c.external_id.in_(part)).limit(1)
@@ -306,9 +306,9 @@ def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> N
 
 
 def find(connection: Connection, case: int | str) -> Row:
-    """The row of a case by its id, or by its external id if it is a text."""
+    """The row of a case by its id (a number) or its external id (a string)."""
     if isinstance(case, bool) or not isinstance(case, int | str):
-        raise CaseBaseError(f"case={case!r} is neither the number of a case nor its external id; pass one of them")
+        raise CaseBaseError(f"case={case!r} is neither a case number nor an external id; pass one of them")
     condition = cases.c.id == case if isinstance(case, int) else cases.c.external_id == case
     if isinstance(case, int) and abs(case) >= 2**63:
         raise NotFoundError(f"there is no case {case}; search for it")
@@ -322,7 +322,7 @@ def find_live(connection: Connection, case: int | str) -> Row:
     """`find`, for a case that was not forgotten."""
     row = find(connection, case)
     if row.state == WITHDRAWN:
-        raise ConflictError(f"case {row.id} was forgotten; nothing but its number is left")
+        raise ConflictError(f"case {row.id} was forgotten; only its number remains")
     return row
 
 
@@ -395,7 +395,7 @@ def search(
     total = connection.execute(select(func.count()).select_from(source).where(*conditions)).scalar() or 0
     number: ColumnElement[int] = literal_column("id")
     by_key = key.desc() if descending else key.asc()
-    if connection.dialect.name != "sqlite":  # there a missing value is the least
+    if connection.dialect.name != "sqlite":  # SQLite sorts missing values first
         by_key = by_key.nulls_last() if descending else by_key.nulls_first()
     by_id = number.desc() if descending else number.asc()
     ids = select(number).select_from(source).where(*conditions).order_by(by_key, by_id).offset(offset).limit(limit)
@@ -405,7 +405,7 @@ def search(
 
 
 def _source(connection: Connection, definition: Definition | None, names: Sequence[str]) -> str:
-    """The table to search; SQLite uses the index of the features only if told to."""
+    """The table to search; SQLite needs a hint to use the index of the features."""
     if connection.dialect.name != "sqlite" or definition is None:
         return "cases"
     features = [name for name in names if name in definition.features]
@@ -453,14 +453,14 @@ def condition(name: str, operator: str, value: str, definition: Definition) -> C
         if _WHOLE.fullmatch(value):
             plain = int(value)
         elif _NUMBER.fullmatch(value):
-            plain = float(value)  # anything else is a label, perhaps
+            plain = float(value)  # anything else may be a label
     elif kind == "boolean":
         plain = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
     return name, operator, plain
 
 
 def _column(definition: Definition | None, name: str) -> tuple[ColumnElement[object], Entry | None]:
-    """The SQL of a column to search by: a feature, the outcome, or one that every case has."""
+    """The SQL of a column to search by: a feature, the outcome, or a column of every case."""
     if definition is not None and name in definition.features:
         number = definition.features.names.index(name)
         return literal_column(f"feature_{number}"), definition.features[name]
@@ -485,7 +485,7 @@ def _condition(connection: Connection, definition: Definition | None, condition:
     column, entry = _column(definition, name)
     if value is None:
         if operator not in ("=", "!="):
-            raise CaseBaseError(f"column {name!r}: a missing value is neither more nor less; use = or !=")
+            raise CaseBaseError(f"column {name!r}: missing values have no order; use = or !=")
         return column.is_(None) if operator == "=" else column.is_not(None)
     if entry is not None:
         value = definition.outcome(value) if definition and entry is definition.target else entry.check(value)
@@ -496,7 +496,7 @@ def _condition(connection: Connection, definition: Definition | None, condition:
         elif entry.kind == "number" and not isinstance(value, bool | str | None):
             value = float(value)  # an integer may be too large for the database
     elif name == "id" and (isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63):
-        raise CaseBaseError(f"column 'id': {value!r} is not the number of a case; pass one")
+        raise CaseBaseError(f"column 'id': {value!r} is not a case number; pass an integer")
     elif name != "id" and not isinstance(value, str):
-        raise CaseBaseError(f"column {name!r}: {value!r} is not a text; pass it in quotes")
+        raise CaseBaseError(f"column {name!r}: {value!r} is not text; put it in quotes")
     return column.op(operator, is_comparison=True)(value)

@@ -45,9 +45,10 @@ def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> JSONObject:
     Returns
     -------
     dict
-        "new": scores on all its cases; "both": None without an active model, or on the cases that both know the number
-        of cases, the scores of old and new, the difference of the mean log scores with its standard error (above 0: the
-        new one is better), and "changes": who is given another class, with the outcome.
+        "new": scores on all its cases; "both": None without an active model; otherwise, for the cases in both
+        models, their number, the scores of old and new model, the difference of the mean log scores with its
+        standard error (above 0: the new model is better), and "changes": the cases with another predicted
+        class, and their outcomes.
     """
     result: JSONObject = {"new": scores(new), "both": None}
     if old is None or old.classes != new.classes:

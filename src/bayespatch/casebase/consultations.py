@@ -19,12 +19,12 @@ from bayespatch.estimator import PatchworkClassifier
 from bayespatch.types import JSONObject
 
 MOST_REASON = 10_000  # characters
-WAITING = ("decision", "outcome", "retention")  # what an open case waits for
+WAITING = ("decision", "outcome", "retention")  # the next step of an open case
 
 
 @dataclass(frozen=True)
 class Consultation:
-    """The explanation of a case that was shown, to whom and when; `explanation` is `Explanation.to_dict()`."""
+    """An explanation that was shown, to whom and when; `explanation` is `Explanation.to_dict()`."""
 
     id: int
     case_id: int
@@ -73,7 +73,7 @@ class WorkItem:
 
 @dataclass(frozen=True)
 class Worklist:
-    """One page of the open cases, and how many there are in all."""
+    """One page of the open cases, and their total number."""
 
     items: tuple[WorkItem, ...]
     total: int
@@ -81,7 +81,7 @@ class Worklist:
 
 
 class Detail(NamedTuple):
-    """How much an answer shows and how exact it is: arguments of `PatchworkClassifier.explain`."""
+    """Level of detail and accuracy of an answer: arguments of `PatchworkClassifier.explain`."""
 
     top: int
     level: float
@@ -90,7 +90,7 @@ class Detail(NamedTuple):
 
 def explain(clf: PatchworkClassifier, values: dict[str, Value], detail: Detail) -> JSONObject:
     """The model's explanation of an open case."""
-    # A past case with the same values is somebody else: this one is open.
+    # A past case with the same values is another patient: this case is open.
     return clf.explain(values, exclude_self=False, **detail._asdict()).to_dict()
 
 
@@ -106,14 +106,14 @@ def counterfactual(
 ) -> JSONObject:
     """The smallest change of a case that changes the predicted class: `Counterfactual.to_dict()`.
 
-    By default, all features may change except those that the data dictionary calls fixed. "values" has the new values
-    as the case base stores them.
+    By default, all features may change except those that the data dictionary marks as fixed. "values" has the new
+    values in stored form.
     """
     entries = definition.features.entries
     if change is None:
         change = [name for name, entry in entries.items() if not entry.fixed]
         if not change:
-            raise CaseBaseError("the data dictionary calls every feature fixed; name those that may change")
+            raise CaseBaseError("the data dictionary marks every feature as fixed; name features that may change")
     unknown = [name for name in change if name not in entries]
     if unknown or not change:
         problem = f"there is no feature {unknown[0]!r}" if unknown else "no feature may change"
@@ -153,7 +153,7 @@ def store(
 
 
 def visited(connection: Connection, case: int | str | None, external_id: str | None) -> int | None:
-    """The open case that returns; None for a new case."""
+    """The existing open case; None for a new case."""
     if case is None and external_id is not None:
         row = connection.execute(select(cases).where(cases.c.external_id == external_id)).first()
         if row is None:
@@ -166,7 +166,7 @@ def visited(connection: Connection, case: int | str | None, external_id: str | N
             raise ConflictError(f"case {row.id} has another external id than {external_id!r}; leave one of the two out")
     if row.state == case_rows.PAST:
         raise ConflictError(
-            f"case {row.id} is a past case, and would be its own precedent; enter a new episode under another id"
+            f"case {row.id} is a past case, and would be its own precedent; enter the new episode under another id"
         )
     return int(row.id)
 
@@ -177,7 +177,7 @@ def find(connection: Connection, consultation: int) -> Consultation:
     if isinstance(consultation, int) and not isinstance(consultation, bool) and 0 < consultation < 2**63:
         row = connection.execute(select(consultations).where(consultations.c.id == consultation)).first()
     if row is None:
-        raise NotFoundError(f"there is no consultation {consultation!r}; the log names those that there are")
+        raise NotFoundError(f"there is no consultation {consultation!r}; the audit log lists the existing ones")
     return Consultation(**row._mapping)
 
 

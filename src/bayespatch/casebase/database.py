@@ -1,7 +1,7 @@
 """The database of a case base: transactions, locks, migrations, and readable errors.
 
 Every write is one transaction that first locks the end of the audit chain (SQLite: the whole file). Writers wait for
-each other, so that there is no lost update and no deadlock, and changes and their audit rows are committed together.
+each other, which rules out lost updates and deadlocks. Changes and their audit rows are committed together.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from bayespatch.persistence.atomic import PRIVATE
 TIMEOUT = 30.0  # seconds for which a writer waits for another one
 KEY_FILE = "BAYESPATCH_AUDIT_KEY_FILE"  # the environment variable that names the file with the audit log's key
 PASSWORD_FILE = "BAYESPATCH_DATABASE_PASSWORD_FILE"  # names the file with PostgreSQL's password
-KEY_CHECK = "key_check"  # the setting by which a wrong key is noticed
-UNSTORABLE = "a text holds a character that cannot be stored, such as NUL or half of a surrogate pair; remove it"
-_UPGRADING = 7_265_346_017_221  # the key of PostgreSQL's lock under which one process makes the tables
+KEY_CHECK = "key_check"  # the setting that detects a wrong key
+UNSTORABLE = "the text contains a character that cannot be stored, such as NUL or half of a surrogate pair; remove it"
+_UPGRADING = 7_265_346_017_221  # PostgreSQL's advisory lock for creating the tables
 
 
 class Database:
@@ -60,7 +60,7 @@ class Database:
     def _default_folder(self) -> Path:
         if self.path is not None:
             return self.path.with_name(f"{self.path.name}-work")
-        # Not in the folder for temporary files, where anybody can make a folder of this name first.
+        # Not in the system's temporary directory, where any user could create this folder first.
         own = os.environ.get("STATE_DIRECTORY", "").partition(":")[0] or os.environ.get("XDG_STATE_HOME", "")
         key = hashlib.sha256(self.name.encode()).hexdigest()[:16]
         return (Path(own) if own else Path.home() / ".local" / "state") / "bayespatch" / key
@@ -84,13 +84,13 @@ class Database:
     def _on_connect(self, connection: sqlite3.Connection, _: object) -> None:
         if not self.is_sqlite:
             return
-        connection.isolation_level = None  # transactions begin where this module says so, and as it says
+        connection.isolation_level = None  # this module begins all transactions
         for pragma in (
             f"busy_timeout = {int(1000 * self.timeout)}",
             "foreign_keys = ON",
-            "secure_delete = ON",  # what is deleted is overwritten
-            "temp_store = MEMORY",  # no value in a temporary file
-            "synchronous = FULL",  # what was acknowledged survives a loss of power
+            "secure_delete = ON",  # overwrite deleted data
+            "temp_store = MEMORY",  # no values in temporary files
+            "synchronous = FULL",  # committed data survive a loss of power
         ):
             connection.execute(f"PRAGMA {pragma}")
 
@@ -129,7 +129,7 @@ class Database:
 
     @contextmanager
     def unaudited(self) -> Iterator[Connection]:
-        """A transaction without an audit row: for copies, which bring their own, and times of last use."""
+        """A transaction without an audit row: for copies, which include their own rows, and for times of last use."""
         with (
             self._errors(),
             self.engine.connect().execution_options(writes=True) as connection,
@@ -169,20 +169,20 @@ class Database:
             wrong = f"another process has been writing for more than {self.timeout:g} seconds; "
             wrong = public = f"{wrong}try again, nothing was changed"
         elif "readonly" in message or "read-only" in message or code == "25006":
-            wrong = "may only be read, and every look at a case is written down; allow writing"
+            wrong = "is read-only, but every access to a case is logged; allow writing"
         elif "not a database" in message or "malformed" in message:
-            wrong = f"is damaged, or is no SQLite file ({message}); restore a backup"
+            wrong = f"is damaged or not a SQLite file ({message}); restore a backup"
         elif "unable to open" in message:
-            wrong = "cannot be opened; check the folder, and that you may write there"
+            wrong = "cannot be opened; check that the folder exists and that you may write to it"
         elif not self.is_sqlite and lost:
-            unknown = "nothing of this was written unless the log shows it, so look there before you repeat it"
+            unknown = "the change may or may not have been saved; check the audit log before you repeat it"
             wrong, public = (
                 f"no connection to the database ({message}); {unknown}",
                 f"no connection to the database; {unknown}",
             )
         else:
-            wrong = f"the database refuses ({message})"
-        # What PostgreSQL says about a value may quote it.
+            wrong = f"the database reports an error ({message})"
+        # PostgreSQL's message may quote a value.
         cause = f"{type(original).__name__} {code or message}"
         return DatabaseError(f"{self.name}: {wrong}", public, cause)
 
@@ -192,18 +192,18 @@ class Database:
         """Create missing tables and migrate older ones; newer ones are refused."""
         if self.path is not None:
             if not self.path.parent.is_dir():
-                raise CaseBaseError(f"{self.name}: there is no folder {str(self.path.parent)!r}; make it first")
+                raise CaseBaseError(f"{self.name}: there is no folder {str(self.path.parent)!r}; create it first")
             if self.path.is_dir():
                 raise CaseBaseError(f"{self.name}: is a folder; pass the name of a file")
             if not create and not self.path.exists():
-                raise CaseBaseError(f"{self.name}: there is no such case base; make one: bayespatch casebase init")
+                raise CaseBaseError(f"{self.name}: no such case base; create it: bayespatch casebase init")
             make_private(self.path)
             self._warn_if_open()
         version = self.version()
         if version == VERSION:
             self._keep_a_log()
         elif version is None and not create:
-            raise CaseBaseError(f"{self.name}: holds no case base; make one: bayespatch casebase init")
+            raise CaseBaseError(f"{self.name}: contains no case base; create one: bayespatch casebase init")
         else:
             self.migrate("head")
         self._check_key()
@@ -217,12 +217,12 @@ class Database:
         if stored == check:
             return
         if check is None:
-            raise CaseBaseError(f"{self.name}: its audit log has a key; set {KEY_FILE} to the file that holds it")
+            raise CaseBaseError(f"{self.name}: its audit log has a key; set {KEY_FILE} to the file that contains it")
         if stored is not None:
             raise CaseBaseError(f"{self.name}: its audit log has another key; correct {KEY_FILE}")
         if n_rows:
             raise CaseBaseError(
-                f"{self.name}: its audit log was begun without a key; unset {KEY_FILE}, or begin a new case base"
+                f"{self.name}: its audit log was created without a key; unset {KEY_FILE}, or create a new case base"
             )
         with self.unaudited() as connection:
             connection.execute(insert(settings).values(key=KEY_CHECK, value=check))
@@ -243,7 +243,7 @@ class Database:
                     )
 
     def _keep_a_log(self) -> None:
-        """Turn on SQLite's write-ahead log, with which readers and a writer do not wait for each other."""
+        """Turn on SQLite's write-ahead log, so that readers and writers do not block each other."""
         if self.is_sqlite and "mode=ro" not in str(self.url):
             with self.outside() as connection:
                 connection.execute(text("PRAGMA journal_mode = WAL"))
@@ -290,7 +290,7 @@ class Database:
             try:
                 (command.downgrade if target in ("base", "-1") else command.upgrade)(config, target)
             except CommandError as error:
-                raise CaseBaseError(f"{self.name}: cannot be brought to version {target} ({error})") from error
+                raise CaseBaseError(f"{self.name}: cannot be migrated to version {target} ({error})") from error
 
     def close(self) -> None:
         """Close all connections."""
@@ -299,7 +299,7 @@ class Database:
     # Erasing
 
     def erase(self) -> str | None:
-        """Overwrite deleted values on disk; returns what could not be done, or None."""
+        """Overwrite deleted values on disk; returns a note on what failed, or None."""
         if self.is_sqlite:
             return self._erase_sqlite()
         try:
@@ -308,7 +308,7 @@ class Database:
                 alone.execute(text(f"SET lock_timeout = '{int(1000 * self.timeout)}ms'"))
                 for table in ("cases", "follow_up", "consultations", "decisions", "model_parts"):
                     alone.execute(text(f"VACUUM (FULL) {table}"))
-                # The server lets go of old segments of its log once a checkpoint has passed them.
+                # The server recycles old log segments after a checkpoint.
                 alone.execute(text("SELECT pg_switch_wal()"))
                 alone.execute(text("CHECKPOINT"))
                 alone.execute(text("RESET lock_timeout"))
@@ -331,13 +331,13 @@ class Database:
                     if not is_busy:
                         break
                     if time.monotonic() > deadline:
-                        return "another process reads the file, and what was deleted is still in it"
+                        return "another process is reading the file, which still contains the deleted data"
                     time.sleep(0.02)
         return None
 
 
 class _Raw:
-    """SQLite's own connection, which begins no transaction by itself."""
+    """SQLite's own connection, without automatic transactions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -347,7 +347,7 @@ class _Raw:
 
 
 def _key() -> bytes | None:
-    """The key of the audit log that the environment names."""
+    """The key of the audit log, from the file that the environment names."""
     path = os.environ.get(KEY_FILE)
     if not path:
         return None
@@ -356,36 +356,40 @@ def _key() -> bytes | None:
     except OSError as error:
         raise CaseBaseError(f"{KEY_FILE}={path!r} cannot be read ({error.strerror}); correct it") from error
     if len(key) < 32:
-        raise CaseBaseError(f"{KEY_FILE}={path!r} has {len(key)} bytes; write a random key of 32 or more into it")
+        raise CaseBaseError(
+            f"{KEY_FILE}={path!r} has {len(key)} bytes; write a random key of at least 32 bytes into it"
+        )
     return key
 
 
 def _bring_password(dialect: object, record: object, arguments: object, options: dict[str, object]) -> None:
-    """The password for PostgreSQL from its file, at every connection, so that it may change while the server runs."""
+    """Read PostgreSQL's password from its file at every connection, so that it may change while the server runs."""
     path = os.environ[PASSWORD_FILE]
     try:
         password = Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise CaseBaseError(f"{PASSWORD_FILE}={path!r} cannot be read ({error.strerror}); correct it") from error
     except UnicodeError as error:
-        raise CaseBaseError(f"{PASSWORD_FILE}={path!r} is not a text in UTF-8; write the password into it") from error
+        raise CaseBaseError(f"{PASSWORD_FILE}={path!r} is not UTF-8 text; write the password into it") from error
     if not password:
         raise CaseBaseError(f"{PASSWORD_FILE}={path!r} is empty; write the password into it")
     options["password"] = password
 
 
 def make_private(path: str | os.PathLike[str]) -> None:
-    """Create an empty file for its owner alone, unless it exists; SQLite gives the files beside it the same mode."""
+    """Create an empty file that only its owner can read, unless it exists; SQLite's auxiliary files copy its mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
     except FileExistsError:
         return
     except OSError as error:
-        raise CaseBaseError(f"{os.fspath(path)!r} cannot be made ({error.strerror}); choose another place") from error
+        raise CaseBaseError(
+            f"{os.fspath(path)!r} cannot be created ({error.strerror}); choose another location"
+        ) from error
 
 
 def json_text(value: object) -> str:
-    """JSON as it is stored."""
+    """JSON in stored form."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
@@ -402,14 +406,14 @@ def read_url(where: str) -> URL:
     except (ArgumentError, NoSuchModuleError) as error:
         raise CaseBaseError(f"{name.partition('://')[0]}:// cannot be read as a URL ({error}); correct it") from error
     if backend not in ("sqlite", "postgresql"):
-        raise CaseBaseError(f"{backend}:// is not known; pass sqlite:///FILE or postgresql://USER@HOST/NAME")
+        raise CaseBaseError(f"{backend}:// is not supported; pass sqlite:///FILE or postgresql://USER@HOST/NAME")
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         raise CaseBaseError("a case base in memory would be lost; pass a file: sqlite:///clinic.db")
     return url
 
 
 def shown_url(url: URL) -> str:
-    """A URL without its secrets.
+    """A URL without secrets.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from bayespatch.casebase.tables import Row, cases, consultations, decisions
 from bayespatch.metrics import balance
 from bayespatch.types import JSONObject
 
-PERIODS = {"year": 4, "month": 7, "day": 10, "all": 0}  # how much of an ISO time names the period
+PERIODS = {"year": 4, "month": 7, "day": 10, "all": 0}  # length of the period's name in an ISO time
 
 
 def drift(connection: Connection, definition: Definition, every: str) -> list[JSONObject]:
@@ -24,9 +24,10 @@ def drift(connection: Connection, definition: Definition, every: str) -> list[JS
     Returns
     -------
     list of dict
-        "period"; "consultations"; "without_precedent", their share; "decisions" and "agreement", the share that agreed;
-        "outcomes", how many are known, and of these "log_score", "brier", "accuracy", "calibration" and "classes": for
-        each class how many were expected and observed, and z, their difference in standard deviations.
+        "period"; "consultations"; "without_precedent", their share; "decisions" and "agreement", the share that
+        agreed; "outcomes", the number of known outcomes, and for these "log_score", "brier", "accuracy",
+        "calibration" and "classes": for each class the expected and observed numbers, and z, their difference
+        in standard deviations.
     """
     if every not in PERIODS:
         raise CaseBaseError(f"every={every!r} is not a period; choose one of {', '.join(PERIODS)}")

@@ -1,10 +1,10 @@
-"""What can go wrong with a case base."""
+"""Errors of the case base."""
 
 from __future__ import annotations
 
 
 class CaseBaseError(ValueError):
-    """A case base cannot do what was requested; nothing was changed. The message states the remedy."""
+    """The request failed and nothing was changed. The message states the remedy."""
 
 
 class NotFoundError(CaseBaseError):
@@ -20,7 +20,7 @@ class UnavailableError(CaseBaseError):
 
 
 class DatabaseError(UnavailableError):
-    """The database reports an error. The message names it, for its operator; `public` may be shown to anyone.
+    """The database reports an error. The message is for its operator; `public` is safe to show to anyone.
 
     `cause` is the database's own message without values, for a log.
     """

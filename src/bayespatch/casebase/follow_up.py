@@ -1,7 +1,7 @@
 """Follow-up columns of cases, recorded at any time, with their history.
 
-Each recording is a row; later values replace earlier ones, and the next refit reads the latest. The log has a seal of
-each recording and none of its values.
+Each recording is a row; later values replace earlier ones, and the next refit reads the latest. The log contains a
+seal of each recording but none of its values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Recording:
 
 
 def record(transaction: Transaction, case: int | str, values: Mapping[str, object]) -> Recording:
-    """Record follow-up values of a case; columns that are not named keep theirs."""
+    """Record follow-up values of a case; other columns keep their values."""
     definition = case_rows.required_definition(transaction.connection)
     row = case_rows.find_live(transaction.connection, case)
     plain = checked(definition, values, merged(transaction.connection, [row.id])[row.id])
@@ -43,7 +43,7 @@ def record(transaction: Transaction, case: int | str, values: Mapping[str, objec
 
 
 def record_all(transaction: Transaction, values: Mapping[int, Mapping[str, Value]]) -> list[int]:
-    """Store checked values of several cases under one audit row; returns its number, or nothing."""
+    """Store checked values of several cases under one audit row; returns its number, or None."""
     if not values:
         return []
     number = transaction.next_number
@@ -79,13 +79,11 @@ def seal(case_id: int, number: int, salt: str, values: Mapping[str, Value]) -> s
 def checked(
     definition: Definition, values: Mapping[str, object], before: Mapping[str, Value], where: str = ""
 ) -> dict[str, Value]:
-    """Values as they are stored; together with earlier recordings, times and events must agree."""
+    """Values in stored form; combined with earlier recordings, times and events must agree."""
     if not isinstance(values, Mapping) or not values:
-        raise CaseBaseError(f"{where}there is nothing to record; pass values by column, such as {{'stay': 6}}")
+        raise CaseBaseError(f"{where}no values to record; pass values by column, such as {{'stay': 6}}")
     if not definition.follow_up.names:
-        raise CaseBaseError(
-            "the cases have no follow-up columns; describe some in the data dictionary, with role: follow-up"
-        )
+        raise CaseBaseError("the cases have no follow-up columns; add some to the data dictionary with role: follow-up")
     plain = {str(name): definition.follow_up[str(name)].check(value, where) for name, value in values.items()}
     now = {**before, **plain}
     for name, entry in definition.follow_up.entries.items():
@@ -96,8 +94,8 @@ def checked(
             raise CaseBaseError(f"{where}column {name!r}: {time} is a negative time; correct it")
         if event is not None and (isinstance(event, str) or event < 0 or event != int(event)):
             raise CaseBaseError(
-                f"{where}column {entry.event!r}: {event!r} is no event; use 0 if follow-up ended without it and 1 if "
-                f"it happened (competing events 1, 2, ...)"
+                f"{where}column {entry.event!r}: {event!r} is not an event code; use 0 if follow-up ended without it "
+                "and 1 if it happened (competing events 1, 2, ...)"
             )
         if time is None and event:
             raise CaseBaseError(f"{where}column {entry.event!r} says that the event happened, and {name!r} has no time")
@@ -148,7 +146,7 @@ def usable_kinds(definition: Definition, rows: Sequence[Mapping[str, Value]]) ->
 
 
 def problems(connection: Connection, logged: Mapping[int, str]) -> list[str]:
-    """Where recordings are not what the log says; `logged` has the common seal of each audit row."""
+    """Differences between the recordings and the log; `logged` has the common seal of each audit row."""
     wanted = (
         select(follow_up, cases.c.salt)
         .join(cases, cases.c.id == follow_up.c.case_id)
@@ -161,10 +159,10 @@ def problems(connection: Connection, logged: Mapping[int, str]) -> list[str]:
         if row.values is not None and (
             row.salt is None or seal(row.case_id, row.number, row.salt, row.values) != row.seal
         ):
-            wrong.append(f"follow-up of case {row.case_id} is not as it was recorded")
+            wrong.append(f"follow-up of case {row.case_id} was changed after it was recorded")
     for number in sorted(set(seals) | set(logged)):
         if number not in logged:
-            wrong.append(f"follow-up was recorded outside of the log, under row {number}")
+            wrong.append(f"follow-up under audit row {number} is not in the log")
         elif number not in seals or common_seal(seals[number]) != logged[number]:
-            wrong.append(f"follow-up that row {number} of the log names is missing or was changed")
+            wrong.append(f"follow-up in row {number} of the log is missing or was changed")
     return wrong

@@ -24,11 +24,13 @@ from bayespatch.casebase.visits import visits_of
 from bayespatch.casebase.without import without_case
 from bayespatch.types import JSONObject, JSONValue
 
-# How much a past case counted, and the others in its group. Not for whom it voted, whom it was like, or its row of the
-# table, under which features list those who agree: all of these tell something of its values or its outcome.
+# The weight of a past case and its group remain. Its class, its similarity to others and its row of the
+# table, under which features list those who agree: all of these reveal something about its values or its outcome.
 _KEPT = ("probability", "influence", "vote_share")
 _RANGE = "outside the range of the past cases"  # a warning that states the ends of that range
-WITHDRAWN_WARNING = "A warning was removed here: it stated values of past cases, one of which was forgotten since."
+WITHDRAWN_WARNING = (
+    "A warning was removed here: it stated values of past cases, and one of these cases has since been forgotten."
+)
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,9 @@ class Forgotten:
 
     case_id: int
     consultations: int  # of the case itself, deleted
-    redacted: int  # of others, in which it stood as a neighbor
-    versions: tuple[int, ...]  # models from which it is gone
-    removed: tuple[int, ...]  # models that were removed, as too few past cases were left
+    redacted: int  # of other cases, which showed it as a neighbor
+    versions: tuple[int, ...]  # models from which it was removed
+    removed: tuple[int, ...]  # models that were removed because too few past cases were left
     erased: bool  # whether the disk was overwritten
     note: str | None  # why not
     visits: tuple[int, ...] = ()  # other visits of the same patient, forgotten as well
@@ -81,7 +83,7 @@ def pending(transaction: Transaction, yes: bool) -> None:
 
 
 def finish(database: Database, by: str) -> str | None:
-    """Overwrite deleted values on disk, if that is due; returns what could not be done, or None."""
+    """Overwrite deleted values on disk if necessary; returns a note on what failed, or None."""
     with database.reading() as connection:
         due = connection.execute(select(settings.c.value).where(settings.c.key == "erase")).scalar()
     if not due:
@@ -183,7 +185,7 @@ def redacted(explanation: JSONObject, case: str) -> JSONObject:
         new["follow_up"] = None  # a summary of all past cases, the forgotten one included
     for feature in new["features"]:
         feature["neighbors"] = [row for row in feature["neighbors"] if row not in rows]
-        own = feature["value"]  # phrases of all other values may be of one that nobody else has
+        own = feature["value"]  # phrases of other values may name one that only this case had
         feature["phrases"] = {value: phrase for value, phrase in feature["phrases"].items() if value == own}
     for group in new.get("groups", ()):
         group["differs"] = [{**one, "value": None} for one in group["differs"]]
@@ -193,7 +195,7 @@ def redacted(explanation: JSONObject, case: str) -> JSONObject:
 
 
 def _rows_of(part: object, case: str) -> Iterator[int]:
-    """The rows under which a past case stands in an explanation."""
+    """The rows of a past case in an explanation."""
     if isinstance(part, dict) and part.get("id") == case and "index" in part:
         yield part["index"]
     for one in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
@@ -207,7 +209,7 @@ def _without(part: JSONValue, case: str) -> JSONValue:
         return part
     if part.get("id") == case:
         return {"id": None, "forgotten": True} | {name: _without(part[name], case) for name in _KEPT if name in part}
-    # The ends of a range that counts as close are values of past cases, or lie between two of them.
+    # The ends of a range that counts as close are values of past cases or lie between two.
     return {name: None if name == "close" else _without(one, case) for name, one in part.items()}
 
 

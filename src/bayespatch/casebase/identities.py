@@ -1,7 +1,7 @@
 """Identities at an OpenID provider: their accounts, and pending sign-ins.
 
-An account is found by the provider's issuer and subject alone. Names and addresses that a provider states can be chosen
-by whoever has an account there; they never lead to an account that exists.
+An account is found by the provider's issuer and subject alone. Names and addresses from a provider can be chosen by
+its users, so they never select an existing account.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayespatch.casebase.people import SYSTEM, ago, begin_session, check_role, e
 from bayespatch.casebase.replay import identity_digest
 from bayespatch.casebase.tables import identities, invitations, sign_ins, users
 
-UNDER_WAY = timedelta(minutes=10)  # for which a sign-in at the provider may take
+UNDER_WAY = timedelta(minutes=10)  # time limit for a sign-in at the provider
 SIGN_IN, CONFIRM, LINK = PURPOSES = ("sign in", "confirm", "link")
 
 
@@ -60,7 +60,7 @@ class Identities:
     # Pending sign-ins
 
     def begin(self, browser: str, onward: str, purpose: str, user: str | None = None) -> tuple[str, SignIn]:
-        """Begin a sign-in in a browser, which is known by the secret in its cookie; returns the state and the rest."""
+        """Begin a sign-in in a browser, identified by the secret in its cookie; returns the state and the sign-in."""
         assert purpose in PURPOSES
         state = secrets.token_urlsafe(32)
         new = SignIn(secrets.token_urlsafe(32), secrets.token_urlsafe(48), onward, purpose, user, now())
@@ -71,7 +71,7 @@ class Identities:
         return state, new
 
     def take(self, state: str, browser: str) -> SignIn | None:
-        """The sign-in with this state, once, and only for the browser that began it."""
+        """Use the sign-in with this state, once and only from the browser that began it."""
         mine = (sign_ins.c.state == hash_of(state)) & (sign_ins.c.browser == hash_of(browser))
         with self._database.unaudited() as connection:
             row = connection.execute(select(sign_ins).where(mine)).first()
@@ -83,18 +83,18 @@ class Identities:
     # Accounts
 
     def sign_in(self, identity: Identity, name: str, role: str, *, confirmed: bool = False) -> str:
-        """Begin a session of a person whom a provider has authenticated; returns its secret.
+        """Begin a session for a person authenticated by a provider; returns its secret.
 
-        The first sign-in makes an account. Each later one gives it the role that the provider states.
+        The first sign-in creates an account. Each later one updates the role to the one from the provider.
 
         Parameters
         ----------
         identity : Identity
-            Who it is.
+            The authenticated identity.
         name, role : str
-            What the provider calls them, for a new account, and what they may do.
+            The name from the provider, for a new account, and the role.
         confirmed : bool
-            Whether the provider has asked for their credentials just now.
+            Whether the provider has just asked for credentials.
         """
         check_role(role)
         here = (identities.c.issuer == identity.issuer) & (identities.c.subject == identity.subject)
@@ -132,7 +132,7 @@ class Identities:
             here = (identities.c.issuer == identity.issuer) & (identities.c.subject == identity.subject)
             user = transaction.execute(select(identities.c.user).where(here)).scalar()
             if user is not None:
-                raise ConflictError("this identity belongs to an account already; unlink it there first")
+                raise ConflictError("this identity already belongs to an account; unlink it there first")
             person = find_person(transaction.connection, name)
             if person is None or person.disabled_at is not None:
                 raise ConflictError(f"{name!r} is disabled; ask a steward to enable the account")
@@ -164,5 +164,5 @@ def _new_name(name: str) -> str:
     """A valid name of a new account."""
     check_by(name)
     if name == SYSTEM or name != name.strip():
-        raise CaseBaseError(f"{name!r} cannot be the name of a person; change it at the provider")
+        raise CaseBaseError(f"{name!r} is not a valid user name; change it at the provider")
     return name

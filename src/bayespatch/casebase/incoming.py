@@ -42,7 +42,7 @@ def read_cases(
     rows = table.astype(object).where(table.notna(), None).to_numpy().tolist()
     if definition is None:
         if target is None:
-            raise CaseBaseError("the case base is new; pass target, the column that is predicted")
+            raise CaseBaseError("the case base is new; pass target, the column to predict")
         definition = _new_definition(names, rows, given or Dictionary(), target, id_column, drop)
     else:
         if target not in (None, definition.target.name):
@@ -51,7 +51,7 @@ def read_cases(
             )
         if given is not None:
             raise CaseBaseError(
-                "the case base has a data dictionary already; leave it out here, and change it with "
+                "the case base already has a data dictionary; omit it here, or change it with "
                 "'bayespatch casebase init BASE --dictionary FILE --target COLUMN' (CaseBase.define in Python)"
             )
     place = {name: j for j, name in enumerate(names)}
@@ -62,7 +62,7 @@ def read_cases(
     own = {*features.names, *later_columns, definition.target.name, id_column, *drop, *definition.identifiers}
     strange = [name for name in names if name not in own]
     if strange:
-        raise CaseBaseError(f"the table has a column {strange[0]!r}, which the cases do not have; pass it as drop")
+        raise CaseBaseError(f"the table has a column {strange[0]!r}, which is not in the case base; pass it as drop")
     values, outcomes, external_ids, patients, recorded = [], [], [], [], []
     for number, row in enumerate(rows, start=1):
         where = f"row {number}, "
@@ -71,7 +71,7 @@ def read_cases(
         outcomes.append(None if outcome is None else definition.outcome(outcome, where))
         external_id = None if id_column is None else row[place[id_column]]
         if id_column is not None and external_id is None:
-            raise CaseBaseError(f"row {number}, column {id_column!r}: has no identifier; fill it in")
+            raise CaseBaseError(f"row {number}, column {id_column!r}: has no identifier; add one")
         external_ids.append(check_external_id(external_id))
         patients.append(None if group_column is None else check_patient(row[place[group_column]], where))
         later = {name: row[place[name]] for name in later_columns if name in place}
@@ -107,8 +107,8 @@ def _new_definition(
 def check_repeats(connection: Connection, definition: Definition, new: range, *, named: bool) -> None:
     """Refuse new cases that repeat others; if identifiers tell the rows apart, warn only.
 
-    Refused are a table whose rows are those of an earlier import, and rows that equal a case in all values and in the
-    outcome where there are more of these than chance explains (`duplicate_groups`).
+    This refuses a table that was imported before, and rows that equal a case in all values and in the outcome if they
+    are more than chance explains (`duplicate_groups`).
     """
     query = select(cases.c.id, cases.c["values"], cases.c.outcome, cases.c.entered_at).order_by(cases.c.id)
     rows = [row for row in connection.execute(query) if row.values is not None]
@@ -125,7 +125,9 @@ def check_repeats(connection: Connection, definition: Definition, new: range, *,
     if equal and not named:
         row, case = 1 + rows[equal[0]].id - new.start, earlier[equal[0]]
         same = f"row {row} equals " + (f"row {1 + case - new.start}" if case in new else f"case {case}")
-        what = "all rows of the table were imported before" if again else f"{len(equal)} of {len(new)} rows are repeats"
+        what = (
+            "all rows of the table were already imported" if again else f"{len(equal)} of {len(new)} rows are repeats"
+        )
         raise ConflictError(
             f"{what} ({same} in all values and in the outcome); remove them, name a column of identifiers with --id, "
             f"or pass --allow-repeats to add them again (allow_repeats=True in Python)"

@@ -1,9 +1,9 @@
 """Models: stored in the database in parts, checked by their SHA-256, one of them active.
 
-A model file holds past cases. It is stored in the database, so that a case and the models that contain it change in
+A model contains past cases. It is stored in the database, so that a case and the models that contain it change in
 one transaction, one backup holds everything, and all processes see the same model. Files exist only while a model is
-read or written (`bayespatch.load` and `save` need one), in a folder that only its owner can open; files of killed
-processes are deleted by the next one.
+read or written (`bayespatch.load` and `save` need one), in a folder that only its owner can open; the next process
+deletes the files of killed ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bayespatch.types import JSONObject
 
 OFFERED, ACTIVE, RETIRED, REMOVED = "offered", "active", "retired", "removed"
 PART = 2**20  # bytes in one row
-_STALE = 600  # seconds after which a file is left over, whoever made it
+_STALE = 600  # seconds after which any file counts as left over
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class ModelVersion:
     state: str  # offered, active, retired, or removed where too few of its past cases are left
     sha256: str | None
     n_cases: int
-    n_forgotten: int  # of its past cases; a refit is due
-    known_at: int  # it has learned from the cases that were past cases by this audit row
+    n_forgotten: int  # number of its past cases that were forgotten; a refit is due
+    known_at: int  # it learned from the past cases as of this audit row
     based_on: int | None
-    metrics: JSONObject | None  # how it compares with the active model of its time
+    metrics: JSONObject | None  # comparison with the model that was active then
     made_at: str
     made_by: str
     promoted_at: str | None
@@ -84,7 +84,7 @@ def find(connection: Connection, version: int) -> ModelVersion:
 
 @contextmanager
 def working_file(folder: Path) -> Iterator[Path]:
-    """The path of a temporary file, which is deleted afterwards."""
+    """The path of a temporary file that is deleted afterwards."""
     make_folder(folder)
     place = folder / f"moment-{os.getpid()}-{secrets.token_hex(4)}"
     place.mkdir(mode=0o700)
@@ -95,13 +95,13 @@ def working_file(folder: Path) -> Iterator[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """The working folder, for its owner alone."""
+    """The working folder, accessible only to its owner."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise DatabaseError(
-            f"the folder {str(folder)!r} cannot be made ({error.strerror}); pass folder=...",
-            "the server cannot write its temporary files; tell whoever runs it",
+            f"the folder {str(folder)!r} cannot be created ({error.strerror}); pass folder=...",
+            "the server cannot write its temporary files; contact its operator",
             f"working folder: {error.strerror}",
         ) from error
     check_own(folder)
@@ -115,9 +115,9 @@ def check_own(folder: Path) -> None:
     if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
         return
     raise DatabaseError(
-        f"the working folder {str(folder)!r} is not a folder of your own that nobody else may open; remove it, run "
+        f"the working folder {str(folder)!r} must be a folder that only you can open; remove it, run "
         f"chmod 700 on it, or pass folder=...",
-        "the server's working folder is not safe; tell whoever runs it",
+        "the server's working folder is not private; contact its operator",
         "working folder: not private",
     )
 
@@ -127,7 +127,7 @@ def drop_left_over(folder: Path) -> None:
     try:
         check_own(folder)
     except (OSError, DatabaseError):
-        return  # there is none, or it is somebody else's, who tidies it up
+        return  # there is none, or it belongs to another user
     for place in folder.glob("moment-*"):
         owner = place.name.split("-")[1]
         try:
@@ -139,7 +139,7 @@ def drop_left_over(folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    if sys.platform == "win32":  # no process can be asked there without being ended
+    if sys.platform == "win32":  # there, checking a process would end it
         return True
     try:
         os.kill(process, 0)
@@ -194,12 +194,12 @@ def problems(connection: Connection) -> list[str]:
             digest.update(part)
             n_parts += 1
         if (model.sha256 is not None and digest.hexdigest() != model.sha256) or (model.sha256 is None and n_parts):
-            wrong.append(f"model version {model.version} is not as it was stored")
+            wrong.append(f"model version {model.version} was changed after it was stored")
     return wrong
 
 
 def ids_of(clf: PatchworkClassifier) -> tuple[str, ...]:
-    """The numbers of the past cases, as texts."""
+    """The numbers of the past cases, as strings."""
     assert clf.ids_ is not None
     return clf.ids_
 
@@ -263,9 +263,11 @@ def promote(transaction: Transaction, version: int, action: str = "promote") -> 
     """Make a version the active model."""
     model = find(transaction.connection, version)
     if model.state == REMOVED:
-        raise ConflictError(f"model version {version} was removed, too few of its past cases are left; refit instead")
+        raise ConflictError(
+            f"model version {version} was removed because too few of its past cases are left; refit instead"
+        )
     if model.state == ACTIVE:
-        raise ConflictError(f"model version {version} is the active one already")
+        raise ConflictError(f"model version {version} is already active")
     before = active(transaction.connection)
     transaction.execute(update(models).where(models.c.state == ACTIVE).values(state=RETIRED))
     new = {"state": ACTIVE, "promoted_at": transaction.at, "promoted_by": transaction.by}
@@ -278,7 +280,7 @@ def roll_back(transaction: Transaction) -> ModelVersion:
     """Promote the newest version that is older than the active one and was active before."""
     now = active(transaction.connection)
     if now is None:
-        raise ConflictError("there is no active model to roll back from; promote one")
+        raise ConflictError("no model is active, so there is nothing to roll back; promote a version")
     older = [
         model.version
         for model in listed(transaction.connection)

@@ -1,7 +1,7 @@
 """Accounts: people with a role, their sessions and tokens, and invitation links.
 
-Passwords arrive as hashes. Sessions, tokens and links are stored as SHA-256: they are long and random, so that a hash
-without salt is safe. Every change except the time of a session's last use writes an audit row.
+Passwords arrive as hashes. Sessions, tokens and links are stored as SHA-256 hashes; they are long and random, so no
+salt is needed. Every change except the time of a session's last use writes an audit row.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundErr
 from bayespatch.casebase.replay import digest
 from bayespatch.casebase.tables import Row, identities, invitations, recovery_codes, sessions, tokens, users
 
-VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each may do what those before it may
-IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # after which a session ends
-LINK = timedelta(hours=72)  # for which a link can be used
-PROVIDER_SEEN = timedelta(days=30)  # tokens of a person without a password rest if the provider vouched longer ago
-CONFIRMED = timedelta(minutes=5)  # for which credentials that a provider has asked for confirm what a person does
-_SEEN = timedelta(minutes=1)  # how exactly the last use of a session is known
+VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each includes the rights of those before it
+IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # session lifetime
+LINK = timedelta(hours=72)  # lifetime of a link
+PROVIDER_SEEN = timedelta(days=30)  # without a password, tokens work this long after a sign-in at the provider
+CONFIRMED = timedelta(minutes=5)  # time for which credentials checked by a provider confirm an action
+_SEEN = timedelta(minutes=1)  # resolution of a session's time of last use
 SYSTEM = "bayespatch"
 
 
@@ -62,7 +62,7 @@ class Session(NamedTuple):
     made_at: str
     seen_at: str
     current: bool
-    issuer: str | None  # of the provider with which it began; None: a password
+    issuer: str | None  # of the provider that was used to sign in; None: a password
     confirmed_at: str | None  # when the provider last asked for credentials
 
 
@@ -105,16 +105,16 @@ class People:
             return find_person(connection, name)
 
     def invite(self, name: str, role: str, *, by: str) -> str:
-        """Make a link with which a new or existing person can choose a password, once."""
+        """Create a one-time link for a new or existing person to set a password."""
         check_by(name)
         if name == SYSTEM or name != name.strip():
-            raise CaseBaseError(f"{name!r} cannot be the name of a person; choose another one")
+            raise CaseBaseError(f"{name!r} is not a valid user name; choose another")
         check_role(role)
         secret = secrets.token_urlsafe(32)
         with self._database.writing(by) as transaction:
             there = find_person(transaction.connection, name)
             if there is not None and there.role != role:
-                raise ConflictError(f"{name!r} already exists, as {there.role}; change the role instead")
+                raise ConflictError(f"{name!r} already exists with role {there.role}; change the role instead")
             if there is not None and there.disabled_at is not None:
                 raise ConflictError(f"{name!r} is disabled; enable the account first")
             transaction.execute(delete(invitations).where(invitations.c.user == name))
@@ -138,7 +138,7 @@ class People:
             transaction.record("revoke", person=name, invitation=True)
 
     def invited(self, secret: str) -> str | None:
-        """The person whom a link invites; None if the link is invalid or has expired."""
+        """The person invited by a link; None if the link is invalid or has expired."""
         with self._database.reading() as connection:
             row = _invitation(connection, secret)
         return None if row is None else str(row.user)
@@ -148,7 +148,7 @@ class People:
         with self._database.writing(SYSTEM) as transaction:
             row = _invitation(transaction.connection, secret)
             if row is None:
-                raise NotFoundError("this link was used already, or is too old; ask a steward for a new one")
+                raise NotFoundError("this link has been used or has expired; ask a steward for a new one")
             transaction.execute(delete(invitations).where(invitations.c.user == row.user))
             if find_person(transaction.connection, row.user) is None:
                 new = {"name": row.user, "role": row.role, "password_hash": password_hash, "made_at": now()}
@@ -207,7 +207,7 @@ class People:
         others = select(func.count()).select_from(users)
         others = others.where(users.c.role == STEWARD, users.c.disabled_at.is_(None), users.c.name != name)
         if not transaction.execute(others).scalar():
-            raise ConflictError(f"{name!r} is the only steward; make somebody else a steward first")
+            raise ConflictError(f"{name!r} is the only steward; make another person a steward first")
 
     # Sessions
 
@@ -219,7 +219,7 @@ class People:
             return begin_session(transaction, name)
 
     def refuse(self, why: str, *, by: str | None = None, **details: object) -> None:
-        """Record that a request was refused: why, whose it was if that is known, and further details.
+        """Record that a request was refused: the reason, the person if known, and further details.
 
         A name typed to sign in may be a password by mistake, so it is kept only if it is the name of an account.
         """
@@ -227,7 +227,7 @@ class People:
             transaction.record("refuse", why=why, **details)
 
     def of_session(self, secret: str) -> Person | None:
-        """The person of a session; None if there is none or it has ended."""
+        """The person of a session; None if the session does not exist or has ended."""
         with self._database.reading() as connection:
             row = connection.execute(select(sessions).where(sessions.c.hash == hash_of(secret))).first()
             person = None if row is None else find_person(connection, row.user)
@@ -267,7 +267,7 @@ class People:
             return connection.execute(wanted).scalar() is not None
 
     def confirmed(self, secret: str) -> bool:
-        """Whether the provider has asked for credentials within the last minutes, when a session began."""
+        """Whether the provider checked credentials for this session within the last minutes."""
         wanted = select(sessions.c.confirmed_at).where(sessions.c.hash == hash_of(secret))
         with self._database.reading() as connection:
             at = connection.execute(wanted).scalar()
@@ -295,7 +295,7 @@ class People:
     # The second factor
 
     def set_factor(self, name: str, secret: str, step: int, codes: list[str]) -> None:
-        """Turn the second factor on; `step` is the time step whose code was just used, `codes` the recovery codes."""
+        """Turn the second factor on; `step` is the time step of the code just used, `codes` the recovery codes."""
         with self._database.writing(name) as transaction:
             self._there(transaction, name)
             new = {"totp_secret": secret, "totp_step": step}
@@ -314,7 +314,7 @@ class People:
             transaction.record("second factor", person=name, secret=None)
 
     def use_step(self, name: str, step: int) -> bool:
-        """Use the code of a time step; False if it or a later one was used already."""
+        """Use the code of a time step; False if it or a later one was already used."""
         with self._database.unaudited() as connection:
             fresh = (users.c.name == name) & (users.c.totp_step < step)
             return bool(connection.execute(update(users).where(fresh).values(totp_step=step)).rowcount)
@@ -334,17 +334,17 @@ class People:
     # Tokens
 
     def new_token(self, name: str, *, label: str, scope: str, days: int, by: str) -> str:
-        """Make an API token for a person; its text is returned once and not stored."""
+        """Create an API token for a person; its secret is returned once and not stored."""
         check_role(scope)
         if not label.strip() or len(label) > 200 or not label.isprintable():
-            raise CaseBaseError("a token needs a label of at most 200 characters that says what it is for")
+            raise CaseBaseError("a token needs a label of at most 200 characters, such as its purpose")
         if not 1 <= days <= 366:
-            raise CaseBaseError(f"days={days!r} is not from 1 to 366; tokens do not live longer")
+            raise CaseBaseError(f"days={days!r} is not allowed; pass a lifetime from 1 to 366 days")
         secret = f"bayespatch_{secrets.token_urlsafe(32)}"
         with self._database.writing(by) as transaction:
             person = self._there(transaction, name)
             if not person.may(scope):
-                raise CaseBaseError(f"a {person.role} cannot have a token that may do what a {scope} may")
+                raise CaseBaseError(f"a {person.role} cannot have a token with the rights of a {scope}")
             row = {"hash": hash_of(secret), "user": name, "label": label, "scope": scope, "made_at": now()}
             transaction.execute(insert(tokens).values(**row, expires_at=_in(timedelta(days=days))))
             transaction.record("token", person=name, label=label, scope=scope, days=days, id=hash_of(secret)[:16])
@@ -396,7 +396,7 @@ def _invitation(connection: Connection, secret: str) -> Row | None:
 def begin_session(
     transaction: Transaction, name: str, issuer: str | None = None, confirmed_at: str | None = None
 ) -> str:
-    """Begin a session of an authenticated person; returns its secret."""
+    """Begin a session for an authenticated person; returns its secret."""
     secret, at = secrets.token_urlsafe(32), now()
     transaction.execute(delete(sessions).where(sessions.c.made_at < ago(ABSOLUTE)))
     row = {"hash": hash_of(secret), "user": name, "made_at": at, "seen_at": at}
@@ -407,7 +407,7 @@ def begin_session(
 
 
 def recently_seen(connection: Connection, name: str, since: str) -> bool:
-    """Whether a provider has confirmed a person since then."""
+    """Whether a provider has confirmed the person since this time."""
     seen = select(identities.c.seen_at).where(identities.c.user == name, identities.c.seen_at >= since)
     return connection.execute(seen).first() is not None
 
@@ -425,7 +425,7 @@ def check_role(role: str) -> None:
 
 
 def hash_of(secret: str) -> str:
-    """The hash under which a long random secret is stored."""
+    """The stored hash of a long random secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -434,5 +434,5 @@ def _in(time: timedelta) -> str:
 
 
 def ago(time: timedelta) -> str:
-    """A time in the past, as it is stored."""
+    """A time in the past, in stored form."""
     return _in(-time)

@@ -44,7 +44,7 @@ from bayespatch.types import Parameters
 
 
 class Snapshot(NamedTuple):
-    """What a refit learns from: the past cases at one moment, and the active model."""
+    """Input of a refit: the past cases at one moment, and the active model."""
 
     case_ids: list[int]  # those of the active model first, in its order
     rows: list[dict[str, Value]]
@@ -53,7 +53,7 @@ class Snapshot(NamedTuple):
     version: int | None
     clf: PatchworkClassifier | None
     known_at: int  # the last audit row
-    groups: NDArray[np.int64] | None  # visits of one patient; None where everybody came once
+    groups: NDArray[np.int64] | None  # visits of one patient; None if every patient has one visit
     follow_up: list[dict[str, Value]]  # of each case, as it is now
 
 
@@ -101,7 +101,7 @@ def table_of(
 def with_follow_up(
     X: DataFrame, definition: Definition, rows: list[dict[str, Value]], kinds: Mapping[str, KindOf]
 ) -> DataFrame:
-    """The features, and beside them the follow-up columns of these kinds with their events."""
+    """The features, the follow-up columns of these kinds, and their events."""
     events = [kind[1] for kind in kinds.values() if isinstance(kind, tuple)]
     names = list(dict.fromkeys([*kinds, *events]))
     if not names:
@@ -127,7 +127,7 @@ def new_estimator(parameters: Mapping[str, object], start: Snapshot) -> Patchwor
             return start.clf.set_params(**given, warm_start=True)
         return PatchworkClassifier(**{"random_state": 0, **given})
     except (TypeError, ValueError) as error:
-        raise CaseBaseError(f"the parameters of the refit are not those of a classifier ({error})") from error
+        raise CaseBaseError(f"these are not parameters of the classifier ({error})") from error
 
 
 def learn(database: Database, by: str, parameters: Mapping[str, object] | None = None) -> models.ModelVersion:
@@ -139,7 +139,7 @@ def learn(database: Database, by: str, parameters: Mapping[str, object] | None =
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One refit at a time; the system gives the lock back when a process ends, however it ends."""
+    """Allow one refit at a time; the operating system releases the lock whenever a process ends."""
     models.make_folder(folder)
     try:
         with FileLock(folder / "refit.lock", timeout=0, mode=0o600):
@@ -183,7 +183,7 @@ def _learn(database: Database, by: str, parameters: Mapping[str, object]) -> mod
 
 
 def public_levels(definition: Definition) -> dict[str, list[Value]]:
-    """Values that stand in the data dictionary, by column."""
+    """Values listed in the data dictionary, by column."""
     return {name: [value for value, _ in entry.levels] for name, entry in definition.features.entries.items()}
 
 
@@ -226,7 +226,9 @@ class Refit:
                 }
             )
         except TypeError as error:
-            raise CaseBaseError(f"the parameters of a refit are texts and numbers ({error}); correct them") from error
+            raise CaseBaseError(
+                f"the parameters of a refit must be strings or numbers ({error}); correct them"
+            ) from error
         command = [sys.executable, "-m", "bayespatch.casebase.refit"]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -250,11 +252,12 @@ class Refit:
         if self.process.returncode == 1 and problem.strip():
             raise CaseBaseError(problem.strip().splitlines()[-1])
         raise CaseBaseError(
-            f"the refit ended early (exit status {self.process.returncode}); nothing has changed, refit again to go on"
+            f"the refit ended early (exit status {self.process.returncode}); nothing was changed; refit again "
+            "to continue"
         )
 
     def cancel(self) -> None:
-        """Stop; nothing has changed, and the same refit would resume from here."""
+        """Stop without changes; the same refit would resume from here."""
         self.process.terminate()
         self.process.communicate()
 

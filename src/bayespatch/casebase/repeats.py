@@ -1,8 +1,8 @@
-"""Idempotent requests: a request that is repeated under the same key is done once.
+"""Idempotent requests: a request repeated under the same key is executed once.
 
-A client that gets no response cannot know whether its request was done. If it sends the request again under the same
-key, it gets the first result. The table keeps a hash of the key, a keyed hash of the request, and the number of the
-result: none of the values.
+A client without a response cannot know whether its request succeeded. If it repeats the request under the same key, it
+gets the first result. The table keeps a hash of the key, a keyed hash of the request, and the number of the result,
+but no values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEPT = timedelta(days=2)
 
 
 class Once(NamedTuple):
-    """A request that is to be done once: its action, key, person and content."""
+    """A request to execute once: its action, key, person and content."""
 
     action: str
     key: str
@@ -33,7 +33,7 @@ class Once(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """The hash under which the result is stored."""
+        """The hash of the key."""
         return hashlib.sha256(json.dumps([self.action, self.key, self.by]).encode()).hexdigest()
 
     @property
@@ -56,7 +56,7 @@ def earlier(connection: Connection, once: Once) -> int | None:
 
 
 def keep(transaction: Transaction, once: Once, result: int) -> None:
-    """Store the result in the transaction that makes it, and delete old ones."""
+    """Store the result in the transaction that produces it, and delete old ones."""
     oldest = (datetime.now(UTC) - KEPT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     transaction.execute(delete(repeats).where(repeats.c.at < oldest))
     row = {"hash": once.hash, "request": once.content, "result": result, "at": transaction.at}

@@ -1,7 +1,7 @@
 """Checks the tables against the log: cases, models and accounts must match the actions in the log.
 
-The log has no patient's values. It has seals of cases: a SHA-256 over values, outcome and a random salt, which is
-stored with the case and deleted with it, so that a seal reveals nothing about a forgotten case.
+The log contains no patient's values. It contains seals of cases: a SHA-256 over values, outcome and a random salt,
+which is stored with the case and deleted with it, so that a seal reveals nothing about a forgotten case.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class _Log:
     """The state of the tables according to the log."""
 
     def __init__(self) -> None:
-        self.batches: list[tuple[range, str]] = []  # cases that came in together, and their common seal
-        self.seals: dict[int, str] = {}  # of single cases, the last one
+        self.batches: list[tuple[range, str]] = []  # cases that were added together, and their common seal
+        self.seals: dict[int, str] = {}  # last seal of single cases
         self.entered: list[int] = []  # audit row of each batch
         self.retained: dict[int, int] = {}  # audit row with which single cases became past cases
         self.forgotten: dict[int, int] = {}  # audit row
@@ -57,13 +57,13 @@ class _Log:
         self.models: dict[int, str] = {}
         self.known_at: dict[int, int] = {}  # of models
         self.active: int | None = None
-        self.roles: dict[str, str] = {}  # of those who were invited
+        self.roles: dict[str, str] = {}  # of people who were invited
         self.accounts: dict[str, _Account] = {}
-        self.identities: dict[str, str] = {}  # digests of linked identities -> whose
-        self.secrets: dict[str, str] = {}  # ids of tokens, sessions and links -> whose
+        self.identities: dict[str, str] = {}  # digests of linked identities -> person
+        self.secrets: dict[str, str] = {}  # ids of tokens, sessions and links -> person
 
     def follow(self, number: int, action: str, case_id: int | None, details: JSONObject) -> None:
-        """One row."""
+        """Apply one row of the log."""
         person = details.get("person", "")
         if action in ("import", "add"):
             first = details["first"]
@@ -135,7 +135,8 @@ def problems(connection: Connection) -> list[str]:
 
 
 def past_cases_at(connection: Connection, number: int) -> list[int]:
-    """The past cases at an audit row, such as a consultation's: who was retained before, less who was forgotten before.
+    """The past cases as of an audit row, such as a consultation's: those retained before it, minus those forgotten
+    before it.
 
     Examples
     --------
@@ -154,7 +155,7 @@ def past_cases_at(connection: Connection, number: int) -> list[int]:
 
 
 def _consultations(connection: Connection, log: _Log) -> Iterator[str]:
-    """Consultations that state another number of past cases than the log."""
+    """Consultations with another number of past cases than the log."""
     retained = dict(connection.execute(select(cases.c.id, cases.c.retained).where(cases.c.retained.is_not(None))).all())
     begun = np.sort(np.array(list(retained.values()), np.int64))
     ended = np.sort(np.array([at for case, at in log.forgotten.items() if case in retained], np.int64))
@@ -163,7 +164,7 @@ def _consultations(connection: Connection, log: _Log) -> Iterator[str]:
     for row in connection.execute(wanted.where(about["version"].is_not(None)).execution_options(yield_per=1000)):
         n = int(np.searchsorted(begun, row.id) - np.searchsorted(ended, row.id))
         if row.waiting is not None and row.voted + row.waiting != n:
-            yield f"consultation {row.id} knew {row.voted + row.waiting} past cases, and the log says {n}"
+            yield f"consultation {row.id} knew {row.voted + row.waiting} past cases, but the log says {n}"
 
 
 def _cases(connection: Connection, log: _Log) -> Iterator[str]:
@@ -174,22 +175,22 @@ def _cases(connection: Connection, log: _Log) -> Iterator[str]:
     for row in connection.execute(wanted.order_by(cases.c.id).execution_options(yield_per=1000)):
         entries[row.id] = row.entry
         if (row.state == WITHDRAWN) != (row.id in log.forgotten):
-            yield f"case {row.id} is {row.state}, and the log says otherwise"
+            yield f"case {row.id} is {row.state}, but the log says otherwise"
         since = log.retained.get(row.id, entered.get(row.id) if row.state == PAST else row.retained)
         if row.retained != since:
-            yield f"case {row.id} is a past case since row {row.retained}, and the log says {since}"
+            yield f"case {row.id} is a past case since row {row.retained}, but the log says {since}"
         expected = log.seals.get(row.id, row.entry)
         sealed_now = None if row.salt is None else seal(row.id, row.salt, row.values, row.outcome, row.patient)
         if row.state != WITHDRAWN and sealed_now != expected:
-            yield f"case {row.id} is not as it was written"
+            yield f"case {row.id} was changed after it was written"
     logged = {case for batch, _ in log.batches for case in batch} | set(log.seals)
     for case in sorted(logged - set(entries)):
         yield f"case {case} is missing"
     for case in sorted(set(entries) - logged):
-        yield f"case {case} was added outside of the log"
+        yield f"case {case} was added without a log entry"
     for batch, common in log.batches:
         if common_seal([entries.get(case) for case in batch]) != common:
-            yield f"of the cases {batch.start} to {batch.stop - 1} one is not as it came in"
+            yield f"of the cases {batch.start} to {batch.stop - 1} one was changed after it was added"
 
 
 def _models(connection: Connection, log: _Log) -> Iterator[str]:
@@ -200,14 +201,14 @@ def _models(connection: Connection, log: _Log) -> Iterator[str]:
         if row.state == REMOVED:
             continue
         if version not in log.models:
-            yield f"model version {version} was added outside of the log"
+            yield f"model version {version} was added without a log entry"
         elif log.models[version] != row.sha256:
-            yield f"model version {version} is not the one that the log names"
+            yield f"model version {version} is not the one in the log"
     for version in sorted(set(log.models) - set(stored)):
         yield f"model version {version} is missing"
     active = next((version for version, row in stored.items() if row.state == ACTIVE), None)
     if active != log.active:
-        yield f"the active model is version {active}, and the log says {log.active}"
+        yield f"the active model is version {active}, but the log says {log.active}"
 
 
 def _people(connection: Connection, log: _Log) -> Iterator[str]:
@@ -215,32 +216,32 @@ def _people(connection: Connection, log: _Log) -> Iterator[str]:
     for name, row in sorted(stored.items()):
         account = log.accounts.get(name)
         if account is None:
-            yield f"the account of {name!r} was added outside of the log"
+            yield f"the account of {name!r} was added without a log entry"
             continue
         if account.role != row.role:
-            yield f"{name!r} is a {row.role}, and the log says {account.role}"
+            yield f"{name!r} is a {row.role}, but the log says {account.role}"
         if account.disabled != (row.disabled_at is not None):
-            yield f"the account of {name!r} was {'enabled' if account.disabled else 'disabled'} outside of the log"
+            yield f"the account of {name!r} was {'enabled' if account.disabled else 'disabled'} without a log entry"
         if account.password != digest(row.password_hash):
-            yield f"the password of {name!r} was changed outside of the log"
+            yield f"the password of {name!r} was changed without a log entry"
         if account.factor != (None if row.totp_secret is None else digest(row.totp_secret)):
-            yield f"the second factor of {name!r} was changed outside of the log"
+            yield f"the second factor of {name!r} was changed without a log entry"
     for name in sorted(set(log.accounts) - set(stored)):
         yield f"the account of {name!r} is missing"
     linked = {identity_digest(row.issuer, row.subject): row.user for row in connection.execute(select(identities))}
     for one, whose in sorted(linked.items()):
         if log.identities.get(one) != whose:
-            yield f"an identity of {whose!r} was linked outside of the log"
+            yield f"an identity of {whose!r} was linked without a log entry"
     for one in sorted(set(log.identities) - set(linked)):
         yield f"an identity of {log.identities[one]!r} is missing"
     for what, table in (("token", tokens), ("session", sessions), ("invitation", invitations)):
         for row in connection.execute(select(table.c.hash, table.c.user)):
             if log.secrets.get(row.hash[:16]) != row.user:
-                yield f"{what} of {row.user!r} was added outside of the log"
+                yield f"{what} of {row.user!r} was added without a log entry"
 
 
 def digest(password_hash: str | None) -> str:
-    """A hash of a password's hash, for the log."""
+    """A hash of a password hash, for the log."""
     return hashlib.sha256(str(password_hash).encode()).hexdigest()
 
 

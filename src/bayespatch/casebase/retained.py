@@ -1,12 +1,12 @@
 """Past cases that were retained since the active model was fitted vote at once, without a refit.
 
-A new past case votes with the importances, the coding and the calibration of the active model, exactly as it would have
-voted with these had it been there when the model was fitted. Calibration and pool rest on leave-one-out predictions of
-the cases that were there, and stay as they are until the next refit.
+A new past case votes with the importances, the coding and the calibration of the active model, exactly as if it had
+been in the training table, given these. Calibration and pool are learned from leave-one-out predictions of the
+training table and do not change until the next refit.
 
-Which past cases voted at any time can be told from the database: those retained before, less those forgotten before.
-Their follow-up columns count from the next refit on.
-Nothing is stored beside the model, so every process, and one that starts after a crash, finds the same ones.
+The database shows which past cases voted at any time: those retained before it, minus those forgotten before it.
+Follow-up columns of these cases count from the next refit on.
+Nothing is stored beside the model, so that all processes, including one started after a crash, use the same cases.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bayespatch.predict import ClosedForm
 
 
 class State(NamedTuple):
-    """Which past cases the active model knows; two answers with equal states come from the same past cases."""
+    """The past cases of the active model; answers with equal states come from the same past cases."""
 
     version: int
     sha256: str
@@ -42,7 +42,7 @@ class State(NamedTuple):
 
 
 def state_of(connection: Connection, model: ModelVersion) -> State:
-    """What the active model knows at this moment."""
+    """The current state of the active model."""
     since = select(func.count(), func.max(cases.c.retained)).where(_since(model.known_at))
     n, last = connection.execute(since).one()
     return State(model.version, str(model.sha256), n, last or model.known_at)
@@ -56,8 +56,8 @@ class Answering(NamedTuple):
     state : State
     clf : PatchworkClassifier
     n_waiting : int
-        Retained cases that vote only after a refit: their outcome is a class that the model does not know, or the model
-        samples neighbors.
+        Retained cases that vote only after a refit, because their class is new to the model or the model samples
+        neighbors.
     """
 
     state: State
@@ -65,7 +65,7 @@ class Answering(NamedTuple):
     n_waiting: int
 
     def about(self, asked: PatchworkClassifier) -> dict[str, int]:
-        """How many past cases voted in `asked`, without the patient's own, for `Explanation.to_dict()["about"]`."""
+        """Numbers of past cases behind an answer of `asked`, for `Explanation.to_dict()["about"]`."""
         fitted = self.clf.fitted_
         n_retained = self.state.n_retained - self.n_waiting
         n_own = len(fitted.parents) - len(asked.fitted_.parents)
@@ -78,7 +78,7 @@ class Answering(NamedTuple):
         }
 
     def updated(self, connection: Connection, state: State) -> Answering | None:
-        """The model with the cases retained since; None if past cases were forgotten and it must be read again."""
+        """The model with newly retained cases; None if past cases were forgotten and it must be read again."""
         if state[:2] != self.state[:2] or state.last < self.state.last:
             return None
         new = _read(connection, self.state.last)
@@ -89,7 +89,7 @@ class Answering(NamedTuple):
 
 
 def answering(connection: Connection, model: ModelVersion, state: State, clf: PatchworkClassifier) -> Answering:
-    """A stored model with the cases retained since."""
+    """A stored model with newly retained cases."""
     clf, n_waiting = _with_retained(connection, clf, _read(connection, model.known_at))
     return Answering(state, clf, n_waiting)
 
@@ -106,7 +106,7 @@ def _read(connection: Connection, after: int) -> list[Row]:
 def _with_retained(
     connection: Connection, clf: PatchworkClassifier, new: Sequence[Row]
 ) -> tuple[PatchworkClassifier, int]:
-    """The model with the new past cases that can vote, and how many cannot."""
+    """The model with the new past cases that can vote, and the number of those that cannot."""
     fitted = clf.fitted_
     assert isinstance(fitted, FittedClasses)
     code_of = {outcome: code for code, outcome in enumerate(fitted.classes.tolist())}
@@ -121,7 +121,7 @@ def _with_retained(
 
 
 def _same(connection: Connection, clf: PatchworkClassifier, new: Sequence[Row]) -> dict[str, str]:
-    """For each new case an earlier one of the same patient, if the table has one."""
+    """An earlier case of the same patient for each new case, if the table has one."""
     named = {row.patient for row in new if row.patient is not None}
     if not named:
         return {}
@@ -162,7 +162,7 @@ def with_cases(
     Returns
     -------
     PatchworkClassifier
-        Its last k rows are the new cases. A value that no past case of the fit had agrees with nobody.
+        Its last k rows are the new cases. A value that does not occur in the training table matches no case.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def with_cases(
         opinion=opinion,
         follow_up=None if old.follow_up is None else old.follow_up.extended(k),
     )
-    # What rests on leave-one-out predictions stays as it is until the next refit.
+    # Anything learned from leave-one-out predictions stays the same until the next refit.
     vars(fitted).update({name: getattr(old, name) for name in ("importance", "subgroups") if name in vars(old)})
     ClosedForm.of(old.posterior, old.past).add_cases(fitted.posterior, fitted.past)
     new = copy.copy(clf)
@@ -213,7 +213,7 @@ def with_cases(
 def _as_past(
     table: PlainTable, encoded: EncodedTable, schema: Schema
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Codes and values of new past cases: values that the schema does not know must not agree with each other."""
+    """Codes and values of new past cases: values unknown to the schema must not agree with each other."""
     columns = [table.columns[table.names.index(name)] for name in schema.names]
     gone = encoded.unseen & np.column_stack([column.is_missing for column in columns])
     unequal = encoded.unseen & ~gone & np.array([not column.has_window for column in schema.columns])

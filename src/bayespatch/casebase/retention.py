@@ -32,7 +32,7 @@ from bayespatch.casebase.tables import (
 )
 from bayespatch.types import JSONObject
 
-REPEATS = timedelta(days=7)  # for which a request is not done again under its key
+REPEATS = timedelta(days=7)  # lifetime of an idempotency key
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Purged:
     consultations: int
     open_cases: tuple[int, ...]
     past_cases: tuple[int, ...]
-    expired: dict[str, int]  # sessions, tokens, invitations and keys of requests that were of no use any more
+    expired: dict[str, int]  # expired sessions, tokens, invitations and idempotency keys
     erased: bool
     note: str | None
 
@@ -72,7 +72,7 @@ def purge(
 
 
 def _expired(transaction: Transaction) -> dict[str, int]:
-    """Delete expired sessions, tokens, invitations, sign-ins and keys of requests."""
+    """Delete expired sessions, tokens, invitations, sign-ins and idempotency keys."""
     ended = (sessions.c.seen_at < ago(IDLE)) | (sessions.c.made_at < ago(ABSOLUTE))
     conditions = {
         sessions: ended,
@@ -94,7 +94,7 @@ def _consultations(transaction: Transaction, before: str) -> int:
 
 
 def _forgotten(transaction: Transaction, database: Database, state: str, days: int | None, name: str) -> list[int]:
-    """Forget the cases of a state that were not used for this many days."""
+    """Forget cases in a state that were not used for this many days."""
     if days is None:
         return []
     seen = select(func.max(consultations.c.at)).where(consultations.c.case_id == cases.c.id).scalar_subquery()
@@ -113,7 +113,8 @@ def _forgotten(transaction: Transaction, database: Database, state: str, days: i
 def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> list[int]:
     """Forget in a restored base the cases that a later log shows as forgotten; returns them.
 
-    The rows after the end of the backup must continue it, hash by hash: the log is then that of this base.
+    The rows after the end of the backup must continue its chain of hashes, which shows that the log belongs to this
+    base.
     """
     rows = sorted(read_log(log), key=lambda row: row.number)
     with database.reading() as connection:
@@ -139,7 +140,7 @@ def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> li
 
 
 def check_continues(rows: Iterable[LogEntry], number: int, digest: str, key: bytes | None) -> list[LogEntry]:
-    """The rows after a number, which must follow the row of this hash without a gap."""
+    """The rows after a number; they must follow the row with this hash without a gap."""
     later = [row for row in rows if row.number > number]
     for row in later:
         details = json.dumps(row.details, ensure_ascii=False, allow_nan=False, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Retrieve: what the cases are, how they come in, and how they are found again."""
+"""Retrieve: define, add and find cases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Retrieve:
 
     _database: Database
 
-    # What the cases are
+    # Definition of the cases
 
     @property
     def dictionary(self) -> Dictionary | None:
@@ -65,7 +65,7 @@ class Retrieve:
         dictionary : Dictionary, dict, or path
             The data dictionary of features and outcome, each with its kind; or the path of its file.
         target : str
-            The column that is predicted. Its levels are the classes.
+            The column to predict. Its levels are the classes.
         by : str
             The person who defines the cases; recorded in the audit log.
 
@@ -88,7 +88,7 @@ class Retrieve:
                 transaction.record("define", unchanged=True)
             case_rows.store_definition(transaction, new)
 
-    # Retrieve: cases come in and are found again
+    # Adding and finding cases
 
     def import_cases(
         self,
@@ -117,7 +117,7 @@ class Retrieve:
         by : str
             The person who does this; recorded in the audit log.
         target : str, optional
-            The column that is predicted; required for the first import.
+            The column to predict; required for the first import.
         id_column : str, optional
             The column with the external ids.
         group_column : str, optional
@@ -131,8 +131,8 @@ class Retrieve:
             As in `bayespatch.source.read`.
         allow_repeats : bool
             Whether rows may repeat cases exactly. By default they are refused with a ConflictError: a table that was
-            imported before, or, without `id_column`, more rows that equal a case than chance explains. Rows that
-            nearly repeat a case are imported with a `RepeatedCasesWarning`.
+            imported before, or, without `id_column`, more exact repeats than chance explains. Near repeats are
+            imported with a `RepeatedCasesWarning`.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class Retrieve:
         --------
         >>> import pandas
         >>> from bayespatch import CaseBase
-        >>> table = DataFrame({"age": [44, 61], "pain": ["rest", None], "outcome": ["well", None]})
+        >>> table = pandas.DataFrame({"age": [44, 61], "pain": ["rest", None], "outcome": ["well", None]})
         >>> with CaseBase.demo() as base:
         ...     base.import_cases(table, by="registry")
         range(25, 27)
@@ -165,7 +165,7 @@ class Retrieve:
         definition, rows, outcomes, external_ids, patients, recorded = read_table
         with self._database.writing(by) as transaction:
             if case_rows.stored_definition(transaction.connection) != before:
-                raise CaseBaseError("what the cases are was changed meanwhile; import again")
+                raise CaseBaseError("the definition of the cases has changed in the meantime; import again")
             case_rows.store_definition(transaction, definition)
             ids = case_rows.add_cases(transaction, rows, outcomes, external_ids, patients)
             if not allow_repeats:
@@ -178,7 +178,7 @@ class Retrieve:
         return ids
 
     def add(self, rows: Sequence[Mapping[str, object]], *, by: str) -> range:
-        """Add cases given as dicts of values by column; a known outcome goes under the name of the target.
+        """Add cases given as dicts of values by column; a known outcome has the name of the target as its key.
 
         Examples
         --------
@@ -197,13 +197,13 @@ class Retrieve:
                 outcome = row.get(target)
                 outcomes.append(None if outcome is None else definition.outcome(outcome, where))
             if not values:
-                raise CaseBaseError("there are no cases to add; pass at least one")
+                raise CaseBaseError("no cases to add; pass at least one")
             ids = case_rows.add_cases(transaction, values, outcomes, [None] * len(values))
             transaction.record("add", cases=len(ids), first=ids.start, seals=case_rows.entry_seals(transaction, ids))
         return ids
 
     def case(self, case: int | str, *, by: str) -> Case:
-        """One case by its number, or by its external id if a text is given.
+        """One case by its number, or by its external id if a string is given.
 
         Examples
         --------
@@ -265,7 +265,7 @@ class Retrieve:
         Returns
         -------
         Page
-            The cases, and how many there are in all.
+            The cases, and their total number.
 
         Examples
         --------
@@ -317,7 +317,7 @@ class Retrieve:
         return page
 
     def consultation(self, consultation: int, *, by: str) -> tuple[Consultation, Decision | None, Case]:
-        """A consultation by its number, as it was shown, with its decision and its case.
+        """A consultation by its number as it was shown, with its decision and case.
 
         Examples
         --------

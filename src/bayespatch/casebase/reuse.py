@@ -1,7 +1,7 @@
 """Reuse: predictions of the active model, valid only while it is active.
 
-A model may be replaced, or forget a patient, during a consultation. The answer is kept and returned only if the model
-is still the active one afterwards; otherwise the consultation is repeated.
+During a consultation, the model may be replaced or a patient forgotten. The answer is stored and returned only if the
+same model is still active afterwards; otherwise the consultation is repeated.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from bayespatch.estimator import PatchworkClassifier
 from bayespatch.estimator.explaining import ERROR
 from bayespatch.types import JSONMapping, JSONObject
 
-_TRIES = 10  # consultations, while others change the model
+_TRIES = 10  # attempts while the model keeps changing
 
 
 class _ModelChanged(Exception):
-    """The model changed during a consultation: it may have forgotten a patient whom the explanation names."""
+    """The model changed during a consultation: a patient in the explanation may have been forgotten."""
 
 
 class Reuse:
@@ -60,15 +60,15 @@ class Reuse:
         Parameters
         ----------
         values : dict
-            A value for each feature, None if it is missing; labels may stand for values.
+            A value for each feature, None if it is missing; labels may be used in place of values.
         by : str
             The person who asks; recorded in the audit log.
         case : int or str, optional
-            An open case that returns; these values replace its values. By default, a new case is made.
+            An existing open case, whose values are replaced by these. By default, a new case is created.
         external_id : str, optional
-            The case's id in another system; an open case with this id returns.
+            The case's id in another system; an open case with this id is updated.
         patient : str, optional
-            Names the patient, whose past visits then do not vote. A case that returns keeps its patient.
+            Identifies the patient, whose past visits then do not vote. An existing case keeps its patient.
         top, level, error
             As in `PatchworkClassifier.explain`.
         key : str, optional
@@ -119,7 +119,7 @@ class Reuse:
                     return seen
             except _ModelChanged:
                 continue
-        raise UnavailableError("the active model changes faster than it can be asked; try again")
+        raise UnavailableError("the active model keeps changing; try again")
 
     def ask(
         self,
@@ -181,7 +181,7 @@ class Reuse:
         values : dict
             As in `consult`.
         change : sequence of str, optional
-            Features that may change; by default all but those that the data dictionary calls fixed.
+            Features that may change; by default all except those that the data dictionary marks as fixed.
         by : str
             The person who asks; recorded in the audit log.
         patient : str, optional
@@ -198,7 +198,7 @@ class Reuse:
         version : int
             Of the model.
         counterfactual : dict
-            `Counterfactual.to_dict()`, and in "values" the changed ones, as the case base keeps them.
+            `Counterfactual.to_dict()`, with the changed values in stored form under "values".
 
         Examples
         --------
@@ -229,7 +229,7 @@ class Reuse:
         patient: str | None,
         **details: object,
     ) -> tuple[int, JSONObject]:
-        """The model's version and its answer; the audit log records which past cases it names."""
+        """The model's version and its answer; the audit log records the past cases that it shows."""
         check_by(by)
         patient = case_rows.check_patient(patient)
         for _ in range(_TRIES):
@@ -248,7 +248,7 @@ class Reuse:
                 transaction.record("ask", version=version, shown=[] if changed else named(shown), **details)
             if not changed:
                 return version, shown
-        raise UnavailableError("the active model changes faster than it can be asked; try again")
+        raise UnavailableError("the active model keeps changing; try again")
 
     def record_ask(self, answer: tuple[int, JSONObject], *, by: str) -> None:
         """Record that an answer of `ask` was shown again.
@@ -266,7 +266,7 @@ class Reuse:
             transaction.record("ask", version=version, shown=_named(shown), again=True)
 
     def record_report(self, version: int, cases: Sequence[int], *, by: str) -> None:
-        """Record that the report of a model was shown, and which past cases it named.
+        """Record that the report of a model was shown, and the past cases in it.
 
         Examples
         --------
@@ -305,12 +305,12 @@ class Reuse:
         shown["about"] |= model.about(clf)
         with self._database.writing(by) as transaction:
             if self._state(transaction.connection) != model.state:
-                raise UnavailableError("the model was changed meanwhile; try again")
+                raise UnavailableError("the model has changed in the meantime; try again")
             transaction.record("read", row.id, shown=_named(shown))
         return shown
 
     def neighbor_of(self, case: int, *, by: str, most: int = 10) -> list[tuple[int, float]]:
-        """The past cases that have this past case as a neighbor in the active model, with the probability.
+        """The past cases with this past case as a neighbor in the active model, with the probability.
 
         Examples
         --------
@@ -326,7 +326,7 @@ class Reuse:
         return neighbors
 
     def model(self) -> PatchworkClassifier:
-        """The active model itself, a fitted `PatchworkClassifier`, with the past cases retained since it was fitted.
+        """The active model, a fitted `PatchworkClassifier`, with the past cases retained since it was fitted.
 
         Examples
         --------
@@ -339,7 +339,7 @@ class Reuse:
             return self._active(connection).clf
 
     def state(self) -> State | None:
-        """Which past cases the active model has now; None without an active model.
+        """The past cases of the active model now; None without an active model.
 
         Examples
         --------
@@ -361,7 +361,7 @@ class Reuse:
         """The active version, read once, and the past cases retained since."""
         model = models.active(connection)
         if model is None or model.sha256 is None:
-            raise UnavailableError("there is no active model; refit on the past cases, and promote what comes out")
+            raise UnavailableError("no model is active; refit on the past cases, then promote the new version")
         state = state_of(connection, model)
         with self._loading:  # one model for all threads
             if self._model is None or self._model.state != state:

@@ -1,4 +1,4 @@
-"""Revise and retain: what a person decided, what became of a case, and which cases are past ones."""
+"""Revise and retain: record decisions and outcomes, and turn open cases into past cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Revise:
     def decide(
         self, consultation: int, decided: object, *, by: str, reason: str = "", code: str = "", key: str | None = None
     ) -> Decision:
-        """Write down what was decided after a consultation; to override the model needs a reason or a code.
+        """Record the decision after a consultation; overriding the model requires a reason or a code.
 
         Examples
         --------
@@ -35,7 +35,7 @@ class Revise:
             if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
                 decision = consultations.decision_of(transaction.connection, earlier)
                 if decision is None:
-                    raise NotFoundError(f"consultation {earlier} is not there any more")
+                    raise NotFoundError(f"consultation {earlier} no longer exists")
                 transaction.record("read", consultations.find(transaction.connection, earlier).case_id)
                 return decision
             decision = consultations.decide(transaction, consultation, decided, reason, code)
@@ -44,7 +44,7 @@ class Revise:
             return decision
 
     def outcome(self, case: int | str, outcome: object, *, by: str, key: str | None = None) -> Case:
-        """Write down what became of a case; a second outcome is refused.
+        """Record the outcome of a case; a second outcome is refused.
 
         Examples
         --------
@@ -65,17 +65,17 @@ class Revise:
             return case_now
 
     def record_follow_up(self, case: int | str, values: Mapping[str, object], *, by: str) -> follow_up.Recording:
-        """Record what became of a case: values of follow-up columns, which replace earlier ones.
+        """Record follow-up of a case; the values replace earlier ones.
 
-        The data dictionary names the columns (`role: follow-up` or `treatment`). They are never compared. The next
-        refit reads them; explanations then summarize them among the past cases that vote.
+        The data dictionary names the columns (`role: follow-up` or `treatment`). They are never compared. They are
+        read by the next refit; explanations then summarize them over the past cases that vote.
 
         Parameters
         ----------
         case : int or str
             Its number, or its external id.
         values : dict
-            By column; columns that are not named keep their values, None means not known.
+            By column; other columns keep their values. None means not known.
         by : str
             The person who does this; recorded in the audit log.
 
@@ -95,7 +95,7 @@ class Revise:
             return follow_up.record(transaction, case, values)
 
     def follow_up(self, case: int | str, *, by: str) -> tuple[follow_up.Recording, ...]:
-        """What was recorded about a case after it was added, oldest first.
+        """Follow-up recordings of a case, oldest first.
 
         Examples
         --------

@@ -1,8 +1,8 @@
-"""The tables of a case base. The migrations make them; a test compares the two.
+"""The tables of a case base. The migrations create them; a test compares the two.
 
-Times are ISO 8601 in UTC as texts, which compare and hash alike on every database. Ids are given out under the write
-lock and never again: a case that is forgotten leaves its id behind, and the id of a consultation is the number of its
-audit row.
+Times are stored as ISO 8601 strings in UTC, which compare and hash alike on every database. Ids are assigned under the
+write lock and never reused: a forgotten case keeps its id, and the id of a consultation is the number of its audit
+row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Id = BigInteger().with_variant(Integer(), "sqlite")
 
 _JSON = JSON(none_as_null=True)
 
-# What a statement returns: the columns of a row are attributes whose types the statement decides.
+# The result of a statement: columns are attributes, and the statement determines their types.
 Row: TypeAlias = sqlalchemy.Row[Any]
 Result: TypeAlias = CursorResult[Any]
 
@@ -47,7 +47,7 @@ settings = Table(
     Column("value", _JSON),
 )
 
-# One row: the end of the audit chain. Whoever writes locks it first, so that writers come one after the other.
+# One row: the end of the audit chain. Every writer locks it first, which serializes writes.
 chain = Table(
     "chain",
     metadata,
@@ -63,8 +63,8 @@ audit = Table(
     Column("at", Text, nullable=False),
     Column("by", Text, nullable=False),
     Column("action", Text, nullable=False),
-    Column("case_id", Id, index=True),  # no foreign key: the log outlives what it is about
-    Column("details", Text, nullable=False),  # canonical JSON: these very bytes are hashed
+    Column("case_id", Id, index=True),  # no foreign key: the log outlives the cases
+    Column("details", Text, nullable=False),  # canonical JSON: exactly these bytes are hashed
     Column("hash", Text, nullable=False),
 )
 
@@ -81,12 +81,12 @@ cases = Table(
     Column("entered_at", Text, nullable=False),
     Column("entered_by", Text, nullable=False),
     Column("salt", Text),  # of its seals in the log; deleted with the values
-    Column("entry", Text),  # its seal when it came in
+    Column("entry", Text),  # its seal when it was added
     Column("patient", Text, index=True),  # cases with the same one are visits of one patient
     Column("retained", Id, index=True),  # number of the audit row with which it became a past case
 )
 
-# What was recorded about a case after it came in; later rows replace earlier values and all are kept.
+# Follow-up of a case; later rows override earlier values, and all rows are kept.
 follow_up = Table(
     "follow_up",
     metadata,
@@ -106,7 +106,7 @@ models = Table(
     Column("sha256", Text),
     Column("n_cases", Integer, nullable=False),
     Column("n_forgotten", Integer, nullable=False),
-    Column("known_at", Id, nullable=False),  # it has learned from the cases that were past cases by this audit row
+    Column("known_at", Id, nullable=False),  # it learned from the past cases as of this audit row
     Column("based_on", Integer),
     Column("metrics", _JSON),
     Column("made_at", Text, nullable=False),
@@ -170,10 +170,10 @@ users = Table(
     Column("made_at", Text, nullable=False),
     Column("disabled_at", Text),
     Column("totp_secret", Text),  # of the second factor
-    Column("totp_step", Id),  # the last time step whose code was used
+    Column("totp_step", Id),  # time step of the last code used
 )
 
-# Each stands for the second factor once.
+# Each replaces the second factor once.
 recovery_codes = Table(
     "recovery_codes",
     metadata,
@@ -187,7 +187,7 @@ tokens = Table(
     Column("hash", Text, primary_key=True),
     Column("user", Text, ForeignKey("users.name"), nullable=False),
     Column("label", Text, nullable=False),  # what it is for
-    Column("scope", Text, nullable=False),  # a role: the most that it may do
+    Column("scope", Text, nullable=False),  # a role: its maximum rights
     Column("made_at", Text, nullable=False),
     Column("expires_at", Text, nullable=False),
 )
@@ -199,8 +199,8 @@ sessions = Table(
     Column("user", Text, ForeignKey("users.name"), nullable=False),
     Column("made_at", Text, nullable=False),
     Column("seen_at", Text, nullable=False),
-    Column("issuer", Text),  # of the identity with which it began; None: it began with a password
-    Column("confirmed_at", Text),  # when the provider last asked for credentials, if it was told to
+    Column("issuer", Text),  # of the identity used to sign in; None: a password
+    Column("confirmed_at", Text),  # when the provider last asked for credentials, if requested
 )
 
 # Accounts at an OpenID provider. An account is found by issuer and subject, never by a name or an address.
@@ -214,7 +214,7 @@ identities = Table(
     Column("seen_at", Text, nullable=False),
 )
 
-# Sign-ins at a provider that are under way, each usable once and by the browser that began it.
+# Pending sign-ins at a provider, each usable once and only by the browser that began it.
 sign_ins = Table(
     "sign_ins",
     metadata,
@@ -224,11 +224,11 @@ sign_ins = Table(
     Column("verifier", Text, nullable=False),  # of PKCE
     Column("onward", Text, nullable=False),
     Column("purpose", Text, nullable=False),
-    Column("user", Text),  # who links an identity
+    Column("user", Text),  # the person who links an identity
     Column("made_at", Text, nullable=False),
 )
 
-# Links that make a person, or give one a new password, once.
+# One-time links to create an account or set a new password.
 invitations = Table(
     "invitations",
     metadata,
@@ -239,7 +239,7 @@ invitations = Table(
     Column("expires_at", Text, nullable=False),
 )
 
-# Requests that were done once under a key; no value can be read from them.
+# Requests executed under an idempotency key; they reveal no values.
 repeats = Table(
     "repeats",
     metadata,

@@ -18,7 +18,7 @@ from bayespatch.estimator import PatchworkClassifier
 
 
 def patient_of(connection: Connection, case: int | str | None, patient: str | None) -> str | None:
-    """The patient of a consultation: that of a returning case, or as given."""
+    """The patient of a consultation: the existing case's patient, or the given one."""
     if case is None:
         return patient
     own: str | None = find_live(connection, case).patient
@@ -50,7 +50,7 @@ def groups_of(patients: Sequence[str | None]) -> NDArray[np.int64] | None:
 
 
 def without_votes(clf: PatchworkClassifier, case_ids: Sequence[int]) -> PatchworkClassifier:
-    """A fitted classifier in which some past cases do not vote; everything else stays.
+    """A fitted classifier in which some past cases do not vote and everything else is unchanged.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def without_votes(clf: PatchworkClassifier, case_ids: Sequence[int]) -> Patchwor
         return clf
     n_left = len(fitted.parents) - len(places)
     if n_left < 1:
-        raise ConflictError("all past cases are visits of this patient, and nobody else could vote")
+        raise ConflictError("all past cases are visits of this patient, so no case could vote")
     new = copy.copy(clf)
     posterior = posterior_without(fitted.posterior, places, np.array([], np.int64), n_left)
     new.fitted_ = replace(fitted, parents=np.delete(fitted.parents, places), posterior=posterior)

@@ -1,8 +1,8 @@
 """A fitted model without one of its past cases.
 
-Removing a past case takes its vote away and leaves as they are the importances, the calibration and the coefficients of
-the second opinion: given these, predictions are exactly those of the model without that parent. Only a refit removes
-what they have learned from the case.
+Removing a past case removes its vote. The importances, the calibration and the coefficients of the second opinion do
+not change: given these, predictions are exactly those of a model without the case. Only a refit removes what was
+learned from it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayespatch.second_opinion.design import Term
 
 Opinion: TypeAlias = AdditiveScore | UserOpinion | LinearOpinion | AdditiveMean
 
-GONE = "withdrawn"  # what a value is called that only the removed case had
+GONE = "withdrawn"  # the name of a value that only the removed case had
 
 
 def without_case(
@@ -41,10 +41,10 @@ def without_case(
     row : int
         Row of the training table.
     levels : dict, optional
-        Values that columns may have, whoever has them, by column: what a data dictionary lists is nobody's secret. Any
-        other value that no one else has is also taken out of the schema: a level loses its name, and an edge, a knot
-        or an end of a range moves to where the remaining cases put it, in the second opinion as well. The codes of the
-        remaining cases stay; a new number that lies in the gap around the removed one may fall on the other side.
+        Public values by column, such as those in a data dictionary. Any other value that only this case had is also
+        removed from the schema and the second opinion: a level loses its name, and an edge, a knot or an end of a
+        range moves to a place determined by the remaining cases. The codes of the remaining cases do not change; a new
+        number in the gap around the removed one may fall on the other side.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def without_case(
     Raises
     ------
     ValueError
-        If nothing would remain to vote or to learn from.
+        If too few cases would remain.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def without_case(
     n_left = len(old.x) - 1, len(old.parents) - len(parents), len(old.cases) - len(cases)
     left_out = np.flatnonzero(old.loo.rows == row)
     if min(n_left) < 1 or len(old.loo.rows) - len(left_out) < 1 or n_left[0] < 2:
-        raise ValueError(f"the model has {len(old.x)} past cases, and too few would remain without row {row}")
+        raise ValueError(f"the model has {len(old.x)} past cases; too few would remain without row {row}")
     values = np.delete(old.values, row, axis=0)
     schema = _without_values(old.schema, old.values[row], values, levels or {})
     loo = LeaveOneOutVotes(
@@ -106,7 +106,7 @@ def posterior_without(
         q_tilde=np.delete(posterior.q_tilde, parents, axis=2),
         z_mean=np.delete(np.delete(posterior.z_mean, parents, axis=1), cases, axis=0),
         votes_mean=np.delete(posterior.votes_mean, cases, axis=0),
-        # Which draws had it as a neighbor is not known; nobody has more neighbors than there are parents.
+        # The draws with this neighbor are unknown; no case has more neighbors than there are parents.
         n_neighbors=np.minimum(np.delete(posterior.n_neighbors, cases, axis=2), n_left),
         kept_w_mean=None if w_mean is None else np.delete(np.delete(w_mean, parents, axis=1), cases, axis=0),
         kept_votes=None if votes is None else np.delete(votes, cases, axis=2),
@@ -116,9 +116,9 @@ def posterior_without(
 def _opinion_without(
     opinion: Opinion, row: int, own: NDArray[np.float64], rest: NDArray[np.float64], schema: Schema
 ) -> Opinion:
-    """The second opinion without what it keeps of the case: its leave-one-out row, and marks that were its values."""
+    """The second opinion without the case's leave-one-out row and without marks at its values."""
     opinion = replace(opinion, loo=np.delete(opinion.loo, row, axis=0))
-    if not isinstance(opinion, AdditiveScore):  # a user's own has coefficients alone
+    if not isinstance(opinion, AdditiveScore):  # a custom one has only coefficients
         return opinion
     terms = [
         _term_without(term, float(own[j]), rest[:, j], schema.columns[j]) for j, term in enumerate(opinion.design.terms)
@@ -132,7 +132,7 @@ def _term_without(term: Term, own: float, rest: NDArray[np.float64], column: Col
         return term
     if column.is_coded:
         place = int(own) if own.is_integer() and 0 <= own < len(term.scores) else -1
-        if place < 0 or column.values[place] == term.scores[place]:  # its name stays, and so may its number
+        if place < 0 or column.values[place] == term.scores[place]:  # its name is kept, so its number may be too
             return term
         own = term.scores[place]
         remaining = np.array(sorted({score for code, score in enumerate(term.scores) if code in remaining}))
@@ -173,12 +173,12 @@ def _without_value(column: Column, own: float, rest: NDArray[np.float64], levels
 
 
 def _without_level(column: Column, code: float, levels: Collection[Value]) -> Column:
-    """A level that nobody has any more keeps its code, so that the others keep theirs, but not its name."""
+    """An unused level keeps its code, so that other codes do not change, but loses its name."""
     place = int(code) if code.is_integer() and 0 <= code < len(column.values) else -1
     if place < 0 or column.family == "boolean" or column.values[place] in levels:
         return column
     values, labels, phrases = list(column.values), list(column.labels), list(column.phrases)
-    # A number that no measurement has, each time another.
+    # A number that no measurement has, different each time.
     values[place] = f"{GONE} {place}" if column.family == "text" else -1e24 - place * 1e20
     if labels:
         labels[place] = f"{GONE} {place}"
@@ -188,10 +188,10 @@ def _without_level(column: Column, code: float, levels: Collection[Value]) -> Co
 
 
 def _moved(marks: tuple[float, ...], own: float, remaining: NDArray[np.float64]) -> tuple[float, ...]:
-    """Marks (edges, knots, ends) that are the removed value move within the gap between the values that remain.
+    """Move marks (edges, knots, ends) at the removed value within the gap between the remaining values.
 
-    Where they go depends on these alone. No remaining value lies between the old place and the new, so that every code
-    stays as it is.
+    The new place depends only on the remaining values, and none lies between the old place and the new, so that no
+    code changes.
     """
     n_own = marks.count(own)
     if not n_own or not remaining.size:
@@ -200,7 +200,7 @@ def _moved(marks: tuple[float, ...], own: float, remaining: NDArray[np.float64])
     above = int(np.searchsorted(remaining, own))
     low = remaining[above - 1] if above > 0 else remaining[0] - step
     high = remaining[above] if above < len(remaining) else remaining[-1] + step
-    # Other marks in the same gap stay where they are, and in their order.
+    # Other marks in the same gap stay in place and in order.
     inside = [mark for mark in marks if low < mark < high and mark != own]
     low = max([low, *(mark for mark in inside if mark < own)])
     high = min([high, *(mark for mark in inside if mark > own)])

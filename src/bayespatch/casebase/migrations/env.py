@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that it is given, inside the transaction that is open there."""
+"""Run migrations on the given connection, inside its open transaction."""
 
 from __future__ import annotations
 

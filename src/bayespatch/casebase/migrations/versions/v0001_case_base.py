@@ -26,7 +26,7 @@ _TABLES = (
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     _log()
     _cases()
     _models()
@@ -40,7 +40,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Remove the tables, with everything in them."""
+    """Drop the tables."""
     for table in reversed(_TABLES):
         op.drop_table(table)
 
