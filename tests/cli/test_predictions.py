@@ -5,12 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayespatch import PatchworkClassifier, PatchworkRegressor
 from bayespatch.cli.predictions import as_csv, predictions
 from bayespatch.estimator.classifier import PredictedClasses
 from bayespatch.estimator.regressor import PredictedNumbers
 
 
-class Two:
+class Two(PatchworkClassifier):
     classes_ = np.array(["no", "yes"])
     class_names_ = ("no", "yes")
 
@@ -20,7 +21,7 @@ class Two:
         return PredictedClasses(p, votes, np.array([0.01, 0.5]), intervals)
 
 
-class Number:
+class Number(PatchworkRegressor):
     def predict_all(self, X, level):
         return PredictedNumbers(np.array([1.5, 2.0]), np.array([[1.0, 2.0], [1.5, 2.5]]))
 

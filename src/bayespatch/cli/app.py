@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bayespatch.cli.terminal import say
 
@@ -38,11 +38,11 @@ class Group(NamedTuple):
     """Commands that are called by two words, such as ``casebase import``."""
 
     about: str
-    commands: Sequence[Callable[..., Any]]
+    commands: Sequence[Callable[..., object]]
 
 
 def new_app(
-    commands: Sequence[Callable[..., Any]], about: str, version: str, groups: Mapping[str, Group] | None = None
+    commands: Sequence[Callable[..., object]], about: str, version: str, groups: Mapping[str, Group] | None = None
 ) -> typer.Typer:
     """The program with its commands, in their order; a docstring's examples stand below its options."""
     options = _GlobalOptions()
@@ -74,25 +74,25 @@ def new_app(
     return app
 
 
-def _register(app: typer.Typer, commands: Sequence[Callable[..., Any]], options: _GlobalOptions) -> None:
+def _register(app: typer.Typer, commands: Sequence[Callable[..., object]], options: _GlobalOptions) -> None:
     for command in commands:
         text, examples = help_of(command)
         epilog = "\n\n".join(["Examples:", *examples])
         app.command(command_name(command), help=text, epilog=epilog)(_plainly(command, options))
 
 
-def command_name(command: Callable[..., Any]) -> str:
+def command_name(command: Callable[..., object]) -> str:
     """What is typed for a command; an underscore at the end of a function's name keeps it apart from Python's words."""
     return command.__name__.rstrip("_").replace("_", "-")
 
 
-def help_of(command: Callable[..., Any]) -> tuple[str, list[str]]:
+def help_of(command: Callable[..., object]) -> tuple[str, list[str]]:
     """What a command's docstring says, and its examples."""
     text, _, examples = (inspect.getdoc(command) or "").partition(_EXAMPLES)
     return text, examples.splitlines()
 
 
-def _plainly(command: Callable[..., Any], options: _GlobalOptions) -> Callable[..., Any]:
+def _plainly(command: Callable[..., object], options: _GlobalOptions) -> Callable[..., object]:
     """The command, whose failures are one sentence and a code."""
 
     @wraps(command)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from bayespatch.cli.app import usage_error
+from bayespatch.cli.estimators import Estimator
 from bayespatch.cli.files import write
 from bayespatch.cli.options import (
     Cases,
@@ -24,6 +25,20 @@ from bayespatch.cli.shared import json_object
 from bayespatch.cli.terminal import as_json, say, visible, width, working
 from bayespatch.decisions import Decision, read_decision
 from bayespatch.source import features_of, read
+from bayespatch.types import JSONObject, TableLike
+
+if TYPE_CHECKING:
+    from bayespatch.encode.table import DataFrame
+
+
+class Answer(Protocol):
+    """What was asked about a case."""
+
+    def to_dict(self) -> JSONObject:
+        """Plain data."""
+
+    def to_text(self, width: int) -> str:
+        """Text for a terminal."""
 
 
 class Case(NamedTuple):
@@ -39,8 +54,8 @@ class Case(NamedTuple):
         Its row of the training table, where it is a past case.
     """
 
-    model: Any
-    row: Any
+    model: Estimator
+    row: TableLike
     past_row: int | None
 
 
@@ -75,18 +90,19 @@ def find_case(
     return Case(loaded, values, place)
 
 
-def decision_of(model: Any, threshold: str | None, cost: str | None) -> Decision | None:
+def decision_of(model: Estimator, threshold: str | None, cost: str | None) -> Decision | None:
     """The decision that options ask for, or that the model was fitted with."""
-    if not hasattr(model, "classes_"):
+    from bayespatch.estimator import PatchworkClassifier
+
+    if not isinstance(model, PatchworkClassifier):
         if threshold or cost:
             raise ValueError("--threshold and --cost are for classes, and this model predicts a number; leave them out")
         return None
     asked = read_decision(threshold, cost, model.class_names_, model.classes_.tolist())
-    stored: Decision | None = model.fitted_.decision
-    return stored if asked is None else asked
+    return model.fitted_.decision if asked is None else asked
 
 
-def load_model(path: Path, cases: Path | None) -> Any:
+def load_model(path: Path, cases: Path | None) -> Estimator:
     """A model that has its past cases."""
     from bayespatch.estimator import load
 
@@ -99,20 +115,24 @@ def load_model(path: Path, cases: Path | None) -> Any:
     return model
 
 
-def answer(found: Any, json: bool, out: Path | None) -> None:
+def answer(found: Answer, json: bool, out: Path | None) -> None:
     """Write what was asked about a case, to a file or to stdout: as JSON, or as text for the terminal's width."""
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
     if out is not None:
         say(f"wrote the answer to {out}")
 
 
-def read_cases(model: Any, data: str, query: str | None, delimiter: str | None, id_column: str | None) -> Any:
+def read_cases(
+    model: Estimator, data: str, query: str | None, delimiter: str | None, id_column: str | None
+) -> DataFrame:
     """The features of the cases of a table, texts as texts where the model has learned them as such."""
     schema, frame = model.schema_, read_frame(model, data, query, delimiter, [id_column] if id_column else [])
     return features_of(frame, schema.names if schema.named else list(frame.columns), id_column=id_column)
 
 
-def read_frame(model: Any, data: str, query: str | None, delimiter: str | None, more_texts: list[str]) -> Any:
+def read_frame(
+    model: Estimator, data: str, query: str | None, delimiter: str | None, more_texts: list[str]
+) -> DataFrame:
     """A table as it is, its columns of the kinds that the model knows."""
     schema = model.schema_
     texts = [column.name for column in schema.columns if column.family == "text"]
@@ -120,7 +140,7 @@ def read_frame(model: Any, data: str, query: str | None, delimiter: str | None, 
     return read(data, query, delimiter=delimiter, texts=[*texts, *more_texts], numbers=numbers)
 
 
-def _place(X: Any, row: int | None, identifier: str | None, id_column: str | None) -> int:
+def _place(X: DataFrame, row: int | None, identifier: str | None, id_column: str | None) -> int:
     """The row of a table that was asked for."""
     if identifier is not None:
         if id_column is None:
@@ -129,7 +149,7 @@ def _place(X: Any, row: int | None, identifier: str | None, id_column: str | Non
     return _in_range(row, len(X), "the table")
 
 
-def _past_row(model: Any, ids: tuple[str, ...] | None, row: int | None, identifier: str | None) -> int:
+def _past_row(model: Estimator, ids: tuple[str, ...] | None, row: int | None, identifier: str | None) -> int:
     """The row of the training table that was asked for."""
     if identifier is None:
         return _in_range(row, len(model.x_), "the training table")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.estimators import estimator_settings, new_estimator
@@ -12,15 +12,17 @@ from bayespatch.cli.shared import taking
 from bayespatch.cli.tables import TableOptions, read_training, table_options
 from bayespatch.cli.terminal import counting, say, show, table_text
 from bayespatch.decisions import read_decision
+from bayespatch.types import JSONObject, Parameters
 
 if TYPE_CHECKING:
     from bayespatch.compare import Standing
+    from bayespatch.encode.table import Series
 
 
 @taking(read_options=table_options, settings=estimator_settings)
 def compare(
     read_options: Callable[[], TableOptions],
-    settings: Callable[[], dict[str, Any]],
+    settings: Callable[[], JSONObject],
     folds: Folds = 5,
     threshold: Threshold = None,
     cost: Cost = None,
@@ -56,7 +58,7 @@ def compare(
             )
     with counting("patchwork") as tell:
         estimator = new_estimator(options.regression, coded, **given)
-        how: dict[str, Any] = {"regression": options.regression, "folds": folds, "seed": given["random_state"]}
+        how: Parameters = {"regression": options.regression, "folds": folds, "seed": given["random_state"]}
         how |= {"groups": table.groups, "threshold": at, "tell": tell}
         found = cross_validate(learned.features, table.y, estimator, **how)
     methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
@@ -64,7 +66,7 @@ def compare(
     show(shown, json, _standings(found, folds, at, table.y.nunique()))
 
 
-def _threshold(y: Any, threshold: str | None, cost: str | None) -> float | None:
+def _threshold(y: Series, threshold: str | None, cost: str | None) -> float | None:
     """The probability from which the rarer of two classes, or each of more, is called; None: its share of the cases."""
     if not threshold and not cost:
         threshold, cost = y.attrs.get("threshold"), y.attrs.get("cost")

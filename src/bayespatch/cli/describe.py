@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from bayespatch.source.columns import Found, notice, repeated_rows
 from bayespatch.source.dates import dates_of, holds_dates
 from bayespatch.source.lab_values import LabValueWarning
 from bayespatch.source.roles import check_column
+from bayespatch.types import JSONObject
+
+if TYPE_CHECKING:
+    from bayespatch.encode.table import DataFrame, Series
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _MOST_LEVELS = 12  # of a column that are shown and written down
@@ -61,10 +65,10 @@ def describe(
     show(found, json, _text(found))
 
 
-def _column(column: Any) -> dict[str, Any]:
+def _column(column: Series) -> JSONObject:
     """One column as plain data."""
     known = column.dropna()
-    about: dict[str, Any] = {
+    about: JSONObject = {
         "name": str(column.name),
         "kind": _kind(column),
         "missing": int(column.isna().sum()),
@@ -93,7 +97,7 @@ def _column(column: Any) -> dict[str, Any]:
     return about
 
 
-def dates_of_or_none(column: object) -> Any:
+def dates_of_or_none(column: Series) -> Series | None:
     """The times of a column of dates, where they can be read."""
     try:
         return dates_of(column)
@@ -101,7 +105,7 @@ def dates_of_or_none(column: object) -> Any:
         return None
 
 
-def _kind(column: Any) -> str:
+def _kind(column: Series) -> str:
     if column.isna().all():
         return "empty"
     if holds_dates(column):
@@ -116,7 +120,7 @@ def _plain(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> list[str]:
+def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) -> list[str]:
     """What a person would want to know before fitting."""
     remarks = []
     for column in columns:
@@ -164,7 +168,7 @@ def _remarks(frame: Any, target: str | None, columns: list[dict[str, Any]]) -> l
     return remarks
 
 
-def _draft(frame: Any, columns: list[dict[str, Any]]) -> Dictionary:
+def _draft(frame: DataFrame, columns: list[JSONObject]) -> Dictionary:
     """A dictionary to be filled in: kinds, levels, the range of the numbers as their usual range, identifiers."""
     plain = [column["name"] for column in columns if column["kind"] not in ("date", "empty")]
     identifiers = notice(frame[plain]).identifiers if plain else {}
@@ -201,7 +205,7 @@ def _rounded(number: float, how: str) -> float:
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=how)) if exact else 0.0
 
 
-def _text(found: dict[str, Any]) -> str:
+def _text(found: JSONObject) -> str:
     rows = []
     for column in found["columns"]:
         missing = f"{column['missing']}" if column["missing"] else ""
@@ -214,7 +218,7 @@ def _text(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _picture(column: dict[str, Any]) -> str:
+def _picture(column: JSONObject) -> str:
     """A few bars: the histogram of numbers, the shares of levels."""
     counts = column.get("histogram") if "levels" not in column else list(column["levels"].values())
     if not counts or max(counts) == 0:
@@ -222,7 +226,7 @@ def _picture(column: dict[str, Any]) -> str:
     return "".join(_BARS[max(1, round(8 * n / max(counts)))] if n else _BARS[0] for n in counts)
 
 
-def _values(column: dict[str, Any]) -> str:
+def _values(column: JSONObject) -> str:
     if column["kind"] == "empty":
         return ""
     if "levels" in column and column["distinct"] <= _MOST_LEVELS:

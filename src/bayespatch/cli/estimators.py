@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from bayespatch.cli.options import (
     Categorical,
@@ -28,6 +28,15 @@ from bayespatch.cli.options import (
     Warmup,
 )
 from bayespatch.cli.terminal import say
+from bayespatch.types import JSONObject, TableLike
+
+if TYPE_CHECKING:
+    from bayespatch.encode.table import DataFrame, Series
+    from bayespatch.estimator import PatchworkClassifier, PatchworkRegressor, PatchworkSurvival
+    from bayespatch.follow_up import FollowUpColumns
+
+Estimator: TypeAlias = "PatchworkClassifier | PatchworkRegressor | PatchworkSurvival"
+E = TypeVar("E", bound="Estimator")
 
 
 def estimator_settings(
@@ -45,7 +54,7 @@ def estimator_settings(
     warmup: Warmup = 20,
     seed: Seed = 0,
     jobs: Jobs = None,
-) -> dict[str, Any]:
+) -> JSONObject:
     """The options by the names of the estimators' parameters."""
     return {
         "categorical": tuple(categorical or ()),
@@ -67,12 +76,12 @@ def estimator_settings(
 
 def new_estimator(
     regression: bool, coded: Sequence[str] = (), *, hyper: Hyper, categorical: Sequence[str] = (), **settings: Any
-) -> Any:
+) -> PatchworkClassifier | PatchworkRegressor:
     """An estimator, not fitted; `coded` are more columns whose numbers are names of categories."""
     from bayespatch.estimator import PatchworkClassifier, PatchworkRegressor
     from bayespatch.model import Hyperparameters
 
-    constants: dict[Hyper, Any] = {
+    constants: dict[Hyper, str | Hyperparameters] = {
         Hyper.auto: "auto",
         Hyper.default: Hyperparameters(),
         Hyper.paper: Hyperparameters.paper(),
@@ -82,7 +91,7 @@ def new_estimator(
     )
 
 
-def new_survival(coded: Sequence[str] = (), *, categorical: Sequence[str] = (), **settings: Any) -> Any:
+def new_survival(coded: Sequence[str] = (), *, categorical: Sequence[str] = (), **settings: Any) -> PatchworkSurvival:
     """A survival model, not fitted; settings that it does not have must be as they are by default."""
     from bayespatch.estimator import PatchworkSurvival
     from bayespatch.model import Hyperparameters
@@ -96,7 +105,13 @@ def new_survival(coded: Sequence[str] = (), *, categorical: Sequence[str] = (), 
     return PatchworkSurvival(categorical=(*categorical, *coded), **settings)
 
 
-def fitted(estimator: Any, X: Any, y: Any, groups: Any = None, follow_up: Any = None) -> Any:
+def fitted(
+    estimator: E,
+    X: TableLike,
+    y: Series | DataFrame | None,
+    groups: Series | None = None,
+    follow_up: FollowUpColumns = None,
+) -> E:
     """The estimator, fitted in full view; Ctrl-C ends the command and does not shorten the run."""
     from bayespatch.sampling.diagnostics import MixingWarning
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.case import Case, find_case
@@ -13,6 +13,11 @@ from bayespatch.cli.files import check_new, write
 from bayespatch.cli.options import Change, Force, Form, Format, Json, Level, MaybeOut, Top
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import as_json, show, visible, width
+from bayespatch.types import JSONObject
+
+if TYPE_CHECKING:
+    from bayespatch.estimator import PatchworkSurvival
+    from bayespatch.explain import Explanation
 
 
 @taking(find=find_case)
@@ -43,29 +48,33 @@ def explain(
         raise usage_error("--change needs a page: --out case.html. For text, use 'bayespatch counterfactual'")
     check_new(force, out)
     case = find()
-    loaded, wishes = case.model, {"top": top, "level": level}
-    if hasattr(loaded, "predict_survival_function"):
-        write(_survival(case, chosen, change, wishes), out)
+    loaded = case.model
+    from bayespatch.estimator import PatchworkSurvival
+
+    if isinstance(loaded, PatchworkSurvival):
+        write(_survival(loaded, case, chosen, change, top, level), out)
         if out is not None:
             show({"explanation": str(out)}, json, f"the explanation is in {out}")
         return
     if case.past_row is not None:
-        why = loaded.explain_past(case.past_row, known=False, **wishes)
+        why = loaded.explain_past(case.past_row, known=False, top=top, level=level)
     else:
-        why = loaded.explain(case.row, **wishes)
-    other = loaded.counterfactual(case.row, change, **wishes).to_dict() if change else None
+        why = loaded.explain(case.row, top=top, level=level)
+    other = loaded.counterfactual(case.row, change, top=top, level=level).to_dict() if change else None
     write(_rendered(why, chosen, other), out)
     if out is not None:
         show({"explanation": str(out)}, json, f"wrote the explanation to {out}")
 
 
-def _survival(case: Case, form: Format, change: Sequence[str] | None, options: dict[str, Any]) -> str:
+def _survival(
+    model: PatchworkSurvival, case: Case, form: Format, change: Sequence[str] | None, top: int, level: float
+) -> str:
     """The answer of a survival model in one of its forms."""
     if change or form in (Format.png, Format.pdf):
         raise usage_error("a survival model is explained as .txt, .json or .html, and without --change")
     if case.past_row is not None:
         raise usage_error("a survival model explains new cases: pass DATA or --json-row")
-    why = case.model.explain(case.row, **options)
+    why = model.explain(case.row, top, level=level)
     if form is Format.html:
         from bayespatch.report.pages import survival_page
 
@@ -95,7 +104,7 @@ def _format(form: Format | None, out: Path | None, json: bool) -> Format:
     return chosen
 
 
-def _rendered(why: Any, form: Format, counterfactual: dict[str, Any] | None = None) -> str | bytes:
+def _rendered(why: Explanation, form: Format, counterfactual: JSONObject | None = None) -> str | bytes:
     """An explanation in one of its forms."""
     if form is Format.text:
         return visible(why.to_text(width()))
@@ -108,6 +117,5 @@ def _rendered(why: Any, form: Format, counterfactual: dict[str, Any] | None = No
     from bayespatch.plot import patchwork
 
     picture = BytesIO()
-    figure: Any = patchwork(why).figure
-    figure.savefig(picture, format=form.value, dpi=150, bbox_inches="tight")
+    patchwork(why).figure.savefig(picture, format=form.value, dpi=150, bbox_inches="tight")
     return picture.getvalue()

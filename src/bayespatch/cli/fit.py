@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayespatch.cli.estimators import estimator_settings, fitted, new_estimator, new_survival
+from bayespatch.cli.estimators import Estimator, estimator_settings, fitted, new_estimator, new_survival
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Cases, Checkpoint, Force, HideIds, Json, Labels, ModelOut
 from bayespatch.cli.shared import taking
@@ -17,12 +17,16 @@ from bayespatch.cli.tables import TableOptions, read_training, read_training_fil
 from bayespatch.cli.terminal import facts_text, say, show
 from bayespatch.source import Training
 from bayespatch.source.parts import parquet_files
+from bayespatch.types import JSONObject
+
+if TYPE_CHECKING:
+    from bayespatch.encode.table import DataFrame, Series
 
 
 @taking(read_options=table_options, settings=estimator_settings)
 def fit(
     read_options: Callable[[], TableOptions],
-    settings: Callable[[], dict[str, Any]],
+    settings: Callable[[], JSONObject],
     out: ModelOut = Path("model.bpatch"),
     labels: Labels = None,
     checkpoint: Checkpoint = None,
@@ -64,7 +68,7 @@ def fit(
         X = table.X.reset_index(drop=True)
         X.attrs = table.X.attrs
         table = table._replace(X=X)
-    y: Any = table.y
+    y: DataFrame | Series = table.y
     if table.event is not None:
         y = table.y.to_frame().assign(**{str(table.event.name): table.event})[[table.event.name, table.y.name]]
         estimator = new_survival(coded, checkpoint=checkpoint, **given)
@@ -86,8 +90,10 @@ def fit(
     show(found, json, facts_text({name.replace("_", " "): _said(value) for name, value in found.items()}))
 
 
-def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:
+def _findings(estimator: Estimator, table: Training, out: Path) -> JSONObject:
     """What a fit has to say in a few lines."""
+    from bayespatch.estimator import PatchworkClassifier
+
     called = [column.called for column in estimator.schema_.columns]
     importance = sorted(zip(estimator.feature_importances_, called, strict=True), reverse=True)
     return {
@@ -96,7 +102,7 @@ def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:
         "features": len(estimator.schema_.columns),
         "outcome": estimator.target_ or str(table.y.name),
         "parents": len(estimator.parents_),
-        "classes": list(estimator.class_names_) if hasattr(estimator, "classes_") else None,
+        "classes": list(estimator.class_names_) if isinstance(estimator, PatchworkClassifier) else None,
         "rare_classes": _rare(estimator),
         "most_important": [str(name) for _, name in importance[:5]],
         "mixed": bool(estimator.diagnostics_.converged),
@@ -104,9 +110,11 @@ def _findings(estimator: Any, table: Training, out: Path) -> dict[str, Any]:
     }
 
 
-def _rare(estimator: Any) -> list[str]:
+def _rare(estimator: Estimator) -> list[str]:
     """Classes with one or two cases, and classes without a parent."""
-    if not hasattr(estimator, "classes_"):
+    from bayespatch.estimator import PatchworkClassifier
+
+    if not isinstance(estimator, PatchworkClassifier):
         return []
     counts = np.bincount(estimator.y_, minlength=len(estimator.class_names_))
     voting = np.bincount(estimator.y_[estimator.parents_], minlength=len(counts))

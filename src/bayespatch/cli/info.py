@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from bayespatch.cli.options import Json, ModelFile
 from bayespatch.cli.terminal import facts_text, show
 from bayespatch.sampling.diagnostics import MAX_RHAT
+from bayespatch.types import JSONObject
 
 
 def info(model: ModelFile, json: Json = False) -> None:
@@ -24,7 +24,7 @@ def info(model: ModelFile, json: Json = False) -> None:
     show(manifest, json, facts_text(_facts(manifest)))
 
 
-def _facts(manifest: dict[str, Any]) -> dict[str, str]:
+def _facts(manifest: JSONObject) -> dict[str, str]:
     """A manifest in a few lines."""
     held = {part["name"] for part in manifest["parts"]}
     if manifest["holds"] != "model":
@@ -46,7 +46,7 @@ def _facts(manifest: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _mixed(found: dict[str, Any]) -> str:
+def _mixed(found: JSONObject) -> str:
     """Whether the chains have, as far as a manifest says."""
     rhat, ess = found["max_rhat"], found["min_ess"]
     if found["converged"]:

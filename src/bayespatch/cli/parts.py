@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bayespatch.cli.estimators import Estimator
 from bayespatch.cli.predictions import flat, predictions
 from bayespatch.cli.terminal import say
 from bayespatch.cli.worklist import flat_line, worklist_of
 from bayespatch.persistence.atomic import refuse, replacing_folder
 from bayespatch.source import features_of
 from bayespatch.source.parts import FilePart, parts_of, read_part, write_part
+from bayespatch.types import Parameters
 
 _TEXTS = ("file", "label", "closest", "outcome_of_closest", "attention", "warnings")
 _PART = re.compile(r"part-\d{5,}\.parquet")
@@ -27,7 +29,7 @@ class _Request(NamedTuple):
     id_column: str | None
     hide_ids: bool
     worklist: bool
-    wanted: dict[str, Any]  # arguments of `predictions`
+    wanted: Parameters  # arguments of `predictions`
 
 
 class _Done(NamedTuple):
@@ -63,7 +65,7 @@ def check_new_folder(force: bool, path: Path | None) -> Path:
 
 
 def predict_files(
-    model: Any,
+    model: Estimator,
     files: Sequence[str],
     out: Path,
     *,
@@ -122,7 +124,7 @@ def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
         say(f"note: {n_refused} of {n_cases} cases have no adequate precedent and were not predicted")
 
 
-def _predict_part(shared: tuple[Any, _Request], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:
+def _predict_part(shared: tuple[Estimator, _Request], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:
     """Where the work is done: one part read, predicted and written."""
     from bayespatch.explain.guards import outside
 

@@ -6,52 +6,67 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+from bayespatch.cli.estimators import Estimator
 from bayespatch.cli.terminal import visible
 from bayespatch.decisions import Decision, undecided
 from bayespatch.source.cells import is_formula
+from bayespatch.types import JSONObject, Parameters
+
+if TYPE_CHECKING:
+    from bayespatch.encode.table import DataFrame
+    from bayespatch.estimator import PatchworkClassifier, PatchworkRegressor, PatchworkSurvival
 
 
 def predictions(
-    model: Any,
-    X: Any,
+    model: Estimator,
+    X: DataFrame,
     *,
     intervals: bool = False,
     votes: bool = False,
     level: float = 0.9,
     abstain: bool = False,
     decision: Decision | None = None,
-) -> list[dict[str, Any]]:
+) -> list[JSONObject]:
     """A record for each row, ready for JSON; its keys are those of an explanation's "prediction".
 
     Where the model abstains, the record has all its keys and nothing but None behind them. With a decision, "called"
     has the name of its class where that is called, and otherwise is empty; "undecided" says whether the interval of its
     probability includes the threshold.
     """
-    from bayespatch.estimator.explaining import QUANTILE
+    from bayespatch.estimator import PatchworkClassifier, PatchworkSurvival
 
     ids = [{"id": str(name)} if X.index.name is not None else {"row": int(name)} for name in X.index]
-    found: list[dict[str, Any]]
-    if hasattr(model, "predict_survival_function"):
+    found: list[JSONObject]
+    if isinstance(model, PatchworkClassifier):
+        found = _classes(model, X, intervals, votes, level, abstain, decision)
+    else:
+        kind = "times" if isinstance(model, PatchworkSurvival) else "a number"
         for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
             if wanted:
-                raise ValueError(f"{name} is for classes, but this model predicts times; remove it")
-        found = _times(model, X, level if intervals else None)
-        return [{**who, **one} for who, one in zip(ids, found, strict=True)]
-    if not hasattr(model, "classes_"):
-        for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
-            if wanted:
-                raise ValueError(f"{name} is for classes, but this model predicts a number; remove it")
-        numbers = model.predict_all(X, level if intervals else None)
-        found = [{"predicted": float(value)} for value in numbers.means]
-        if intervals:
-            found = [{**one, "interval": pair} for one, pair in zip(found, numbers.intervals.tolist(), strict=True)]
-        return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+                raise ValueError(f"{name} is for classes, but this model predicts {kind}; remove it")
+        predict = _times if isinstance(model, PatchworkSurvival) else _numbers
+        found = predict(model, X, level if intervals else None)
+    return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+
+
+def _classes(
+    model: PatchworkClassifier,
+    X: DataFrame,
+    intervals: bool,
+    votes: bool,
+    level: float,
+    abstain: bool,
+    decision: Decision | None,
+) -> list[JSONObject]:
+    """Class and probabilities of each row, and what else is wanted."""
+    from bayespatch.estimator.explaining import QUANTILE
+
     names = [str(label) for label in model.classes_]
     seen = model.predict_all(X, level if intervals or decision is not None else None)
     labels = dict(zip(names, model.class_names_, strict=True)) if tuple(names) != model.class_names_ else {}
-    found = [
+    found: list[JSONObject] = [
         {
             "class": names[row.argmax()],
             **({"label": labels[names[row.argmax()]]} if labels else {}),
@@ -59,12 +74,12 @@ def predictions(
         }
         for row in seen.probabilities
     ]
-    more: dict[str, Any] = {}
-    if intervals:
+    more: Parameters = {}
+    if intervals and seen.intervals is not None:
         more["intervals"] = seen.intervals.tolist()
     if votes:
         more["votes"] = seen.votes.tolist()
-    if decision is not None:
+    if decision is not None and seen.intervals is not None:
         is_called = decision.called(seen.probabilities[:, model.class_names_.index(decision.label)])
         open_ = undecided(seen.probabilities, seen.intervals, model.class_names_, decision)
         for one, called, is_open in zip(found, is_called.tolist(), open_.tolist(), strict=True):
@@ -73,18 +88,28 @@ def predictions(
         one |= {name: dict(zip(names, rows[i], strict=True)) for name, rows in more.items()}
     if abstain:
         refused = ~(seen.percentiles > QUANTILE)
-        found = [_empty(one) if without else one for one, without in zip(found, refused.tolist(), strict=True)]
-    return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+        found = [_emptied(one) if without else one for one, without in zip(found, refused.tolist(), strict=True)]
+    return found
 
 
-def _times(model: Any, X: Any, level: float | None) -> list[dict[str, Any]]:
+def _numbers(model: PatchworkRegressor, X: DataFrame, level: float | None) -> list[JSONObject]:
+    """Mean of each row, and its interval if a level is given."""
+    seen = model.predict_all(X, level)
+    found: list[JSONObject] = [{"predicted": float(value)} for value in seen.means]
+    if seen.intervals is not None:
+        for one, ends in zip(found, seen.intervals.tolist(), strict=True):
+            one["interval"] = ends
+    return found
+
+
+def _times(model: PatchworkSurvival, X: DataFrame, level: float | None) -> list[JSONObject]:
     """Risk, median time and the probability to be event-free at round times, of each row."""
     from bayespatch.follow_up import round_times  # slow to import
 
     at = round_times(float(model.unique_times_[-1]))
     names = [f"{time:g}" for time in at]
     curves = model.predict_survival_function(X)
-    found: list[dict[str, Any]] = []
+    found: list[JSONObject] = []
     for risk, median, curve in zip(model.predict(X).tolist(), model.predict_median(X).tolist(), curves, strict=True):
         free = dict(zip(names, curve(at).tolist(), strict=True))
         found.append({"risk": risk, "median": None if math.isnan(median) else median, "event_free": free})
@@ -94,14 +119,18 @@ def _times(model: Any, X: Any, level: float | None) -> list[dict[str, Any]]:
     return found
 
 
-def _empty(value: Any) -> Any:
-    """The same, with None for every text and number."""
+def _emptied(one: JSONObject) -> JSONObject:
+    """The same record, with None for every text and number."""
+    return {name: _empty(part) for name, part in one.items()}
+
+
+def _empty(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _empty(part) for name, part in value.items()}
+        return _emptied(value)
     return [_empty(part) for part in value] if isinstance(value, list) else None
 
 
-def as_csv(found: Sequence[dict[str, Any]], named: str | None = None, raw: bool = False) -> str:
+def as_csv(found: Sequence[JSONObject], named: str | None = None, raw: bool = False) -> str:
     """The records as lines; a column of identifiers keeps its name.
 
     Texts that a spreadsheet would take for a formula begin with an apostrophe, and characters that cannot be seen are
@@ -132,7 +161,7 @@ def _cell(text: str) -> str:
     return f"'{seen}" if is_formula(text) else seen
 
 
-def flat(one: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def flat(one: JSONObject) -> Iterator[tuple[str, object]]:
     """A record as the cells of a line: names and values."""
     for name, value in one.items():
         if name == "class":

@@ -28,14 +28,16 @@ def report(
     --------
     $ bayespatch report model.bpatch --out model.html --intended-use 'Triage in our clinic, beside a physician.'
     """
+    from bayespatch.estimator import PatchworkClassifier
     from bayespatch.report import model_report
 
     check_new(force, out)
     loaded = load_model(model, cases)
     if hide_ids:
         loaded.fitted_ = replace(loaded.fitted_, ids=None)
-    if threshold or cost:
-        loaded.fitted_ = replace(loaded.fitted_, decision=decision_of(loaded, threshold, cost))
+    decision = decision_of(loaded, threshold, cost)
+    if isinstance(loaded, PatchworkClassifier):
+        loaded.fitted_ = replace(loaded.fitted_, decision=decision)
     with working("Summarizing the model"):
         model_report(loaded, out, intended_use=intended_use, overwrite=force)
     show({"report": str(out)}, json, f"wrote the report to {out}")

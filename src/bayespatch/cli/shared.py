@@ -6,10 +6,11 @@ import inspect
 import json
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any
+
+from bayespatch.types import JSONObject
 
 
-def taking(**shared: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def taking(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of other functions.
 
     A parameter of the command that is named here is replaced by the parameters of that function, in its place. The
@@ -48,7 +49,7 @@ def taking(**shared: Callable[..., Any]) -> Callable[[Callable[..., None]], Call
     return decorate
 
 
-def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """The parameters of a function, their types as they are and not as texts."""
     names = inspect.unwrap(function).__globals__
     return {
@@ -57,7 +58,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     }
 
 
-def json_object(text: str, option: str) -> dict[str, Any]:
+def json_object(text: str, option: str) -> JSONObject:
     """The JSON object that an option was given."""
     try:
         found = json.loads(text)

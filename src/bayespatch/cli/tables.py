@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.options import (
@@ -38,9 +38,12 @@ from bayespatch.source.dates import Interval, in_period
 from bayespatch.source.frame import listed
 from bayespatch.source.parts import column_names, one_after_the_other, training_parts
 from bayespatch.source.roles import check_column, check_identifiers, outcomes_of
+from bayespatch.types import Parameters
 
 if TYPE_CHECKING:
     from bayespatch.encode import Sample
+    from bayespatch.encode.table import DataFrame, Series
+    from bayespatch.follow_up import KindOf
 
 
 class TableOptions(NamedTuple):
@@ -72,10 +75,10 @@ class Learned(NamedTuple):
 
     table: Training
     categorical: tuple[str, ...]
-    follow_up: dict[str, Any]
+    follow_up: dict[str, KindOf]
 
     @property
-    def features(self) -> Any:
+    def features(self) -> DataFrame:
         """The table without follow-up columns."""
         return _features(self.table.X, self.follow_up)
 
@@ -158,7 +161,7 @@ def read_training(options: TableOptions) -> Learned:
     return Learned(table, _coded(dictionary, _features(table.X, follow_up).columns), follow_up)
 
 
-def chosen_rows(frame: Any, date: str | None, since: str | None, until: str | None) -> Any:
+def chosen_rows(frame: DataFrame, date: str | None, since: str | None, until: str | None) -> DataFrame:
     """The rows of a period, with a note."""
     if date is None:
         if since is not None or until is not None:
@@ -207,7 +210,7 @@ def _dictionary(options: TableOptions) -> Dictionary | None:
     return None if options.dictionary is None else Dictionary.read(options.dictionary)
 
 
-def _roles(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> dict[str, Any]:
+def _roles(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> Parameters:
     """Which of the columns are identifiers, left out, or dates; a dictionary may say so, too."""
     id_column, drop = options.id_column, list(options.drop)
     if dictionary is not None:
@@ -230,10 +233,10 @@ def _coded(dictionary: Dictionary | None, columns: Iterable[object]) -> tuple[st
     return tuple(name for name in named if dictionary[name].kind == "number" and dictionary[name].levels)
 
 
-def _follow_up(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> dict[str, Any]:
+def _follow_up(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> dict[str, KindOf]:
     """Follow-up columns and their kinds, from the dictionary and --follow-up; event columns are among them."""
     described = {} if dictionary is None else dictionary.follow_up
-    kinds: dict[str, Any] = {name: kind for name, kind in described.items() if name in columns}
+    kinds: dict[str, KindOf] = {name: kind for name, kind in described.items() if name in columns}
     for text in options.follow_up:
         name, _, kind = (text, "", "") if text in columns else text.partition("=")
         how, _, event = kind.partition(":")
@@ -249,7 +252,7 @@ def _follow_up(options: TableOptions, dictionary: Dictionary | None, columns: Se
     return kinds
 
 
-def _features(X: Any, follow_up: dict[str, Any]) -> Any:
+def _features(X: DataFrame, follow_up: dict[str, KindOf]) -> DataFrame:
     """The columns that are compared."""
     from bayespatch.follow_up import columns_of, follow_up_roles  # slow to import
 
@@ -258,7 +261,7 @@ def _features(X: Any, follow_up: dict[str, Any]) -> Any:
 
 
 def _described(
-    table: Training, options: TableOptions, dictionary: Dictionary | None, follow_up: dict[str, Any]
+    table: Training, options: TableOptions, dictionary: Dictionary | None, follow_up: dict[str, KindOf]
 ) -> Training:
     """The table, looked at, and called as the dictionary and --labels say."""
     table = _looked_at(table, options, follow_up)
@@ -270,7 +273,7 @@ def _described(
     return table
 
 
-def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Any]) -> Training:
+def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, KindOf]) -> Training:
     """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
     if table.n_unknown:
         say(f"note: {table.n_unknown} rows without {options.target!r} dropped: nothing can be learned from them")
@@ -313,7 +316,7 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Any]
     return table
 
 
-def _labelled(y: Any, text: str, regression: bool) -> Any:
+def _labelled(y: Series, text: str, regression: bool) -> Series:
     """Classes with the labels of --labels."""
     if regression:
         raise ValueError("--labels is for classes, but --regression predicts a number; remove one of them")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayespatch.cli.case import decision_of, load_model, read_frame
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import (
@@ -29,6 +27,7 @@ from bayespatch.cli.terminal import say, show, table_text, working
 from bayespatch.source import features_of
 from bayespatch.source.dates import dates_of
 from bayespatch.source.roles import check_column
+from bayespatch.types import JSONObject
 
 _FORMATS = {Period.day: "%Y-%m-%d", Period.month: "%Y-%m", Period.year: "%Y", Period.all: "all"}
 
@@ -62,12 +61,13 @@ def validate(
     $ bayespatch fit patients.csv --target outcome --date admitted --until 2024-01-01
     $ bayespatch validate model.bpatch patients.csv --date admitted --since 2024-01-01 --every month
     """
+    from bayespatch.estimator import PatchworkClassifier
     from bayespatch.evaluation import validate as evaluate
     from bayespatch.report import validation_report
 
     check_new(force, out)
     loaded = load_model(model, cases)
-    is_text = hasattr(loaded, "classes_") and loaded.classes_.dtype.kind not in "biuf"
+    is_text = isinstance(loaded, PatchworkClassifier) and loaded.classes_.dtype.kind not in "biuf"
     named = target if target is not None else loaded.target_
     frame = read_frame(loaded, data, query, delimiter, [named] if is_text else [])
     if target is None and named not in frame.columns:
@@ -89,7 +89,7 @@ def validate(
     show(found, json, _summary(found))
 
 
-def _summary(found: dict[str, Any]) -> str:
+def _summary(found: JSONObject) -> str:
     """What matters of a validation, in a few tables."""
     lines = [f"{found['n']} new cases; the model was trained on {found['n_past']} past cases", ""]
     rows = [
@@ -136,7 +136,7 @@ def _summary(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _decision_text(one: dict[str, Any]) -> str:
+def _decision_text(one: JSONObject) -> str:
     """What calling a class from a threshold on does."""
     at = one["at"]
     names = {"sensitivity": "sensitivity", "specificity": "specificity", "PPV": "ppv", "NPV": "npv"}

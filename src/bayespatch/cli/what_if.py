@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bayespatch.cli.case import Case, answer, find_case
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Force, Json, Level, MaybeOut, Set, Top
 from bayespatch.cli.shared import taking
+from bayespatch.types import JSONObject
 from bayespatch.validation import closest
+
+if TYPE_CHECKING:
+    from bayespatch.encode import Schema
+    from bayespatch.encode.column import Column
 
 
 @taking(find=find_case)
@@ -39,10 +44,10 @@ def what_if(
     answer(found, json, out)
 
 
-def parsed_changes(schema: Any, texts: list[str]) -> dict[str, Any]:
+def parsed_changes(schema: Schema, texts: list[str]) -> JSONObject:
     """FEATURE=VALUE as values by feature: by label, as a number, true or false, or a text; nothing is missing."""
     called = {column.called: column.name for column in schema.columns}
-    found: dict[str, Any] = {}
+    found: JSONObject = {}
     for text in texts:
         name, equals, value = text.partition("=")
         name = called.get(name.strip(), name.strip())
@@ -58,7 +63,7 @@ def parsed_changes(schema: Any, texts: list[str]) -> dict[str, Any]:
     return found
 
 
-def _value(column: Any, text: str) -> Any:
+def _value(column: Column, text: str) -> object:
     if text in ("", "missing") and "missing" not in column.values:
         return None
     if text in column.labels:

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayespatch.cli.estimators import Estimator
 from bayespatch.decisions import Decision, undecided
+from bayespatch.types import JSONObject
+
+if TYPE_CHECKING:
+    from bayespatch.encode.table import DataFrame
+    from bayespatch.estimator import PatchworkClassifier
 
 CHUNK = 64  # cases that are predicted at a time
 
 
 def worklist_of(
-    model: Any,
-    X: Any,
+    model: Estimator,
+    X: DataFrame,
     level: float,
     decision: Decision | None = None,
     tell: Callable[[int, int, str], object] = lambda done, total, what: None,
-) -> list[dict[str, Any]]:
+) -> list[JSONObject]:
     """A record for each row, ready for JSON, the highest risk relative to the base rate first.
 
     The risk is that of the class of the decision, or the last one of two; of more classes without a decision it is that
     of the class whose probability is the largest multiple of its base rate.
     """
-    if not hasattr(model, "classes_"):
+    from bayespatch.estimator import PatchworkClassifier
+
+    if not isinstance(model, PatchworkClassifier):
         raise ValueError("--worklist is for classes, and this model predicts a number; use --intervals")
-    found: list[dict[str, Any]] = []
+    found: list[JSONObject] = []
     for first in range(0, len(X), CHUNK):
         tell(first, len(X), "cases")
         found += _lines(model, X.iloc[first : first + CHUNK], level, decision)
@@ -34,7 +42,7 @@ def worklist_of(
     return sorted(found, key=lambda line: -line["risk"]["ratio"])
 
 
-def _lines(model: Any, X: Any, level: float, decision: Decision | None) -> Iterator[dict[str, Any]]:
+def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Decision | None) -> Iterator[JSONObject]:
     """What a worklist says about some cases."""
     from bayespatch.explain.guards import guard_values
 
@@ -43,6 +51,9 @@ def _lines(model: Any, X: Any, level: float, decision: Decision | None) -> Itera
     base = np.bincount(fitted.y, minlength=len(names)) / len(fitted.y)
     seen, encoded, texts = model.predict_all(X, level), fitted.schema.encode(X), fitted.schema.describe_rows(X)
     p, ends = seen.probabilities, seen.intervals
+    assert ends is not None
+    assert seen.closest is not None
+    assert seen.closest_share is not None
     open_ = undecided(p, ends, names, decision)
     place = names.index(decision.label) if decision is not None else 1 if len(names) == 2 else None
     for i, name in enumerate(X.index):
@@ -52,7 +63,7 @@ def _lines(model: Any, X: Any, level: float, decision: Decision | None) -> Itera
         opinions = None if seen.opinions is None else {how: float(each[i, best]) for how, each in seen.opinions.items()}
         percentile = None if np.isnan(seen.percentiles[i]) else float(seen.percentiles[i])
         row, apart = int(seen.closest[i]), 0.0
-        if opinions is not None:
+        if seen.opinions is not None:
             apart = float(np.abs(seen.opinions["precedents"][i] - seen.opinions["additive"][i]).max())
         yield {
             **({"id": str(name)} if named else {"row": int(name)}),
@@ -98,10 +109,10 @@ def _reasons(percentile: float | None, apart: float, is_warned: bool, is_undecid
     return found
 
 
-def flat_line(line: dict[str, Any]) -> dict[str, Any]:
+def flat_line(line: JSONObject) -> JSONObject:
     """A record as the cells of a line of CSV."""
     both, risk, closest = line["opinions"] or {}, line["risk"], line["closest"]
-    who: dict[str, Any] = {name: line[name] for name in ("id", "row") if name in line}
+    who: JSONObject = {name: line[name] for name in ("id", "row") if name in line}
     called = {} if risk["called"] is None else {"called": "yes" if risk["called"] else "no"}
     return {
         **who,

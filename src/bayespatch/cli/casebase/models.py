@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.casebase.opening import Opened, Person, open_base, person
@@ -12,6 +12,7 @@ from bayespatch.cli.casebase.options import Parameter, Version
 from bayespatch.cli.options import Json
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, table_text, working
+from bayespatch.types import JSONObject
 
 if TYPE_CHECKING:
     from bayespatch.casebase.models import ModelVersion
@@ -80,7 +81,7 @@ def roll_back(opened: Opened, by: Person, json: Json = False) -> None:
     show(model, json, f"version {model.version} is active")
 
 
-def _parameters(settings: Sequence[str]) -> dict[str, Any]:
+def _parameters(settings: Sequence[str]) -> JSONObject:
     found = {}
     for one in settings:
         name, sign, value = one.partition("=")
