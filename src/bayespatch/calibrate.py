@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, log_softmax, softmax
+
+from bayespatch.types import AnyArray
 
 # Mean and standard deviation of the normal prior of log slope; it matters only for few cases.
 LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
@@ -163,7 +164,7 @@ class Calibration:
         per_log_slope = self.slope * p * (beyond - (p * beyond).sum(axis=1, keepdims=True))
         return np.hypot(of_votes, self.slope_error * per_log_slope), p
 
-    def interval(self, votes: NDArray[Any], shares: NDArray[Any], level: float) -> NDArray[np.float64]:
+    def interval(self, votes: AnyArray, shares: AnyArray, level: float) -> NDArray[np.float64]:
         """Intervals of the probabilities, (n, M, 2), from the number of voters.
 
         Votes with shares s_b count as ``(sum s)^2 / sum s^2`` voters of equal weight (Kish). If these were a random

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import SimpleImputer
@@ -24,9 +24,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bayespatch import metrics
 from bayespatch.duplicates import duplicates_text, group_labels
+from bayespatch.encode.table import DataFrame
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.sampling.diagnostics import MixingWarning
 from bayespatch.source.columns import repeated_rows
+from bayespatch.types import AnyArray
 from bayespatch.validation import check_count
 
 Tell = Callable[[int, int, str], object]  # (fits done, fits in all, the method that is fitted)
@@ -170,10 +172,10 @@ def compare(
 class Table(NamedTuple):
     """What is predicted from what; `classes` and `thresholds` (one for each class) are None where it is a number."""
 
-    X: Any
-    y: NDArray[Any]
+    X: DataFrame
+    y: AnyArray
     groups: NDArray[np.int64] | None
-    classes: NDArray[Any] | None
+    classes: AnyArray | None
     thresholds: dict[int, float] | None
 
 
@@ -186,7 +188,7 @@ def _group_codes(groups: object, n: int, folds: int) -> NDArray[np.int64]:
     return np.asarray(codes, dtype=np.int64)
 
 
-def _thresholds(counts: Any, threshold: float | None) -> dict[int, float]:
+def _thresholds(counts: ArrayLike, threshold: float | None) -> dict[int, float]:
     """Code of each class that is called -> from which probability on: of two classes, the rarer one."""
     shares = np.asarray(counts) / np.sum(counts)
     called = range(len(shares)) if len(shares) != 2 else [int(len(shares) - 1 - np.argmin(shares[::-1]))]
@@ -194,7 +196,7 @@ def _thresholds(counts: Any, threshold: float | None) -> dict[int, float]:
 
 
 def _splits(
-    y: NDArray[Any], groups: NDArray[np.int64] | None, folds: int, seed: int, regression: bool
+    y: AnyArray, groups: NDArray[np.int64] | None, folds: int, seed: int, regression: bool
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Rows to learn from and rows to predict, for each fold."""
     if groups is None:
@@ -249,7 +251,7 @@ def _fitted(method: Rival, table: Table, train: NDArray[np.int64], seed: int) ->
     return GridSearchCV(estimator, grid, cv=parts, scoring=score, error_score="raise").fit(X, y)
 
 
-def _log_score(fitted: Any, X: Any, y: NDArray[Any]) -> float:
+def _log_score(fitted: Any, X: DataFrame, y: AnyArray) -> float:
     """Mean logarithm of the probability of what happened; a class that was not learned has the least there is."""
     p = np.maximum(fitted.predict_proba(X), _UNKNOWN)
     known = np.isin(y, fitted.classes_)
@@ -259,7 +261,7 @@ def _log_score(fitted: Any, X: Any, y: NDArray[Any]) -> float:
     return float(scores.mean())
 
 
-def _class_measures(fitted: Any, predicted: NDArray[Any], y: NDArray[Any], table: Table) -> dict[str, float]:
+def _class_measures(fitted: Any, predicted: AnyArray, y: AnyArray, table: Table) -> dict[str, float]:
     classes, thresholds = table.classes, table.thresholds
     assert classes is not None
     assert thresholds is not None
@@ -281,7 +283,7 @@ def _class_measures(fitted: Any, predicted: NDArray[Any], y: NDArray[Any], table
     }
 
 
-def _number_measures(predicted: NDArray[Any], y: NDArray[Any]) -> dict[str, float]:
+def _number_measures(predicted: AnyArray, y: AnyArray) -> dict[str, float]:
     return {
         "R2": float(r2_score(y, predicted)),
         "MAE": float(mean_absolute_error(y, predicted)),
@@ -318,7 +320,7 @@ def _rival(estimator: Any, **grid: Any) -> Rival:
     )
 
 
-def _numbers() -> Any:
+def _numbers() -> ColumnTransformer:
     """Columns as the usual methods need them: numbers filled in and scaled, everything else one-hot."""
     scaled = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
     return make_column_transformer(

@@ -37,12 +37,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from bayespatch.decisions import check_texts
+from bayespatch.types import JSONObject
 from bayespatch.validation import closest
 
-if TYPE_CHECKING:  # importing follow_up takes a second, which completion in a shell would have to wait for
+if TYPE_CHECKING:  # importing these takes a second, which completion in a shell would have to wait for
+    from bayespatch.encode.table import DataFrame, Series
     from bayespatch.follow_up import KindOf
 
 ValueKind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
@@ -198,7 +200,7 @@ class Entry:
         low = math.floor(value / self.coarse) * self.coarse
         return f"{_number_text(low)} to {_number_text(low + self.coarse)} {self.unit}".rstrip()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON."""
         return {
             "kind": self.kind,
@@ -328,7 +330,7 @@ class Dictionary:
             }
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON, from which `from_dict` makes an equal dictionary."""
         return {name: entry.to_dict() for name, entry in self.entries.items()}
 
@@ -363,7 +365,7 @@ class Dictionary:
             raise DictionaryError(f"{where}column {absent[0]!r} has no value; pass one, or null where it is not known")
         return {name: entry.check(values[name], where) for name, entry in self.entries.items()}
 
-    def describe(self, X: Any, y: Any = None) -> tuple[Any, Any]:
+    def describe(self, X: DataFrame, y: Series | None = None) -> tuple[DataFrame, Series | None]:
         """The same features and outcomes, which an estimator will call as the dictionary does.
 
         Labels, units and usual ranges go into ``X.attrs`` and ``y.attrs``, from where `fit` takes them into the model.
@@ -462,7 +464,7 @@ class Dictionary:
         return {name: entry.label for name, entry in self.entries.items() if entry.label}
 
 
-def _check_column(entry: Entry, column: Any) -> None:
+def _check_column(entry: Entry, column: Series) -> None:
     """Every value of a column of a table is one that its entry allows."""
     if entry.levels or entry.possible is not None or entry.kind != "any":
         first = column.drop_duplicates()
@@ -599,13 +601,13 @@ def _entry(name: str, description: object) -> Entry:
         )
     levels = _pairs(name, "levels", description.get("levels"))
     spans = {part: _span(name, part, description.get(part)) for part in ("usual", "possible")}
-    kind: Any = description.get("kind")
+    kind = description.get("kind")
     if not kind:
         kind = "number" if any(spans.values()) or description.get("unit") else "any"
         kind = _kind_of(levels[0][0]) if levels else kind
     return Entry(
         name=name,
-        kind=kind,
+        kind=cast("ValueKind", kind),  # which Entry checks
         label=_text(name, "label", description.get("label")),
         unit=_text(name, "unit", description.get("unit")),
         levels=levels,
@@ -625,7 +627,7 @@ def _entry(name: str, description: object) -> Entry:
 def _pairs(name: str, part: str, given: object) -> tuple[tuple[Value, str], ...]:
     if given is None or given == "":
         return ()
-    pairs: list[tuple[Any, Any]]
+    pairs: list[tuple[object, object]]
     if isinstance(given, Mapping):
         pairs = list(given.items())
     elif isinstance(given, list | tuple):
@@ -637,12 +639,12 @@ def _pairs(name: str, part: str, given: object) -> tuple[tuple[Value, str], ...]
     return tuple((plain_value(value, name), str(value if label is None else label)) for value, label in pairs)
 
 
-def _span(name: str, part: str, given: Any) -> tuple[float, float] | None:
+def _span(name: str, part: str, given: object) -> tuple[float, float] | None:
     if given is None or given == "":
         return None
     try:
-        low, high = given
-        span = float(low), float(high)
+        low, high = (float(end) for end in cast("Iterable[float]", given))
+        span = low, high
         if all(math.isfinite(end) for end in span):
             return span
     except (TypeError, ValueError):
@@ -650,11 +652,11 @@ def _span(name: str, part: str, given: Any) -> tuple[float, float] | None:
     raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is no range; pass [low, high]")
 
 
-def _width(name: str, given: Any) -> float | None:
+def _width(name: str, given: object) -> float | None:
     if given is None or given == "":
         return None
     try:
-        width = float(given)
+        width = float(cast("float", given))
     except (TypeError, ValueError):
         width = math.nan
     if not math.isfinite(width):
@@ -677,19 +679,17 @@ def _flag(name: str, part: str, given: object) -> bool:
     raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is neither yes nor no; correct it")
 
 
-def _from_csv(path: str, text: str) -> dict[str, Any]:
+def _from_csv(path: str, text: str) -> JSONObject:
     """The rows of a CSV file as the mapping that a JSON file would have."""
     rows = list(csv.DictReader(io.StringIO(text)))
     if not rows or "name" not in rows[0]:
         raise DictionaryError(f"data dictionary {path!r}: needs a column 'name' and a row for each column of the table")
-    descriptions: dict[str, Any] = {}
+    descriptions: JSONObject = {}
     for row in rows:
         name = (row.pop("name") or "").strip()
         if name in descriptions:
             raise DictionaryError(f"data dictionary {path!r}: column {name!r} is there twice; keep one")
-        description: dict[str, Any] = {
-            part.strip(): (cell or "").strip() for part, cell in row.items() if part is not None
-        }
+        description: JSONObject = {part.strip(): (cell or "").strip() for part, cell in row.items() if part is not None}
         kind = description.get("kind")
         for part in ("levels", "phrases"):
             if description.get(part):
@@ -704,7 +704,7 @@ def _from_csv(path: str, text: str) -> dict[str, Any]:
     return descriptions
 
 
-def _from_json(text: str) -> Any:
+def _from_json(text: str) -> object:
     """JSON, whose keys are all texts: levels that look like numbers are numbers, unless the kind says otherwise."""
     data = json.loads(text)
     for description in data.values() if isinstance(data, dict) else ():
@@ -727,7 +727,7 @@ def _level_of(text: str, kind: str | None) -> Value:
     return text
 
 
-def _from_yaml(path: str, text: str) -> Any:
+def _from_yaml(path: str, text: str) -> object:
     try:
         import yaml  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:

@@ -14,6 +14,7 @@ from bayespatch import metrics
 from bayespatch.decisions import Decision
 from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.metrics import Balance, CalibrationBin, CalibrationLine, Threshold
+from bayespatch.types import AnyArray, JSONObject, TableLike
 from bayespatch.version import __version__
 
 NO_PRECEDENT = 0.05  # a case as atypical as this share of the past cases, or more, has no adequate precedent
@@ -122,14 +123,14 @@ class Validation:
     periods: tuple[SubgroupValidation, ...]
     package: str = __version__
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data."""
         return asdict(self)
 
 
 def validate(
     model: Any,
-    X: Any,
+    X: TableLike,
     y: Sequence[Any],
     *,
     periods: Sequence[str] | None = None,
@@ -281,7 +282,7 @@ def _of_levels(
     return float(apart.sum() / 2.0), _chi_squared(old, new), (texts[0], texts[1])
 
 
-def _chi_squared(old: NDArray[Any], new: NDArray[Any]) -> float:
+def _chi_squared(old: AnyArray, new: AnyArray) -> float:
     values = np.unique(np.concatenate([old, new]))
     if len(values) < 2:
         return 1.0

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from bayespatch.retrieval import CaseIndex, LeftOut, leave_one_out, vote
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.second_opinion import AdditiveMean, AdditiveScore
+from bayespatch.types import AnyArray
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -129,7 +130,7 @@ class PooledModel(NamedTuple):
     opinion: AdditiveScore | AdditiveMean | Array | None
     pool: Pool | None
     values: Array
-    outcomes: NDArray[Any]
+    outcomes: AnyArray
     cases: Rows
     edges: Array
     weights: Array | None = None

@@ -32,9 +32,10 @@ from bayespatch.predict import ClosedForm, predict_batches, predict_cases
 from bayespatch.retrieval import LeftOut as RetrievalLeftOut
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import STORED_WITHOUT_CASES, Posterior
-from bayespatch.second_opinion import AdditiveMean, AdditiveScore, LinearOpinion, UserOpinion
+from bayespatch.second_opinion import AdditiveMean, AdditiveScore, ClassOpinion, Opinion
 from bayespatch.subgroups import Subgroups
 from bayespatch.tune import Tuning
+from bayespatch.types import AnyArray, JSONObject, TableLike
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -136,7 +137,7 @@ class Fitted(ABC):
     tuning: Tuning | None = field(metadata=STORED_WITHOUT_CASES)
     loo: LeaveOneOutVotes
     calibration: Calibration = field(metadata=STORED_WITHOUT_CASES)
-    opinion: AdditiveScore | UserOpinion | LinearOpinion | AdditiveMean | None
+    opinion: Opinion | None
     pool: Pool | None = field(metadata=STORED_WITHOUT_CASES)
     class_names: tuple[str, ...]
     target: str = field(metadata=STORED_WITHOUT_CASES)
@@ -146,7 +147,7 @@ class Fitted(ABC):
     follow_up: FollowUp | None = None
     sample_weight: Array | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> JSONObject:
         # Pickles and copies carry what was learned, not what was cached.
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
@@ -392,7 +393,7 @@ class Fitted(ABC):
     def outcome_column(self) -> FollowUpColumn:
         """The outcome of the training table, to be summarized beside treatments."""
 
-    def follow_up_among(self, share: Array, level: float) -> dict[str, Any] | None:
+    def follow_up_among(self, share: Array, level: float) -> JSONObject | None:
         """Summaries of the follow-up columns, from each parent's share of the votes, (S,); None without them."""
         if self.follow_up is None:
             return None
@@ -403,7 +404,7 @@ class Fitted(ABC):
     # The second opinion
 
     @abstractmethod
-    def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
+    def second_opinion(self, X: TableLike, values: Array, level: float) -> OpinionOnCases | None:
         """The second opinion on new cases: the rows of X, whose `EncodedTable.values` are given."""
 
     @abstractmethod
@@ -423,8 +424,8 @@ class FittedClasses(Fitted):
         From which probability on a class is called, if that was said.
     """
 
-    opinion: AdditiveScore | UserOpinion | LinearOpinion | None
-    classes: NDArray[Any] = field(metadata=STORED_WITHOUT_CASES)
+    opinion: ClassOpinion | None
+    classes: AnyArray = field(metadata=STORED_WITHOUT_CASES)
     decision: Decision | None = None
 
     def describe_outcomes(self, codes: Rows, y: Any) -> list[str]:
@@ -455,17 +456,18 @@ class FittedClasses(Fitted):
         values, name = self.y.astype(np.float64), self.target or "outcome"
         return FollowUpColumn(name, "category", "", "", "", self.class_names, values, np.empty(0, np.int64))
 
-    def opinion_on(self, X: Any, values: Array) -> Array:
+    def opinion_on(self, X: TableLike, values: Array) -> Array:
         """Probabilities by the second opinion alone, (n, M)."""
         assert self.opinion is not None
-        return np.asarray(self.opinion.predict_proba(values if isinstance(self.opinion, AdditiveScore) else X))
+        opinion = self.opinion
+        return opinion.predict_proba(values) if isinstance(opinion, AdditiveScore) else opinion.predict_proba(X)
 
-    def pooled(self, X: Any, values: Array, votes: Array) -> Array:
+    def pooled(self, X: TableLike, values: Array, votes: Array) -> Array:
         """Probabilities, (n, M), from the votes on the rows of X and the second opinion."""
         precedents = self.calibration.apply(votes)
         return precedents if self.pool is None else self.pool.combine(self.opinion_on(X, values), precedents)
 
-    def intervals(self, X: Any, values: Array, votes: Array, shares: NDArray[np.float32], level: float) -> Array:
+    def intervals(self, X: TableLike, values: Array, votes: Array, shares: NDArray[np.float32], level: float) -> Array:
         """Intervals of the probabilities, (n, M, 2), from votes and the shares of each parent in them, (n, S)."""
         ends = self.calibration.interval(votes, shares, level)
         if self.pool is None:
@@ -473,7 +475,7 @@ class FittedClasses(Fitted):
         additive = self.opinion.predict_interval(values, level) if isinstance(self.opinion, AdditiveScore) else None
         return self.pool.interval(self.opinion_on(X, values), additive, self.calibration.apply(votes), ends, level)
 
-    def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
+    def second_opinion(self, X: TableLike, values: Array, level: float) -> OpinionOnCases | None:
         """Probabilities of new cases, with intervals and points if the opinion is the additive score."""
         if self.pool is None or self.opinion is None:
             return None
@@ -601,7 +603,7 @@ class FittedNumbers(Fitted):
         means = (outcomes + rest * totals / counts.sum()) / np.maximum(votes, np.finfo(np.float64).tiny)
         return self.kernel_density.mean(self.calibration.apply(votes), means)
 
-    def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
+    def second_opinion(self, X: TableLike, values: Array, level: float) -> OpinionOnCases | None:
         """The additive mean as probabilities of the outcome's classes, and the pooled number."""
         if self.pool is None or self.opinion is None:
             return None

@@ -24,6 +24,7 @@ from bayespatch.importances_of_times import TimeIntervals
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.second_opinion import CoxScore
 from bayespatch.survival import check_times
+from bayespatch.types import TableLike
 
 Array = NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class FittedTimes(Fitted):
         What the event is called; may be empty.
     """
 
-    opinion: CoxScore | None  # type: ignore[assignment]  # another kind of opinion
+    opinion: CoxScore | None
     time: Array
     event: NDArray[np.bool_]
     time_intervals: TimeIntervals
@@ -167,7 +168,7 @@ class FittedTimes(Fitted):
             return ends
         return self.pool.interval(additive.survival, additive.interval(level), precedents.survival, ends, level)
 
-    def second_opinion(self, X: Any, values: Array, level: float) -> OpinionOnCases | None:
+    def second_opinion(self, X: TableLike, values: Array, level: float) -> OpinionOnCases | None:
         """None: a survival model pools curves and not probabilities of classes."""
         return None
 

@@ -36,6 +36,7 @@ from bayespatch.survival import (
     kaplan_meier,
     weighted_quantiles,
 )
+from bayespatch.types import AnyArray, JSONMapping, JSONObject
 from bayespatch.validation import check_choice, closest
 
 Array = NDArray[np.float64]
@@ -165,7 +166,7 @@ class FollowUp:
         """The same columns with n more rows, in which nothing was recorded."""
         return FollowUp(tuple(column.extended(n) for column in self.columns))
 
-    def summaries(self, weights: Array, level: float, outcome: FollowUpColumn | None = None) -> dict[str, Any]:
+    def summaries(self, weights: Array, level: float, outcome: FollowUpColumn | None = None) -> JSONObject:
         """Summaries of all columns among cases with these weights, {column: summary}, ready for JSON.
 
         Parameters
@@ -207,7 +208,7 @@ class FollowUp:
             for column in self.columns
         }
 
-    def to_dict(self) -> list[dict[str, Any]]:
+    def to_dict(self) -> list[JSONObject]:
         """All but the values, ready for JSON."""
         names = ("name", "kind", "label", "unit", "event", "levels")
         return [{name: _plain(getattr(column, name)) for name in names} for column in self.columns]
@@ -218,7 +219,7 @@ class FollowUp:
         return np.column_stack([*(column.values for column in self.columns), *causes])
 
     @classmethod
-    def from_stored(cls, described: Any, numbers: NDArray[Any], n: int) -> FollowUp:
+    def from_stored(cls, described: Any, numbers: AnyArray, n: int) -> FollowUp:
         """The columns that `to_dict` and `to_array` wrote for n rows; anything else is a ValueError."""
         names = ["name", "kind", "label", "unit", "event", "levels"]
         if not isinstance(described, list) or not all(isinstance(d, dict) and list(d) == names for d in described):
@@ -371,7 +372,7 @@ def _times(
     return np.where(known, time.numbers, np.nan), causes, names
 
 
-def _check_stored(described: Mapping[str, Any], values: Array) -> None:
+def _check_stored(described: JSONMapping, values: Array) -> None:
     known = values[~np.isnan(values)]
     kind, n_levels = described["kind"], len(described["levels"])
     if not np.isfinite(known).all() or (kind == "time" and (np.any(known < 0.0) or not n_levels)):
@@ -385,7 +386,7 @@ def _check_stored(described: Mapping[str, Any], values: Array) -> None:
 
 def summary(
     column: FollowUpColumn, weights: Array, level: float, landmarks: Sequence[float] | None = None
-) -> dict[str, Any]:
+) -> JSONObject:
     """Summary of a category, a number or a time; see `FollowUp.summaries`. Landmarks are chosen unless given."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
     found = _head(column, weights[rows], level)
@@ -400,12 +401,12 @@ def summary(
     return {**found, "shares": _shares(part, weights[rows], whole, level)}
 
 
-def landmarks_of(found: Mapping[str, Any]) -> list[float] | None:
+def landmarks_of(found: JSONMapping) -> list[float] | None:
     """Times of the landmarks of a summary; None if it has none."""
     return [one["time"] for one in found["landmarks"]] if "landmarks" in found else None
 
 
-def _head(column: FollowUpColumn, weights: Array, level: float) -> dict[str, Any]:
+def _head(column: FollowUpColumn, weights: Array, level: float) -> JSONObject:
     """What every summary has."""
     effective = effective_number(weights)
     return {
@@ -436,7 +437,7 @@ def suppressed(n: int, effective: float) -> str | None:
     return None
 
 
-def _number(values: Array, weights: Array, everyone: Array, level: float) -> dict[str, Any]:
+def _number(values: Array, weights: Array, everyone: Array, level: float) -> JSONObject:
     lower, median, upper = (_ends(*numbers) for numbers in zip(*weighted_quantiles(
         values, (0.25, 0.5, 0.75), weights, level
     )[:3], strict=True))  # fmt: skip
@@ -448,7 +449,7 @@ def _number(values: Array, weights: Array, everyone: Array, level: float) -> dic
     }
 
 
-def _shares(column: FollowUpColumn, weights: Array, everyone: FollowUpColumn, level: float) -> list[dict[str, Any]]:
+def _shares(column: FollowUpColumn, weights: Array, everyone: FollowUpColumn, level: float) -> list[JSONObject]:
     n_levels = len(column.levels)
     found = frequencies(column.values.astype(np.int64), n_levels, weights, level)
     population = np.bincount(everyone.values.astype(np.int64), minlength=n_levels) / len(everyone.values)
@@ -465,7 +466,7 @@ def _time(
     everyone: FollowUpColumn,
     level: float,
     landmarks: Sequence[float] | None,
-) -> dict[str, Any]:
+) -> JSONObject:
     event = column.causes > 0
     curve = kaplan_meier(column.values, event, weights, level)
     shown = (curve.n_at_risk >= LEAST_CASES) & (curve.effective_at_risk >= LEAST_EFFECTIVE)
@@ -475,7 +476,7 @@ def _time(
     of_all = kaplan_meier(everyone.values, everyone.causes > 0, None, level).at(times)[:, 0]
     at_risk = curve.at_risk(times)
     median = [one if one is not None and one <= end else None for one in curve.median()]
-    found: dict[str, Any] = {
+    found: JSONObject = {
         "event": column.levels[0] if len(column.levels) == 1 else column.event,
         "n_events": int(event.sum()),
         "median": _ends(*median),
@@ -497,7 +498,7 @@ def _time(
     return found
 
 
-def _incidence(column: FollowUpColumn, weights: Array, times: Array, level: float) -> list[dict[str, Any]]:
+def _incidence(column: FollowUpColumn, weights: Array, times: Array, level: float) -> list[JSONObject]:
     """Cumulative incidence of each of several events that happened."""
     if not column.causes.any():
         return []
@@ -535,7 +536,7 @@ def _treatments(
     level: float,
     others: Sequence[tuple[FollowUpColumn, Sequence[float] | None]],
     outcome: tuple[FollowUpColumn, Sequence[float] | None] | None,
-) -> dict[str, Any]:
+) -> JSONObject:
     """The treatments that similar past cases had, and what became of each group."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
     found = _head(column, weights[rows], level)

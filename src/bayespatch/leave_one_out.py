@@ -7,13 +7,14 @@ ones. Rows are therefore predicted in folds, each with importances learned witho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import ERROR, Importances, Prediction, predict_batches
+from bayespatch.types import Parameters
 
 REPORTED = 256  # cases that are predicted between two reports of progress, at least
 # Past cases that are predicted by the others: enough for a slope within a few hundredths. What is learned from them is
@@ -91,7 +92,7 @@ def leave_one_out_votes(
         Their votes in each batch of each chain.
     """
     chosen, hidden = cases_left_out(past, most)
-    settings: dict[str, Any] = dict(
+    settings: Parameters = dict(
         error=error, max_passes=max_passes, n_threads=n_threads, engine=engine, scheduler=scheduler
     )
     # Workers take all at once, in parts of their own.

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.encode.table import DataFrame
 from bayespatch.importances import LeaveOneOut
 from bayespatch.model import LARGEST, SMALLEST_VOTE, Data, Hyperparameters, Model
 from bayespatch.sampling.metropolis import Shape
@@ -61,7 +62,7 @@ class Tuning:
     hyper: Hyperparameters
     trials: tuple[Trial, ...]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """The trials as a pandas data frame."""
         import pandas as pd
 

@@ -27,6 +27,7 @@ from bayespatch.model import (
     Model,
     ModelKind,
 )
+from bayespatch.types import AnyArray
 
 Missing = Literal["error", "ignore"]
 MISSING: tuple[Missing, ...] = ("error", "ignore")
@@ -65,7 +66,7 @@ def check_count(name: str, value: object, at_least: int, at_most: int | None = N
     return int(value)
 
 
-def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
+def check_classes(classes: AnyArray) -> AnyArray:
     """The classes of an outcome: booleans, numbers or texts, which is what can be stored and shown."""
     if classes.dtype.kind in "biuU":
         return classes
@@ -79,7 +80,7 @@ def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
     return classes
 
 
-def check_class_weights(weights: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.float64]:
+def check_class_weights(weights: NDArray[np.float64], classes: AnyArray) -> NDArray[np.float64]:
     """The weights of the classes' votes: as `Hyperparameters` allows mu to be."""
     wrong = np.flatnonzero(~((weights >= SMALLEST_VOTE) & (weights <= LARGEST)))
     if wrong.size:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,8 @@ from bayespatch.encode.column import MISSING_NUMBER, Column
 from bayespatch.estimator import PatchworkClassifier
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.sampling.posterior import Posterior
-from bayespatch.second_opinion import AdditiveMean, AdditiveScore, LinearOpinion, UserOpinion
+from bayespatch.second_opinion import AdditiveScore, ClassOpinion
 from bayespatch.second_opinion.design import Term
-
-Opinion: TypeAlias = AdditiveScore | UserOpinion | LinearOpinion | AdditiveMean
 
 GONE = "withdrawn"  # the name of a value that only the removed case had
 
@@ -114,8 +111,8 @@ def posterior_without(
 
 
 def _opinion_without(
-    opinion: Opinion, row: int, own: NDArray[np.float64], rest: NDArray[np.float64], schema: Schema
-) -> Opinion:
+    opinion: ClassOpinion, row: int, own: NDArray[np.float64], rest: NDArray[np.float64], schema: Schema
+) -> ClassOpinion:
     """The second opinion without the case's leave-one-out row and without marks at its values."""
     opinion = replace(opinion, loo=np.delete(opinion.loo, row, axis=0))
     if not isinstance(opinion, AdditiveScore):  # a custom one has only coefficients

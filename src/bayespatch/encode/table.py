@@ -105,7 +105,7 @@ def read_table(table: object) -> PlainTable:
     return _read_array(table)
 
 
-def split_columns(table: IntoDataFrame, names: Sequence[str]) -> tuple[IntoDataFrame, IntoDataFrame]:
+def split_columns(table: object, names: Sequence[str]) -> tuple[object, object]:
     """A data frame without some of its columns, and these columns alone, both of the same make.
 
     Examples
@@ -117,7 +117,7 @@ def split_columns(table: IntoDataFrame, names: Sequence[str]) -> tuple[IntoDataF
     """
     if nw.dependencies.is_pandas_dataframe(table):  # narwhals would lose its attrs
         return table.drop(columns=list(names)), table[list(names)]
-    frame = nw.from_native(table, eager_only=True)
+    frame = nw.from_native(cast("IntoDataFrame", table), eager_only=True)
     return frame.drop(list(names)).to_native(), frame.select(list(names)).to_native()
 
 

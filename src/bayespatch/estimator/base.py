@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,10 +36,13 @@ from bayespatch.predict import (
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning
+from bayespatch.types import AnyArray, TableLike
 from bayespatch.validation import check_count
 
+F = TypeVar("F", bound=Fitted)
 
-class Patchwork(Storable, Learner):
+
+class Patchwork(Storable, Learner, Generic[F]):
     """The part of an estimator that does not depend on the kind of outcome; see `PatchworkClassifier`.
 
     Attributes
@@ -48,11 +51,11 @@ class Patchwork(Storable, Learner):
         Everything that `fit` has learned, assigned once. All other fitted attributes read it.
     """
 
-    fitted_: Fitted
+    fitted_: F
 
-    def _fitted(self) -> Fitted:
+    def _fitted(self) -> F:
         """What was learned; methods call this once, so that a refit in another thread does not disturb them."""
-        fitted: Fitted | None = self.__dict__.get("fitted_")
+        fitted: F | None = self.__dict__.get("fitted_")
         if fitted is None:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
@@ -151,7 +154,7 @@ class Patchwork(Storable, Learner):
         return self._fitted().posterior.q.shape[2]
 
     @property
-    def feature_names_in_(self) -> NDArray[Any]:
+    def feature_names_in_(self) -> AnyArray:
         """Column names of the training table, if it had any."""
         names = self._fitted().feature_names
         if names is None:
@@ -172,7 +175,7 @@ class Patchwork(Storable, Learner):
         """Whether the chains have mixed."""
         return self._fitted().diagnostics
 
-    def neighbors(self, X: Any, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
+    def neighbors(self, X: TableLike, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
         """The past cases that matter most to each row, how strongly, and through which features.
 
         Parameters
@@ -202,7 +205,7 @@ class Patchwork(Storable, Learner):
         neighbors = (part.neighbors for part in parts)
         return Neighborhood.joined([Neighborhood.of(part, fitted.parents, top) for part in neighbors if part])
 
-    def _closed_neighbors(self, fitted: Fitted, X: Any, y: ArrayLike | None, top: int) -> Neighborhood:
+    def _closed_neighbors(self, fitted: Fitted, X: TableLike, y: ArrayLike | None, top: int) -> Neighborhood:
         """`neighbors` with closed-form votes: the largest shares, and details of these alone."""
         posterior, new, _ = self._new_cases(fitted, X, y)
         q = posterior.q.mean(axis=(0, 1))
@@ -220,7 +223,7 @@ class Patchwork(Storable, Learner):
         return Neighborhood.joined(parts)
 
     def _predictions(
-        self, fitted: Fitted, X: Any, y: ArrayLike | None = None, detail: Detail = False
+        self, fitted: Fitted, X: TableLike, y: ArrayLike | None = None, detail: Detail = False
     ) -> tuple[EncodedTable, Iterator[Prediction]]:
         """The rows of a table as codes, and their predictions, batch by batch."""
         posterior, new, encoded = self._new_cases(fitted, X, y)
@@ -256,7 +259,9 @@ class Patchwork(Storable, Learner):
                 stacklevel=4,
             )
 
-    def _new_cases(self, fitted: Fitted, X: Any, y: ArrayLike | None = None) -> tuple[Posterior, Data, EncodedTable]:
+    def _new_cases(
+        self, fitted: Fitted, X: TableLike, y: ArrayLike | None = None
+    ) -> tuple[Posterior, Data, EncodedTable]:
         """The rows of a table as new cases, and the posterior to predict them under."""
         if is_table(X):
             validate_data(self, X, skip_check_array=True, reset=False)
@@ -282,7 +287,7 @@ class Patchwork(Storable, Learner):
         return posterior, new, encoded
 
     @abstractmethod
-    def _read_outcomes(self, y: ArrayLike) -> NDArray[Any]:
+    def _read_outcomes(self, y: ArrayLike) -> AnyArray:
         """Outcomes as an array of one dimension."""
 
     def __sklearn_tags__(self) -> Any:

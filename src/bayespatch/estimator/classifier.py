@@ -28,6 +28,7 @@ from bayespatch.pool import Pool
 from bayespatch.predict import Prediction
 from bayespatch.progress import progress_meter
 from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion, out_of_group
+from bayespatch.types import AnyArray, Parameters, TableLike
 from bayespatch.validation import (
     check_class_weights,
     check_classes,
@@ -69,7 +70,7 @@ class PredictedClasses(NamedTuple):
 
 
 @loadable
-class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  # scikit-learn has no types
+class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based classifier: past cases that resemble a new one in what matters vote on its class.
 
     Parameters
@@ -269,7 +270,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         >>> PatchworkClassifier.paper("II", n_parents=60, missing="ignore").hyper.alpha
         0.5
         """
-        settings: dict[str, Any] = {
+        settings: Parameters = {
             "parents": "random",
             "hyper": Hyperparameters.paper(),
             "importances": "joint",
@@ -284,7 +285,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
 
     def fit(
         self,
-        X: Any,
+        X: TableLike,
         y: ArrayLike,
         groups: ArrayLike | None = None,
         follow_up: Any = None,
@@ -379,17 +380,12 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         return self
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> AnyArray:
         """The classes, sorted."""
-        return self._classes_fitted().classes
-
-    def _classes_fitted(self) -> FittedClasses:
-        fitted = self._fitted()
-        assert isinstance(fitted, FittedClasses)
-        return fitted
+        return self._fitted().classes
 
     @by_partition
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
         """Probability of each class: the neighbors' votes, calibrated, and pooled with the second opinion.
 
         Returns
@@ -403,11 +399,11 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         >>> bool(p[0, 0] > 0.8), bool(p[1, 0] < 0.2)
         (True, True)
         """
-        fitted = self._classes_fitted()
+        fitted = self._fitted()
         encoded, parts = self._predictions(fitted, X)
         return check_finite("the probability", fitted.pooled(X, encoded.values, _mean_votes(parts)))
 
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: TableLike) -> NDArray[np.float64]:
         """Logarithm of `predict_proba`.
 
         Returns
@@ -422,7 +418,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
 
     @by_partition
-    def predict_opinions(self, X: Any) -> dict[str, NDArray[np.float64]]:
+    def predict_opinions(self, X: TableLike) -> dict[str, NDArray[np.float64]]:
         """What each opinion says alone, beside the pool of both.
 
         Returns
@@ -435,7 +431,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         >>> sorted(clf.predict_opinions([["yes", 60]]))
         ['additive', 'pool', 'precedents']
         """
-        fitted = self._classes_fitted()
+        fitted = self._fitted()
         if fitted.pool is None:
             raise ValueError("the model has no second opinion; fit it with second_opinion='auto'")
         encoded, parts = self._predictions(fitted, X)
@@ -443,7 +439,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         return {"precedents": precedents, "additive": additive, "pool": fitted.pool.combine(additive, precedents)}
 
     @by_partition
-    def predict(self, X: Any, abstain: bool | float = False) -> NDArray[Any]:
+    def predict(self, X: TableLike, abstain: bool | float = False) -> AnyArray:
         """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
 
         Parameters
@@ -467,10 +463,10 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         array([None], dtype=object)
         """
         quantile = check_abstain(abstain)
-        fitted = self._classes_fitted()
+        fitted = self._fitted()
         encoded, batches = self._predictions(fitted, X)
         parts = list(batches)
-        classes: NDArray[Any] = fitted.classes[fitted.pooled(X, encoded.values, _mean_votes(parts)).argmax(axis=1)]
+        classes: AnyArray = fitted.classes[fitted.pooled(X, encoded.values, _mean_votes(parts)).argmax(axis=1)]
         if quantile is None:
             return classes
         classes = classes.astype(object)
@@ -478,7 +474,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         return classes
 
     @by_partition
-    def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
+    def predict_interval(self, X: TableLike, level: float = 0.9) -> NDArray[np.float64]:
         """Intervals of the risk of patients with predictions like these.
 
         Of all patients to whom the model gives about the same probability, the mean risk lies within the interval in at
@@ -498,13 +494,13 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         True
         """
         level = check_level(level)
-        fitted = self._classes_fitted()
+        fitted = self._fitted()
         encoded, batches = self._predictions(fitted, X, detail="shares")
         parts = list(batches)
         return fitted.intervals(X, encoded.values, _mean_votes(parts), _shares(parts), level)
 
     @by_partition
-    def predict_all(self, X: Any, level: float | None = None) -> PredictedClasses:
+    def predict_all(self, X: TableLike, level: float | None = None) -> PredictedClasses:
         """Probabilities, votes, how usual the cases are, and intervals: all from the same draws, taken once.
 
         Parameters
@@ -525,7 +521,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         True
         """
         level = None if level is None else check_level(level)
-        fitted = self._classes_fitted()
+        fitted = self._fitted()
         encoded, batches = self._predictions(fitted, X, detail=False if level is None else "shares")
         parts = list(batches)
         votes, values = _mean_votes(parts), encoded.values
@@ -541,7 +537,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         return PredictedClasses(probabilities, votes, percentiles, intervals, opinions, *closest)
 
     @by_partition
-    def predict_votes(self, X: Any) -> NDArray[np.float64]:
+    def predict_votes(self, X: TableLike) -> NDArray[np.float64]:
         """Share of the neighbors' votes for each class, before calibration.
 
         Returns
@@ -557,7 +553,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         return _mean_votes(self._predictions(self._fitted(), X)[1])
 
     def _learn_opinion(
-        self, X: Any, learned: Learned, order: NDArray[np.int64] | None
+        self, X: TableLike, learned: Learned, order: NDArray[np.int64] | None
     ) -> AdditiveScore | UserOpinion | None:
         """The second opinion; `order` has the classes from the first to the last, if they are ordered."""
         if self.second_opinion is None or learned.n_classes < 2:
@@ -581,7 +577,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining):  # type: ignore[misc]  #
         loo = out_of_group(learn, lambda model, rows: model.predict_proba(values[rows]), groups, score.base)
         return replace(score, loo=loo)
 
-    def _read_outcomes(self, y: ArrayLike) -> NDArray[Any]:
+    def _read_outcomes(self, y: ArrayLike) -> AnyArray:
         return np.asarray(column_or_1d(y))
 
     def __sklearn_tags__(self) -> Any:
@@ -618,7 +614,7 @@ def _learn_pool(
     return Pool.learn(opinion.loo[loo.rows], calibration.apply(loo.votes), y, weights)
 
 
-def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _read_classes(y: Any) -> tuple[AnyArray, NDArray[np.int64]]:
     """The classes in order, and the place among them of the class of each case."""
     refuse_masked("y", y)
     labels = column_or_1d(y, warn=True)
@@ -627,7 +623,7 @@ def _read_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 
 
-def _class_weights(wish: Any, classes: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
+def _class_weights(wish: Any, classes: AnyArray, counts: AnyArray) -> NDArray[np.float64]:
     """The weight of each class; "balanced" as scikit-learn has it, from the numbers of rows that have each class."""
     if isinstance(wish, str) and wish == "balanced":
         weights = counts.sum() / (len(classes) * counts)
@@ -636,14 +632,14 @@ def _class_weights(wish: Any, classes: NDArray[Any], counts: NDArray[Any]) -> ND
     return check_class_weights(weights, classes)
 
 
-def _read_decision(y: Any, classes: NDArray[Any], names: tuple[str, ...]) -> Decision | None:
+def _read_decision(y: Any, classes: AnyArray, names: tuple[str, ...]) -> Decision | None:
     """The decision threshold in ``y.attrs``, where a data dictionary has put it."""
     attrs = getattr(y, "attrs", None)
     attrs = attrs if isinstance(attrs, dict) else {}
     return read_decision(attrs.get("threshold"), attrs.get("cost"), names, classes.tolist())
 
 
-def _read_names(y: Any, classes: NDArray[Any]) -> tuple[tuple[str, ...], str]:
+def _read_names(y: Any, classes: AnyArray) -> tuple[tuple[str, ...], str]:
     """What the classes and the outcome are called."""
     attrs = getattr(y, "attrs", None)
     attrs = attrs if isinstance(attrs, dict) else {}

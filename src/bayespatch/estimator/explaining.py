@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayespatch.encode import EncodedTable, changed_row, changed_rows, describe_values, read_row
-from bayespatch.estimator.base import Patchwork
+from bayespatch.estimator.base import F, Patchwork
 from bayespatch.explain import (
     CaseTexts,
     Counterfactual,
@@ -24,6 +24,7 @@ from bayespatch.explain.smallest_change import candidates, smallest_change
 from bayespatch.explain.summarize import EstimatorInfo, summarize
 from bayespatch.fitted import Fitted, FittedClasses
 from bayespatch.model import HIDDEN
+from bayespatch.types import JSONMapping, JSONObject, Parameters, TableLike
 from bayespatch.validation import check_count, check_flag
 
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
@@ -32,12 +33,12 @@ _PAIRED = 1_500_000  # past cases that are compared with them, in all
 QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
 
 
-class Explaining(Patchwork):
+class Explaining(Patchwork[F]):
     """Gives an estimator its methods `explain`, `explain_all`, `explain_past`, `what_if`, `counterfactual`."""
 
     def explain(
         self,
-        row: Any,
+        row: TableLike,
         y: Any = None,
         top: int = 5,
         *,
@@ -83,7 +84,7 @@ class Explaining(Patchwork):
 
     def explain_all(
         self,
-        X: Any,
+        X: TableLike,
         y: ArrayLike | None = None,
         top: int = 5,
         *,
@@ -196,8 +197,8 @@ class Explaining(Patchwork):
 
     def what_if(
         self,
-        row: Any,
-        changes: Mapping[str, Any],
+        row: TableLike,
+        changes: JSONMapping,
         top: int = 5,
         *,
         level: float = 0.9,
@@ -236,7 +237,7 @@ class Explaining(Patchwork):
 
     def counterfactual(
         self,
-        row: Any,
+        row: TableLike,
         change: Sequence[str] | None = None,
         *,
         to: Any = None,
@@ -293,7 +294,7 @@ class Explaining(Patchwork):
             raise ValueError(f"to={to!r} is what is predicted already; pass another class, or leave it out")
         columns = fitted.schema.columns
 
-        def changed(values: Mapping[int, float]) -> dict[str, Any]:
+        def changed(values: Mapping[int, float]) -> JSONObject:
             return {columns[j].name: columns[j].raw_value(value) for j, value in values.items()}
 
         def judge(changes: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
@@ -375,9 +376,9 @@ class Explaining(Patchwork):
     def _explanations(
         self,
         fitted: Fitted,
-        X: Any,
+        X: TableLike,
         y: ArrayLike | None,
-        options: dict[str, Any],
+        options: Parameters,
         exclude_self: bool = True,
         same: NDArray[np.int64] | None = None,
     ) -> Iterator[Explanation]:
@@ -388,7 +389,7 @@ class Explaining(Patchwork):
         second = fitted.second_opinion(X, encoded.values, options["level"])
         return explain_cases(fitted, posterior, new, texts, same=same, second=second, **options)
 
-    def _options(self, top: int, level: float, quantile: float, error: float | None) -> dict[str, Any]:
+    def _options(self, top: int, level: float, quantile: float, error: float | None) -> JSONObject:
         """Arguments that `explain_cases` takes by name, checked."""
         check_count("top", top, at_least=1)
         return {
@@ -470,7 +471,9 @@ class Explaining(Patchwork):
         return self._fitted().neighbor_totals(self._n_threads())
 
 
-def _case_texts(fitted: Fitted, X: Any, encoded: EncodedTable, outcomes: Sequence[str] | None = None) -> CaseTexts:
+def _case_texts(
+    fitted: Fitted, X: TableLike, encoded: EncodedTable, outcomes: Sequence[str] | None = None
+) -> CaseTexts:
     """Cases in the user's words."""
     return CaseTexts(encoded.ids, fitted.schema.describe_rows(X), encoded.values, encoded.unseen, outcomes)
 

@@ -26,7 +26,7 @@ from bayespatch.encode.summary import TableSummary
 from bayespatch.encode.table import column_names, read_table, split_columns
 from bayespatch.engine.installed import check_engine
 from bayespatch.fitted import Fitted, past_data
-from bayespatch.follow_up import FollowUp, columns_of, follow_up_roles
+from bayespatch.follow_up import FollowUp, FollowUpColumns, columns_of, follow_up_roles
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw_importances
 from bayespatch.importances_at_scale import (
     MOST_AT_ONCE,
@@ -46,6 +46,7 @@ from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
 from bayespatch.sampling.sampler import check_size, chosen_engine, run_chains
 from bayespatch.second_opinion.user import N_FOLDS, content_folds
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
+from bayespatch.types import AnyArray, JSONObject, Parameters, TableLike
 from bayespatch.validation import (
     MOST_THREADS,
     check_chain_lengths,
@@ -59,10 +60,10 @@ from bayespatch.validation import (
 from bayespatch.workers import check_scheduler
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
-CODINGS: dict[str, dict[str, Any]] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
+CODINGS: dict[str, Parameters] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
 # With closed-form votes, numbers may agree at several nested windows.
 NESTED = ("4%", "22%", "40%")
-CLOSED_CODINGS: dict[str, dict[str, Any]] = {
+CLOSED_CODINGS: dict[str, Parameters] = {
     "quantile bins": {"bins": "quantile"},
     "nested rank windows": {"windows": "10%", "nested": NESTED},
 }
@@ -148,7 +149,7 @@ class Learned(NamedTuple):
         own = None if self.weights is None else self.weights[rows]
         return weights_of_cases(self.y[rows], self.class_weight, own)
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> JSONObject:
         """Fields of `Fitted` that are known by now."""
         encoded = self.encoded
         numbered = encoded.ids == tuple(map(str, range(len(encoded.x))))
@@ -261,7 +262,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 )
         self._n_threads()
 
-    def _feature_names(self, X: Any, y: Any) -> tuple[str, ...] | None:
+    def _feature_names(self, X: TableLike, y: Any) -> tuple[str, ...] | None:
         """Column names of a training table, if it has any, by scikit-learn's rules; X and y must be equally long."""
         if not is_table(X):
             return None
@@ -285,7 +286,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     # The work
 
-    def _sampled(self, X: Any, y: Any, seed: int, *, classes: bool) -> Sample | None:
+    def _sampled(self, X: TableLike, y: Any, seed: int, *, classes: bool) -> Sample | None:
         """The sample of a table that lies in parts; None where the table is here."""
         if isinstance(X, Sample):
             sample = X
@@ -318,7 +319,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _learn(
         self,
-        X: Any,
+        X: TableLike,
         y: NDArray[np.int64],
         n_classes: int,
         seed: int,
@@ -326,7 +327,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         class_weight: NDArray[np.float64] | None = None,
         outcomes: NDArray[np.float64] | None = None,
         whole: TableSummary | None = None,
-        counts: NDArray[Any] | None = None,
+        counts: AnyArray | None = None,
         groups: NDArray[np.int64] | None = None,
         weighed: WeighedRows | None = None,
     ) -> Learned:
@@ -542,12 +543,12 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return "cpu" if self.engine == "paper" else self.engine
 
     def _coded(
-        self, X: Any, fit: _Fit, outcomes: NDArray[np.float64] | None, whole: TableSummary | None
+        self, X: TableLike, fit: _Fit, outcomes: NDArray[np.float64] | None, whole: TableSummary | None
     ) -> dict[str, _TrainingTable]:
         """The training table under each coding that is to be tried."""
         y = fit.y
         wishes = {name: getattr(self, name) for name in _CODING}
-        codings: dict[str, dict[str, Any]] = {"as asked": {}}
+        codings: dict[str, Parameters] = {"as asked": {}}
         tried = self.hyper == "auto" and self.importances == "predictive"
         if isinstance(self.bins, str) and self.bins == "auto":
             wishes["bins"] = "quantile"
@@ -595,7 +596,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return read_groups(groups, n_rows)
 
     def _weighed(
-        self, X: Any, y: Any, groups: Any, sample_weight: ArrayLike | None
+        self, X: TableLike, y: Any, groups: Any, sample_weight: ArrayLike | None
     ) -> tuple[Any, Any, Any, WeighedRows | None]:
         """Table, outcomes and groups without the rows of weight 0, and the weights of the others."""
         if sample_weight is None:
@@ -668,7 +669,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return fitted.posterior.last_draws(fitted.parents, parents)
 
 
-def split_follow_up(X: Any, follow_up: Any) -> tuple[Any, FollowUp | None]:
+def split_follow_up(X: TableLike, follow_up: FollowUpColumns) -> tuple[TableLike, FollowUp | None]:
     """The columns to compare, and those that are only recorded; `follow_up` is as in `fit`."""
     roles = follow_up_roles(follow_up)
     if not roles:
@@ -711,7 +712,7 @@ def check_error(error: object) -> float:
     return float(error)
 
 
-def is_table(X: Any) -> bool:
+def is_table(X: TableLike) -> bool:
     """Whether X has two dimensions and at least one column; `encode` refuses what is not a table at all."""
     try:
         shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.encode import is_partitioned
+from bayespatch.types import JSONObject, TableLike
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -23,7 +24,7 @@ def by_partition(method: Method) -> Method:
     """
 
     @wraps(method)
-    def predicting(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+    def predicting(self: Any, X: TableLike, *args: Any, **kwargs: Any) -> Any:
         if not is_partitioned(X):
             return method(self, X, *args, **kwargs)
         from bayespatch.workers import computed
@@ -44,7 +45,7 @@ def by_partition(method: Method) -> Method:
     return predicting  # type: ignore[return-value]
 
 
-def _answer(model: Any, name: str, part: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _answer(model: Any, name: str, part: Any, args: tuple[Any, ...], kwargs: JSONObject) -> Any:
     """Where a partition lies: what the model says of its rows; None where it has none."""
     return getattr(model, name)(part, *args, **kwargs) if len(part) else None
 

@@ -26,6 +26,7 @@ from bayespatch.pool import Pool
 from bayespatch.predict import Prediction, predict_batches
 from bayespatch.progress import progress_meter
 from bayespatch.second_opinion import AdditiveMean, out_of_group
+from bayespatch.types import Parameters, TableLike
 from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
 
 _RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is asked for
@@ -39,7 +40,7 @@ class PredictedNumbers(NamedTuple):
 
 
 @loadable
-class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # scikit-learn has no types
+class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based regressor: past cases that resemble a new one in what matters vote with their outcomes.
 
     To find out who resembles whom, outcomes are cut into a few classes of about equal size. A prediction is made from
@@ -209,7 +210,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
 
     def fit(
         self,
-        X: Any,
+        X: TableLike,
         y: ArrayLike,
         groups: ArrayLike | None = None,
         follow_up: Any = None,
@@ -302,25 +303,20 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
     @property
     def outcomes_(self) -> NDArray[np.float64]:
         """Outcomes of the training table, (n,)."""
-        return self._numbers_fitted().outcomes
+        return self._fitted().outcomes
 
     @property
     def edges_(self) -> NDArray[np.float64]:
         """Where outcomes are cut into classes, (M - 1,)."""
-        return self._numbers_fitted().edges
+        return self._fitted().edges
 
     @property
     def kernel_density_(self) -> KernelDensity:
         """Maps the neighbors' outcomes to a distribution."""
-        return self._numbers_fitted().kernel_density
-
-    def _numbers_fitted(self) -> FittedNumbers:
-        fitted = self._fitted()
-        assert isinstance(fitted, FittedNumbers)
-        return fitted
+        return self._fitted().kernel_density
 
     @by_partition
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: TableLike) -> NDArray[np.float64]:
         """The mean of the outcome.
 
         Returns
@@ -332,7 +328,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         >>> bool(regressor.predict([["yes", 60]])[0] > 4)
         True
         """
-        fitted = self._numbers_fitted()
+        fitted = self._fitted()
         encoded, parts = self._predictions(fitted, X, detail="shares")
         means, first = [], 0
         for part in parts:
@@ -343,7 +339,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         return check_finite("the prediction", np.concatenate(means))
 
     @by_partition
-    def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
+    def predict_quantiles(self, X: TableLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
         """Quantiles of the outcome.
 
         Parameters
@@ -364,12 +360,12 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         True
         """
         wanted = _read_levels(levels)
-        fitted = self._numbers_fitted()
+        fitted = self._fitted()
         weights, values = self._weights(fitted, X)
         return check_finite("the prediction", fitted.quantiles(weights, values, wanted))
 
     @by_partition
-    def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
+    def predict_interval(self, X: TableLike, level: float = 0.9) -> NDArray[np.float64]:
         """Intervals in which the outcome lies with the probability `level`, and on either side with the same.
 
         Returns
@@ -386,7 +382,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         return np.asarray(self.predict_quantiles(X, tails(check_level(level))))
 
     @by_partition
-    def predict_all(self, X: Any, level: float | None = None) -> PredictedNumbers:
+    def predict_all(self, X: TableLike, level: float | None = None) -> PredictedNumbers:
         """Means and intervals, from the same draws, taken once.
 
         Parameters
@@ -407,14 +403,14 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         True
         """
         ends = None if level is None else tails(check_level(level))
-        fitted = self._numbers_fitted()
+        fitted = self._fitted()
         weights, values = self._weights(fitted, X)
         means = check_finite("the prediction", fitted.means(weights, values))
         if ends is None:
             return PredictedNumbers(means, None)
         return PredictedNumbers(means, check_finite("the prediction", fitted.quantiles(weights, values, ends)))
 
-    def _weights(self, fitted: FittedNumbers, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _weights(self, fitted: FittedNumbers, X: TableLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Weights of the parents' outcomes for each row, (n, S), and the values of the rows, (n, P)."""
         encoded, parts = self._predictions(fitted, X, detail="shares")
         shares = [part.neighbors.share for part in parts if part.neighbors is not None]
@@ -430,7 +426,7 @@ class PatchworkRegressor(RegressorMixin, Explaining):  # type: ignore[misc]  # s
         n = len(chosen)
         votes, familiarity = np.empty((n, past.n_classes)), np.empty(n)
         plain = np.empty((n, len(groups.classes)))
-        settings: dict[str, Any] = dict(max_passes=1, n_threads=self._n_threads(), engine=self._predicting())
+        settings: Parameters = dict(max_passes=1, n_threads=self._n_threads(), engine=self._predicting())
         if learned.held_out:
             whole = Prediction.joined(list(predict_batches(learned.posterior, hidden, **settings)))
             familiarity = whole.familiarity

@@ -31,6 +31,7 @@ from bayespatch.progress import progress_meter
 from bayespatch.second_opinion import CoxScore
 from bayespatch.second_opinion.cox import check_installed
 from bayespatch.survival import harrell_concordance
+from bayespatch.types import AnyArray, Parameters, TableLike
 from bayespatch.validation import check_choice, check_count, check_finite, check_flag, check_level
 
 Array = NDArray[np.float64]
@@ -70,7 +71,7 @@ class StepFunction:
 
 
 @loadable
-class PatchworkSurvival(Patchwork):
+class PatchworkSurvival(Patchwork[FittedTimes]):
     """A Bayesian case-based survival model: similar past cases, censored ones included, give a survival curve.
 
     Which features matter is learned from a leave-one-out likelihood of the times, in which a censored case counts for
@@ -159,7 +160,7 @@ random_state, progress
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, groups: ArrayLike | None = None, follow_up: Any = None) -> PatchworkSurvival:
+    def fit(self, X: TableLike, y: Any, groups: ArrayLike | None = None, follow_up: Any = None) -> PatchworkSurvival:
         """Learn how columns are coded, which features matter, and how far to trust the votes.
 
         Parameters
@@ -229,14 +230,14 @@ random_state, progress
     @property
     def unique_times_(self) -> Array:
         """Times at which the event happened in the training table, (T,)."""
-        return self._times_fitted().event_times
+        return self._fitted().event_times
 
     @property
     def event_times_(self) -> Array:
         """Same as `unique_times_`, as scikit-survival's Cox models call it."""
         return self.unique_times_
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: TableLike) -> Array:
         """Risk scores: the probability that the event has happened, averaged over the times of events.
 
         Returns
@@ -248,10 +249,10 @@ random_state, progress
         >>> survival.predict(X[:2]).shape
         (2,)
         """
-        fitted = self._times_fitted()
+        fitted = self._fitted()
         return np.asarray(1.0 - self._survival(fitted, X, fitted.event_times).mean(axis=1))
 
-    def predict_survival_function(self, X: Any, return_array: bool = False) -> Any:
+    def predict_survival_function(self, X: TableLike, return_array: bool = False) -> Any:
         """Survival curves.
 
         Returns
@@ -264,11 +265,11 @@ random_state, progress
         >>> survival.predict_survival_function(X[:2], return_array=True).shape[0]
         2
         """
-        fitted = self._times_fitted()
+        fitted = self._fitted()
         found = self._survival(fitted, X, fitted.event_times)
         return found if return_array else _functions(fitted.event_times, found, 1.0)
 
-    def predict_cumulative_hazard_function(self, X: Any, return_array: bool = False) -> Any:
+    def predict_cumulative_hazard_function(self, X: TableLike, return_array: bool = False) -> Any:
         """Cumulative hazards, ``-log`` of the survival curves.
 
         Returns
@@ -280,11 +281,11 @@ random_state, progress
         >>> bool(survival.predict_cumulative_hazard_function(X[:1])[0](0.0) >= 0.0)
         True
         """
-        fitted = self._times_fitted()
+        fitted = self._fitted()
         found = -np.log(np.maximum(self._survival(fitted, X, fitted.event_times), np.finfo(np.float64).tiny))
         return found if return_array else _functions(fitted.event_times, found, 0.0)
 
-    def predict_median(self, X: Any) -> Array:
+    def predict_median(self, X: TableLike) -> Array:
         """Median time: the first time at which the curve is at most one half; NaN if it stays above.
 
         Returns
@@ -296,11 +297,11 @@ random_state, progress
         >>> survival.predict_median(X[:2]).shape
         (2,)
         """
-        fitted = self._times_fitted()
+        fitted = self._fitted()
         reached = self._survival(fitted, X, fitted.event_times) <= 0.5
         return np.where(reached.any(axis=1), fitted.event_times[reached.argmax(axis=1)], np.nan)
 
-    def predict_survival_interval(self, X: Any, times: ArrayLike, level: float = 0.9) -> Array:
+    def predict_survival_interval(self, X: TableLike, times: ArrayLike, level: float = 0.9) -> Array:
         """Intervals of the probability to be event-free at some times.
 
         They show the uncertainty from few voters and, for the second opinion, from few events, and span both opinions
@@ -315,11 +316,11 @@ random_state, progress
         >>> survival.predict_survival_interval(X[:2], [100.0]).shape
         (2, 1, 2)
         """
-        at, level, fitted = _read_at(times), check_level(level), self._times_fitted()
+        at, level, fitted = _read_at(times), check_level(level), self._fitted()
         parts = [fitted.survival_interval(share, values, at, level) for share, values in self._voted(fitted, X)]
         return np.concatenate(parts)
 
-    def predict_opinions(self, X: Any, times: ArrayLike) -> dict[str, Array]:
+    def predict_opinions(self, X: TableLike, times: ArrayLike) -> dict[str, Array]:
         """Probability to be event-free at some times by each opinion alone and by the pool.
 
         Returns
@@ -332,7 +333,7 @@ random_state, progress
         >>> survival.predict_opinions(X[:2], [100.0])["pool"].shape
         (2, 1)
         """
-        at, fitted = _read_at(times), self._times_fitted()
+        at, fitted = _read_at(times), self._fitted()
         if fitted.pool is None:
             raise ValueError("the model has no second opinion; fit it with second_opinion='cox'")
         found: dict[str, list[Array]] = {"precedents": [], "additive": [], "pool": []}
@@ -346,7 +347,7 @@ random_state, progress
 
     def explain(
         self,
-        row: Any,
+        row: TableLike,
         top: int = 4,
         *,
         time: float | None = None,
@@ -381,7 +382,7 @@ random_state, progress
         >>> survival.explain(X[0]).to_dict()["case"]["target"]
         'days'
         """
-        fitted = self._times_fitted()
+        fitted = self._fitted()
         at = None if time is None else float(_read_at(time)[0])
         table = read_row(row, fitted.schema)
         posterior, new, encoded = self._new_cases(fitted, table)
@@ -397,10 +398,10 @@ random_state, progress
             return np.concatenate(shares), np.concatenate([part.familiarity for part in parts])
 
         case = TimesCase(texts.named(0), texts.texts[0], encoded.values[0], encoded.x[0], encoded.unseen[0], new, same)
-        options: dict[str, Any] = {"level": check_level(level), "quantile": check_level(quantile)}
+        options: Parameters = {"level": check_level(level), "quantile": check_level(quantile)}
         return explain_times(fitted, case, vote, horizon=at, top=check_count("top", top, at_least=1), **options)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: TableLike, y: Any) -> float:
         """Harrell's concordance index.
 
         Returns
@@ -414,12 +415,7 @@ random_state, progress
         """
         return harrell_concordance(*read_times(y), self.predict(X))
 
-    def _times_fitted(self) -> FittedTimes:
-        fitted = self._fitted()
-        assert isinstance(fitted, FittedTimes)
-        return fitted
-
-    def _voted(self, fitted: FittedTimes, X: Any) -> Iterator[tuple[NDArray[np.float32], Array]]:
+    def _voted(self, fitted: FittedTimes, X: TableLike) -> Iterator[tuple[NDArray[np.float32], Array]]:
         """Shares of the votes and values of the rows of X, batch by batch."""
         encoded, parts = self._predictions(fitted, X, detail="shares")
         first = 0
@@ -429,7 +425,7 @@ random_state, progress
             yield part.neighbors.share, encoded.values[first:last]
             first = last
 
-    def _survival(self, fitted: FittedTimes, X: Any, times: Array) -> Array:
+    def _survival(self, fitted: FittedTimes, X: TableLike, times: Array) -> Array:
         parts = [fitted.survival(share, values, times) for share, values in self._voted(fitted, X)]
         return np.asarray(check_finite("the survival probability", np.concatenate(parts)))
 
@@ -475,7 +471,7 @@ random_state, progress
         return y
 
 
-def _functions(times: Array, values: Array, start: float) -> NDArray[Any]:
+def _functions(times: Array, values: Array, start: float) -> AnyArray:
     found = np.empty(len(values), dtype=object)
     found[:] = [StepFunction(times, row, start) for row in values]
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -38,6 +37,7 @@ from bayespatch.fitted import Fitted, FittedNumbers, OpinionOnCases
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import predict_batches, predict_cases
 from bayespatch.sampling.posterior import Posterior
+from bayespatch.types import Parameters
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -130,7 +130,7 @@ def _closed_ballots(posterior: Posterior, cases: Data, n_threads: int) -> Iterat
         yield plain, plain if cases.y[row] == HIDDEN else ballot(_only(cases, row))
 
 
-def _sampled_ballots(posterior: Posterior, cases: Data, run: dict[str, Any]) -> Iterator[tuple[Ballot, Ballot]]:
+def _sampled_ballots(posterior: Posterior, cases: Data, run: Parameters) -> Iterator[tuple[Ballot, Ballot]]:
     hidden = cases._replace(y=np.full(len(cases.x), HIDDEN))
     first = 0
     for seen in predict_batches(posterior, hidden, detail=True, **run):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from bayespatch.explain import words
 from bayespatch.explain.what_if import WhatIf
+from bayespatch.types import JSONObject
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Counterfactual:
         """Values that differ, {feature: (before, after)}."""
         return self.what_if.changes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON: what `WhatIf` says, and whether the prediction changes."""
         return {
             "found": self.found,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
+from bayespatch.encode.table import DataFrame
 from bayespatch.explain.html import for_notebook
 from bayespatch.explain.parts import (
     Attribution,
@@ -20,6 +21,10 @@ from bayespatch.explain.parts import (
     Ungrouped,
 )
 from bayespatch.explain.text import as_text
+from bayespatch.types import JSONObject
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 DIGITS = 4  # of probabilities that features matter
 
@@ -118,13 +123,13 @@ class Explanation:
     neighbors: tuple[Neighbor, ...]
     features: tuple[Feature, ...]
     stability: Stability
-    about: dict[str, Any] = field(default_factory=dict)
+    about: JSONObject = field(default_factory=dict)
     mean: float | None = None
     interval: tuple[float, float] | None = None
     population_interval: tuple[float, float] | None = None
-    follow_up: dict[str, Any] | None = None
+    follow_up: JSONObject | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON.
 
         Examples
@@ -167,7 +172,7 @@ class Explanation:
             "neighbors": [_neighbor(neighbor) for neighbor in self.neighbors],
             "features": [
                 {
-                    **_plain(feature),
+                    **_fields(feature),
                     "importance_interval": list(feature.importance_interval),
                     "neighbors": list(feature.neighbors),
                 }
@@ -178,7 +183,7 @@ class Explanation:
             "about": dict(self.about),
         }
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """A pandas DataFrame with a row for each of the closest past cases and each feature.
 
         Examples
@@ -228,15 +233,15 @@ class Explanation:
         return for_notebook(self.to_dict())
 
 
-def _neighbor(neighbor: Neighbor) -> dict[str, Any]:
-    return {**_plain(neighbor), "features": {name: _patch(patch) for name, patch in neighbor.features.items()}}
+def _neighbor(neighbor: Neighbor) -> JSONObject:
+    return {**_fields(neighbor), "features": {name: _patch(patch) for name, patch in neighbor.features.items()}}
 
 
-def _patch(patch: Patch) -> dict[str, Any]:
-    return {**_plain(patch), "matters": round(patch.matters, DIGITS)}
+def _patch(patch: Patch) -> JSONObject:
+    return {**_fields(patch), "matters": round(patch.matters, DIGITS)}
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: Group) -> JSONObject:
     closest = group.closest
     shown = None
     if closest is not None:
@@ -255,32 +260,36 @@ def _group(group: Group) -> dict[str, Any]:
     }
 
 
-def _attribution(points: Attribution) -> dict[str, Any]:
-    found = _plain(points)
+def _attribution(points: Attribution) -> JSONObject:
+    found = _fields(points)
     return {"class": found.pop("label"), **found, "features": list(found["features"])}
 
 
-def _opinions(both: Opinions) -> dict[str, Any]:
+def _opinions(both: Opinions) -> JSONObject:
     points = None if both.points is None else [{"feature": name, "points": number} for name, number in both.points]
     intervals = {
         name: None if ends is None else {label: list(pair) for label, pair in ends.items()}
         for name, ends in both.intervals.items()
     }
-    return {**_plain(both), "points": points, "intervals": intervals}
+    return {**_fields(both), "points": points, "intervals": intervals}
 
 
-def _plain(value: Any) -> Any:
+def _fields(data: DataclassInstance) -> JSONObject:
     """As `dataclasses.asdict`, which copies every text and number on its way and takes ten times as long."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind is dict:
-        return {name: part if type(part) in _PLAIN else _plain(part) for name, part in value.items()}
-    if kind is tuple or kind is list:
-        return kind([part if type(part) in _PLAIN else _plain(part) for part in value])
+    kind = type(data)
     if kind not in _names:
         _names[kind] = tuple(field.name for field in fields(kind))
-    return {name: _plain(getattr(value, name)) for name in _names[kind]}
+    return {name: _plain(getattr(data, name)) for name in _names[kind]}
+
+
+def _plain(value: object) -> object:
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, dict):
+        return {name: part if type(part) in _PLAIN else _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)([part if type(part) in _PLAIN else _plain(part) for part in value])
+    return _fields(cast("DataclassInstance", value))
 
 
 _PLAIN = frozenset((str, float, int, bool, type(None)))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from bayespatch.explain.words import interval, percent
+from bayespatch.types import JSONMapping
 
-Data = Mapping[str, Any]
+Data = JSONMapping
 
 WIDTH, HEIGHT = 320.0, 120.0  # of a survival curve
 MOST_LEVELS = 3  # of a category that are named in a cell of a table

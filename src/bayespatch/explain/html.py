@@ -7,14 +7,15 @@ policy lets the answer through.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from bayespatch.explain import follow_up, words
+from bayespatch.types import JSONMapping
 
-Data = Mapping[str, Any]
+Data = JSONMapping
 
 # JupyterLab, VS Code, and the documentation, by what their pages say about their theme.
 _LIGHT = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-md-color-scheme="default"]')

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
+from bayespatch.encode.table import DataFrame
 from bayespatch.explain import html, words
 from bayespatch.metrics import CalibrationBin, Threshold
 from bayespatch.subgroups import Subgroup
+from bayespatch.types import JSONObject
 
 _MOST_FEATURES = 10  # in the summary; all are in the report
 
@@ -78,7 +79,7 @@ class Performance:
     intervals: dict[str, tuple[float, float] | None]
     reference: dict[str, float]
     average_precision: dict[str, float | None]
-    decision: dict[str, Any] | None
+    decision: JSONObject | None
     curves: dict[str, tuple[CalibrationBin, ...]]
     thresholds: dict[str, tuple[Threshold, ...]]
     roc: dict[str, tuple[tuple[float, float], ...]]
@@ -143,29 +144,29 @@ class Overview:
         Whether the chains have mixed, and the numbers of the slowest quantities.
     """
 
-    about: dict[str, Any]
+    about: JSONObject
     classes: dict[str, int]
     parameters: dict[str, str]
-    hyper: dict[str, Any]
+    hyper: JSONObject
     how_found: str
     features: tuple[FeatureSummary, ...]
     explained: float
     n_importance: int
     performance: Performance
     subgroups: tuple[Subgroup, ...]
-    opinions: dict[str, Any] | None
+    opinions: JSONObject | None
     focus: str
     influential: tuple[PastCase, ...]
     unusual: tuple[PastCase, ...]
     n_without_precedent: int
-    calibration: dict[str, Any]
-    diagnostics: dict[str, Any] = field(default_factory=dict)
+    calibration: JSONObject
+    diagnostics: JSONObject = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON."""
-        return _listed(asdict(self))
+        return {name: _listed(value) for name, value in asdict(self).items()}
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """The features as a pandas DataFrame: importance and q with their intervals, and the ranks."""
         try:
             import pandas
@@ -211,7 +212,7 @@ class Overview:
             return None
         return html.with_style(summary)
 
-    def _summary(self) -> dict[str, Any]:
+    def _summary(self) -> JSONObject:
         """What the text and the notebook show."""
         about, good = self.about, self.performance
         counts = words.listed(f"{name} ({count})" for name, count in self.classes.items())
@@ -235,7 +236,7 @@ class Overview:
         }
 
 
-def _listed(data: Any) -> Any:
+def _listed(data: object) -> object:
     """Tuples as lists, as JSON has them."""
     if isinstance(data, dict):
         return {key: _listed(value) for key, value in data.items()}

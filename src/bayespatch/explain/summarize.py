@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Perf
 from bayespatch.fitted import Fitted, FittedNumbers
 from bayespatch.model import Hyperparameters
 from bayespatch.subgroups import Subgroups
+from bayespatch.types import JSONObject
 from bayespatch.version import __version__
 
 _N_BINS = 8
@@ -67,7 +68,7 @@ def summarize(fitted: Fitted, info: EstimatorInfo, quantile: float, n_threads: i
     )
 
 
-def _opinions(opinions: dict[str, NDArray[np.float64]], known: NDArray[np.int64], weight: float) -> dict[str, Any]:
+def _opinions(opinions: dict[str, NDArray[np.float64]], known: NDArray[np.int64], weight: float) -> JSONObject:
     """What each opinion is worth alone, and the pool."""
     return {
         "weight": weight,
@@ -76,7 +77,7 @@ def _opinions(opinions: dict[str, NDArray[np.float64]], known: NDArray[np.int64]
     }
 
 
-def _about(fitted: Fitted, info: EstimatorInfo) -> dict[str, Any]:
+def _about(fitted: Fitted, info: EstimatorInfo) -> JSONObject:
     posterior = fitted.posterior
     return {
         "estimator": info.name,
@@ -99,7 +100,7 @@ def _about(fitted: Fitted, info: EstimatorInfo) -> dict[str, Any]:
     }
 
 
-def _constants(hyper: Hyperparameters) -> dict[str, Any]:
+def _constants(hyper: Hyperparameters) -> JSONObject:
     return {part.name: np.asarray(getattr(hyper, part.name)).tolist() for part in fields(hyper)}
 
 
@@ -228,7 +229,7 @@ def _unusual(fitted: Fitted, totals: NDArray[np.float64], percentiles: NDArray[n
     )
 
 
-def _diagnostics(fitted: Fitted) -> dict[str, Any]:
+def _diagnostics(fitted: Fitted) -> JSONObject:
     table = fitted.diagnostics
     worst = table.worst(5)
     return {

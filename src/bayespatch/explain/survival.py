@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from bayespatch.fitted_times import FittedTimes
 from bayespatch.follow_up import LEAST_CASES, N_TIMES, round_times
 from bayespatch.model import Data
 from bayespatch.survival import effective_number
+from bayespatch.types import JSONObject
 
 Array = NDArray[np.float64]
 
@@ -91,17 +92,17 @@ class SurvivalExplanation:
     'died'
     """
 
-    case: dict[str, Any]
-    prediction: dict[str, Any]
-    opinions: dict[str, Any] | None
-    attribution: dict[str, Any]
-    precedent: dict[str, Any]
-    neighbors: list[dict[str, Any]]
-    features: list[dict[str, Any]]
-    follow_up: dict[str, Any] | None
-    about: dict[str, Any]
+    case: JSONObject
+    prediction: JSONObject
+    opinions: JSONObject | None
+    attribution: JSONObject
+    precedent: JSONObject
+    neighbors: list[JSONObject]
+    features: list[JSONObject]
+    follow_up: JSONObject | None
+    about: JSONObject
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
@@ -196,7 +197,7 @@ def _curve(
     times: Array,
     marks: list[float],
     level: float,
-) -> dict[str, Any]:
+) -> JSONObject:
     """The pooled curve, as a summary of times."""
     values, events = case.values[None], fitted.event_times
     survival = fitted.survival(share, values, times)[0]
@@ -236,7 +237,7 @@ def _curve(
     }
 
 
-def _opinions(fitted: FittedTimes, case: TimesCase, share: NDArray[np.float32], at: float) -> dict[str, Any] | None:
+def _opinions(fitted: FittedTimes, case: TimesCase, share: NDArray[np.float32], at: float) -> JSONObject | None:
     times = np.array([at])
     additive = fitted.additive(case.values[None], times)
     if additive is None or fitted.pool is None:
@@ -248,7 +249,7 @@ def _opinions(fitted: FittedTimes, case: TimesCase, share: NDArray[np.float32], 
     }
 
 
-def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) -> dict[str, Any]:
+def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) -> JSONObject:
     """Shapley values of the known values for the probability of the event by a time, in percentage points.
 
     The pool is a mixture, so the parts of both opinions are Shapley values of their own, weighted.
@@ -273,7 +274,7 @@ def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) ->
     parts = 100.0 * np.column_stack([(1.0 - weight) * precedents, weight * additive])
     each = sets.solver @ parts if p else np.zeros((0, 2))
     total = (1.0 - weight) * precedents + weight * additive
-    rows: list[dict[str, Any]] = [
+    rows: list[JSONObject] = [
         {
             "feature": columns[j].name,
             "value": case.texts[columns[j].name],
@@ -287,7 +288,7 @@ def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) ->
     return {"base": float(total[0]), "total": float(total[-1]), "features": rows}
 
 
-def _case(fitted: FittedTimes, case: TimesCase) -> dict[str, Any]:
+def _case(fitted: FittedTimes, case: TimesCase) -> JSONObject:
     found = guards.guard_numbers(fitted.schema, case.values, fitted.ranges)
     found += guards.guard_usual(fitted.schema, case.values, [])
     texts = [guard.text for guard in found]
@@ -309,7 +310,7 @@ def _case(fitted: FittedTimes, case: TimesCase) -> dict[str, Any]:
     }
 
 
-def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -> list[dict[str, Any]]:
+def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -> list[JSONObject]:
     weights = np.where(np.isin(fitted.parents, fitted.may_show), weights, 0.0)
     best = np.argsort(-weights, kind="stable")[:top]
     best = best[weights[best] > 0.0]
@@ -333,7 +334,7 @@ def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -
     return found
 
 
-def _features(fitted: FittedTimes, case: TimesCase) -> list[dict[str, Any]]:
+def _features(fitted: FittedTimes, case: TimesCase) -> list[JSONObject]:
     q = fitted.posterior.q.reshape(-1, fitted.posterior.q.shape[2])
     mean, ends = q.mean(axis=0), np.quantile(q, INTERVAL, axis=0)
     return [
@@ -348,7 +349,7 @@ def _features(fitted: FittedTimes, case: TimesCase) -> list[dict[str, Any]]:
     ]
 
 
-def headline(why: dict[str, Any]) -> str:
+def headline(why: JSONObject) -> str:
     """``34% had relapse by 1000 (90% interval 28–41%)``."""
     said = why["prediction"]
     ends = interval(said["interval"])
@@ -358,7 +359,7 @@ def headline(why: dict[str, Any]) -> str:
     )
 
 
-def sentences(why: dict[str, Any]) -> Iterator[str]:
+def sentences(why: JSONObject) -> Iterator[str]:
     """What stands below the headline."""
     said, both = why["prediction"], why["opinions"]
     yield f"All past patients: {percent(said['population'])}."
@@ -371,7 +372,7 @@ def sentences(why: dict[str, Any]) -> Iterator[str]:
     yield f"{course.basis(said)}."
 
 
-def precedent(why: dict[str, Any]) -> str:
+def precedent(why: JSONObject) -> str:
     """Whether there is an adequate precedent."""
     found = why["precedent"]
     if found["adequate"]:
@@ -382,7 +383,7 @@ def precedent(why: dict[str, Any]) -> str:
     )
 
 
-def _lines(why: dict[str, Any]) -> Iterator[str]:
+def _lines(why: JSONObject) -> Iterator[str]:
     said, name = why["prediction"], why["case"]["id"]
     yield f"{'The case' if name is None else f'Case {name}'}: {headline(why)}"
     yield " ".join([*sentences(why), precedent(why), f"{DISCLAIMER}."])

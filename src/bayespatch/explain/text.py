@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from textwrap import wrap
-from typing import Any
 
 from bayespatch.explain import follow_up, words
+from bayespatch.types import JSONMapping
 
 _NARROWEST = 60
 _BAR = 10  # characters of the longest bar
 
-Data = Mapping[str, Any]
+Data = JSONMapping
 
 
 def as_text(why: Data, width: int) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from bayespatch.explain import words
 from bayespatch.explain.explanation import Explanation
+from bayespatch.types import JSONObject
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class WhatIf:
         after = self.after.probabilities
         return {name: after[name] - p for name, p in self.before.probabilities.items()}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON."""
         return {
             "before": self.before.to_dict(),

@@ -6,8 +6,10 @@ Each takes the explanation as plain data, as `Explanation.to_dict` returns it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bayespatch.types import JSONMapping, JSONObject
 
 NO_PRECEDENT = "No adequate precedent"
 DIFFER = 0.2  # opinions that differ by this much are reported as a disagreement
@@ -19,7 +21,7 @@ LIKE_THIS = "patients with predictions like this one"  # to whom an interval of 
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
 _PLACES = ("with ", "without ", "who ", "whose ")  # beginnings of phrases that follow a noun, in this order
 
-Data = Mapping[str, Any]
+Data = JSONMapping
 
 
 class Check(NamedTuple):
@@ -320,7 +322,7 @@ def votes(why: Data) -> str:
     return f"{text} Of {like['n']} past patients for whom this share was similar, {like['had']}."
 
 
-def like_this(why: Data) -> dict[str, Any] | None:
+def like_this(why: Data) -> JSONObject | None:
     """Past patients with votes like these: how many (`n`), and how many of them `had` the class in focus."""
     found, label = why["prediction"]["like_this"], focus(why)
     if found is None:

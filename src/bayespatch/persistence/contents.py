@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from bayespatch.fitted import Fitted, FittedClasses, FittedNumbers
 from bayespatch.fitted_times import FittedTimes
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.sampling.posterior import STORED_WITHOUT_CASES, Posterior
+from bayespatch.types import JSONObject
 
 # Parts of a model by their path in `STORED`, such as "posterior.q"; each has the type of its field.
-Parts: TypeAlias = dict[str, Any]
+Parts: TypeAlias = JSONObject
 
 
 class Stored(Enum):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from bayespatch.explain import Explanation, words
 from bayespatch.plot.canvas import Inks, axes_of, finished, inks, wrapped
+from bayespatch.types import JSONMapping
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ _LINE, _GAP = 0.165, 0.09  # height of a line of text, distance between rows
 _LETTER = 0.074  # width of a letter
 _BAR = 0.9  # length of the longest bar
 
-Data = Mapping[str, Any]
+Data = JSONMapping
 
 
 def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure:
@@ -91,13 +92,25 @@ class _Pen(NamedTuple):
     ax: Axes
     inks: Inks
 
-    def write(self, x: float, y: float, text: str, *, size: float = 8.5, color: str | None = None, **how: Any) -> None:
-        self.ax.text(x, y, text, fontsize=size, color=color or self.inks.ink, **{"va": "center", **how})
+    def write(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        size: float = 8.5,
+        color: str | None = None,
+        weight: str = "normal",
+        ha: Literal["left", "right"] = "left",
+        linespacing: float = 1.2,
+    ) -> None:
+        color = color or self.inks.ink
+        self.ax.text(x, y, text, size=size, color=color, weight=weight, ha=ha, va="center", linespacing=linespacing)
 
-    def row(self, x: float, y: float, text: str, **how: Any) -> float:
+    def row(self, x: float, y: float, text: str, *, color: str | None = None, weight: str = "normal") -> float:
         """Write lines below `y`, and return where they end."""
         end = y + _height([text])
-        self.write(x, (y + end) / 2, text, linespacing=1.15, **how)
+        self.write(x, (y + end) / 2, text, color=color, weight=weight, linespacing=1.15)
         return end
 
     def bar(self, x: float, y: float, length: float, color: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import Model
+from bayespatch.types import AnyArray
 
 Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
 
@@ -29,7 +30,7 @@ class Importances(Protocol):
         """Draws of q, (C, D, P)."""
 
     @property
-    def q_tilde(self) -> NDArray[Any]:
+    def q_tilde(self) -> AnyArray:
         """Draws of q-tilde, (C, D, S, P)."""
 
     @property

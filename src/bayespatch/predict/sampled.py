@@ -37,6 +37,7 @@ from bayespatch.predict.results import Detail, Importances, NeighborStatistics, 
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, run_chains
+from bayespatch.types import AnyArray, JSONObject, Parameters
 from bayespatch.validation import MAX_SEED, check_choice
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class _Drawn:
     model: Model
     seed: int
     q: NDArray[np.float64]
-    q_tilde: NDArray[Any]
+    q_tilde: AnyArray
     log_weights: NDArray[np.float64] | None
     compares_missing: NDArray[np.bool_] | None
     n_chains: int
@@ -170,7 +171,7 @@ def _predict_on_workers(
     posterior: Importances,
     data: Data,
     excluded: NDArray[np.bool_] | None,
-    settings: dict[str, Any],
+    settings: Parameters,
     scheduler: str,
 ) -> Iterator[Prediction]:
     """`predict_batches`, in parts of `CASES_PER_PART` on the workers of a Dask cluster."""
@@ -187,7 +188,7 @@ def _predict_on_workers(
     yield from over_workers(_predict_part, (drawn, nobody, settings), parts(), scheduler)
 
 
-def _predict_part(shared: tuple[_Drawn, Data, dict[str, Any]], part: tuple[Any, ...], n_threads: int) -> Prediction:
+def _predict_part(shared: tuple[_Drawn, Data, JSONObject], part: tuple[Any, ...], n_threads: int) -> Prediction:
     """On a worker: the predictions of some cases."""
     drawn, nobody, settings = shared
     x, y, own_parent, excluded = part

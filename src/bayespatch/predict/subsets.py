@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from bayespatch.predict.closed import ClosedForm
 from bayespatch.predict.results import Importances
 from bayespatch.retrieval import LeftOut
 from bayespatch.retrieval.sums import LEAST
+from bayespatch.types import AnyArray
 
 Array = NDArray[np.float64]
 
@@ -263,10 +264,10 @@ class _Voters(NamedTuple):
 
 
 # From log factors, (D, p, U), of past cases to the sums of their weights by class, draw and set, (R, M, D, K)
-_Sums = Callable[[Array, _Voters], NDArray[Any]]
+_Sums = Callable[[Array, _Voters], AnyArray]
 
 
-def _products(factors: NDArray[Any]) -> NDArray[Any]:
+def _products(factors: AnyArray) -> AnyArray:
     """Products of the factors of every subset, (D, 2^n, U), of factors (D, n, U); the first factor is the top bit."""
     found = np.ones((len(factors), 1, factors.shape[2]), factors.dtype)
     for k in range(factors.shape[1])[::-1]:

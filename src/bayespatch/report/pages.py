@@ -6,7 +6,6 @@ import datetime
 import hashlib
 import os
 from base64 import b64encode
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from os import PathLike
@@ -16,9 +15,10 @@ from bayespatch.explain import Explanation, html
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.survival import SurvivalExplanation, headline
 from bayespatch.persistence.atomic import check_writable, refuse, replacing
+from bayespatch.types import JSONMapping
 
 Path = str | PathLike[str]
-Data = Mapping[str, Any]
+Data = JSONMapping
 
 
 class HasOverview(Protocol):

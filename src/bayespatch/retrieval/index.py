@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = NDArray[Any]  # uint8, uint16 or uint32
+from bayespatch.types import AnyArray
+
+Codes = AnyArray  # uint8, uint16 or uint32
 
 
 class Ranges(NamedTuple):

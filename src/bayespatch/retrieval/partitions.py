@@ -26,6 +26,7 @@ from bayespatch.retrieval.index import CaseIndex, comparisons
 from bayespatch.retrieval.past_part import PastCases, PastPart
 from bayespatch.retrieval.sums import Array, LeaveOneOutScores, LeaveOneOutSums, LeftOut, VoteSums
 from bayespatch.retrieval.votes import leave_one_out_sums, vote, vote_shares
+from bayespatch.types import JSONObject, Parameters
 
 SHARES_AT_ONCE = 2**24  # of past cases in the votes on some cases, in a part
 ENDING = ".cases"  # of a file with a part
@@ -146,12 +147,12 @@ class PartsInFiles:
             self._mapped[digest] = PastPart.read(self.path(digest))
         return self._mapped[digest]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> JSONObject:
         if self.is_temporary:
             not_portable()
         return {"folder": self.folder, "digests": self.digests}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Parameters) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
 
@@ -429,7 +430,7 @@ class _Question(NamedTuple):
     engine: str
     n_threads: int
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> JSONObject:
         """Where and how to compute."""
         return dict(n_threads=self.n_threads, engine=self.engine)
 

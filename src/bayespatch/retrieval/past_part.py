@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bayespatch.persistence.atomic import ANOTHER_COPY, refuse
 from bayespatch.persistence.mapped_arrays import map_arrays, write_arrays
 from bayespatch.retrieval.index import CaseIndex
+from bayespatch.types import AnyArray
 
 Array = NDArray[np.float64]
 
@@ -173,14 +174,14 @@ class PastPart:
                 raise ValueError("the names do not follow one another")
 
 
-def _arrays_of(index: CaseIndex, prefix: str) -> dict[str, NDArray[Any]]:
+def _arrays_of(index: CaseIndex, prefix: str) -> dict[str, AnyArray]:
     ends = np.cumsum([len(values) for values in index.levels], dtype=np.int64)
     levels = np.concatenate([np.empty(0), *index.levels])
     parts = (index.codes, levels, ends, index.start, index.rows, index.columns, index.reach)
     return {prefix + name: part for name, part in zip(_OF_INDEX, parts, strict=True)}
 
 
-def _index_of(arrays: dict[str, NDArray[Any]], prefix: str) -> CaseIndex:
+def _index_of(arrays: dict[str, AnyArray], prefix: str) -> CaseIndex:
     codes, levels, ends, start, rows, columns, reach = (arrays.pop(prefix + name) for name in _OF_INDEX)
     n_features, n = codes.shape
     if (

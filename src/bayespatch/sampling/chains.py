@@ -13,11 +13,11 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespatch.engine.base import Engine, GivenEngine
 from bayespatch.progress import Meter, Report
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings, Timing
+from bayespatch.types import AnyArray
 
 _BLOCK_SECONDS = 0.1  # how long chains run between two meetings
 _POLL_SECONDS = 0.2  # how often progress is shown, and on Windows how soon Ctrl-C is noticed
@@ -73,13 +73,13 @@ class Run:
         self._lock = threading.Lock()
 
     @property
-    def draws(self) -> dict[str, NDArray[Any]]:
+    def draws(self) -> dict[str, AnyArray]:
         """What is kept of each draw, (chains, draws, ...): slots are filled from the first on, `n_kept` of a chain."""
         kept = {name: getattr(self, name) for name in ("q", "q_tilde", "n_neighbors", "log_joint", "votes")}
         return {name: array for name, array in kept.items() if array is not None}
 
     @property
-    def sums(self) -> dict[str, NDArray[Any]]:
+    def sums(self) -> dict[str, AnyArray]:
         """What is added up over the draws."""
         kept = {name: getattr(self, name) for name in ("votes_sum", "z_sum", "w_sum")}
         return {name: array for name, array in kept.items() if array is not None}

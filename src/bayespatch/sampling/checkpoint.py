@@ -20,10 +20,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespatch.engine.installed import digest_of_engine
 from bayespatch.model import Data, Hyperparameters, Model
@@ -42,6 +40,7 @@ from bayespatch.persistence.checkpoint_folder import (
 )
 from bayespatch.sampling.chains import Run
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings
+from bayespatch.types import AnyArray, JSONMapping, JSONObject
 from bayespatch.version import __version__
 
 DATA = "the data"
@@ -71,12 +70,12 @@ def describe(
     keep_votes: bool,
     begin: Posterior | None,
     predictive: PredictiveDraws | None = None,
-) -> dict[str, Any]:
+) -> JSONObject:
     """What determines the draws of a run, by the names of the arguments; of arrays, a checksum of all together.
 
     Not among it is `draws`: a run of more draws begins with those of a shorter one.
     """
-    run_of: dict[str, Any] = {"bayespatch": __version__}
+    run_of: JSONObject = {"bayespatch": __version__}
     run_of["the code of the engines"] = digest_of_engine(settings.engine)
     run_of[DATA] = checksum(*map(np.asarray, data[:-2]))  # the last two are for closed-form votes alone
     run_of |= {"model": model.kind, "likelihood": model.likelihood}
@@ -111,7 +110,7 @@ class Checkpoint:
         self.next = time.perf_counter() + every
 
     @property
-    def run_of(self) -> dict[str, Any]:
+    def run_of(self) -> JSONObject:
         """What the run is of; its checksum of the data is salted, so that no two checkpoints can be compared by it."""
         salted = hashlib.sha256(f"{self.salt} {self._run_of.get(DATA)}".encode()).hexdigest()
         return {**self._run_of, DATA: salted}
@@ -193,7 +192,7 @@ class Checkpoint:
             wrong = f"has {n_kept} draws of each chain already, more than draws={settings.draws}"
             raise refuse(self.folder, wrong, f"pass draws={n_kept} or more, or {START_ANEW}")
 
-    def _restore(self, run: Run, manifest: Mapping[str, Any], arrays: Arrays) -> list[list[int]]:
+    def _restore(self, run: Run, manifest: JSONMapping, arrays: Arrays) -> list[list[int]]:
         """Everything but the draws; returns which of them are in which file."""
         settings, n_kept = run.settings, manifest["kept"]
         for name, target in run.sums.items():
@@ -223,7 +222,7 @@ class Checkpoint:
             _fill(target[:, first:last], array, arrays[array])
 
 
-def _fill(target: NDArray[Any], name: str, found: NDArray[Any]) -> None:
+def _fill(target: AnyArray, name: str, found: AnyArray) -> None:
     if found.dtype != target.dtype or found.shape != target.shape:
         raise ValueError(f"{name} is {found.dtype} of shape {found.shape}, not {target.dtype} of {target.shape}")
     if found.dtype.kind == "f" and not np.isfinite(found).all():

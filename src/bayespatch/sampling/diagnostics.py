@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayespatch.types import Parameters
+
 # The limits of Vehtari, Gelman, Simpson, Carpenter, Bürkner: Rank-normalization, folding, and localization: an improved
 # R-hat for assessing convergence of MCMC, Bayesian Analysis 16 (2021), sections 4.1 and 4.3.
 MAX_RHAT = 1.01
@@ -183,7 +185,7 @@ class Diagnostics:
             f"a larger thin if memory is short, or more warmup; diagnostics_ lists every quantity"
         )
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Any:  # a data frame of pandas, which may be absent
         """The table as a pandas DataFrame, one row per quantity."""
         try:
             import pandas
@@ -247,9 +249,7 @@ def diagnose(names: Sequence[str], draws: ArrayLike) -> Diagnostics:
     varies = values.min(axis=(0, 1)) != values.max(axis=(0, 1))
     sd[~varies] = 0.0  # rounding may leave a constant a standard deviation of 1e-17
 
-    statistics: dict[str, Any] = {
-        name: np.full(n_quantities, np.nan) for name in ("mcse", "ess_bulk", "ess_tail", "rhat")
-    }
+    statistics: Parameters = {name: np.full(n_quantities, np.nan) for name in ("mcse", "ess_bulk", "ess_tail", "rhat")}
     if n_draws >= MIN_DRAWS and varies.any():
         from arviz_stats.base import array_stats  # here, because it takes a second to load where xarray is installed
 

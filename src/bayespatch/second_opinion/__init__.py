@@ -13,11 +13,13 @@ from bayespatch.second_opinion.grouped import out_of_group
 from bayespatch.second_opinion.mean import AdditiveMean
 from bayespatch.second_opinion.user import LinearOpinion, UserOpinion, check_user_opinion
 
-Opinion: TypeAlias = AdditiveScore | UserOpinion | LinearOpinion | AdditiveMean | CoxScore
+ClassOpinion: TypeAlias = AdditiveScore | UserOpinion | LinearOpinion
+Opinion: TypeAlias = ClassOpinion | AdditiveMean | CoxScore
 
 __all__ = [
     "AdditiveMean",
     "AdditiveScore",
+    "ClassOpinion",
     "CoxScore",
     "LinearOpinion",
     "Opinion",

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +36,7 @@ from bayespatch.second_opinion.logistic import (
     try_priors,
     with_intercept,
 )
+from bayespatch.types import AnyArray, JSONMapping, JSONObject
 
 MOST_CHOOSING = 20_000  # rows that decide on the priors; the coefficients are learned from all
 MODERATIONS = (0.0, 0.03, 0.1, 0.3, 1.0)  # which leave-one-out chooses from
@@ -349,14 +349,14 @@ class AdditiveScore:
 
     # Storage
 
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
         """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal score."""
         parts = _parts(self)
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "moderation": self.moderation}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> AdditiveScore:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveScore:
         """The score that `to_arrays` wrote; anything else is a ValueError."""
         names = {"base", "intercept", "coef", "shares", "covariance", "loo", "evidence"}
         if set(arrays) != names or set(plain) - {"moderation"} != {"design"}:
@@ -553,7 +553,7 @@ def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) 
     return float(softmax(total) @ tried), tried @ softmax(total[:, None] - scores, axis=0)
 
 
-def _parts(score: AdditiveScore) -> dict[str, Any]:
+def _parts(score: AdditiveScore) -> JSONObject:
     return {part.name: getattr(score, part.name) for part in fields(score)}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 from bayespatch.encode import Schema
 from bayespatch.second_opinion.design import CURVE, LINE, Array, Design
+from bayespatch.types import AnyArray, JSONMapping, JSONObject
 
 STRENGTHS = (0.01, 0.1, 1.0)  # prior variances of a coefficient, of terms with standard deviation 1
 N_FOLDS = 5
@@ -138,14 +139,14 @@ class CoxScore:
         variance = np.maximum(((x @ self.covariance) * x).sum(axis=1), 0.0)
         return np.sqrt(variance[:, None] + _at(self.times, self.error, times, before=self.error[0]) ** 2)
 
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
         """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal model."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "choices": [list(one) for one in self.choices]}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> CoxScore:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> CoxScore:
         """The model that `to_arrays` wrote; anything else is a ValueError."""
         names = {"coef", "covariance", "times", "hazard", "error", "loo"}
         if set(arrays) != names or set(plain) != {"design", "choices"}:

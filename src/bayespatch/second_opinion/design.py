@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.encode import MISSING_NUMBER, Column, Schema
+from bayespatch.types import JSONObject
 
 Array = NDArray[np.float64]
 
@@ -193,7 +194,7 @@ class Design:
                 presence[missing, j] = attenuation[missing]
         return Terms(np.concatenate([t.matrix(values[:, j]) for j, t in enumerate(self.terms)], axis=1), presence)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON, from which `from_dict` makes an equal design."""
         terms = [{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(term).items()} for term in self.terms]
         return {"terms": terms, "least_known": self.least_known}
@@ -208,7 +209,7 @@ class Design:
         for stored in data["terms"]:
             if not isinstance(stored, dict) or set(stored) != names:
                 raise ValueError("a stored term does not have the parts of a term; save the model again")
-            parts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+            parts: JSONObject = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
             terms.append(Term(**parts))
         return cls(tuple(terms), data["least_known"])
 

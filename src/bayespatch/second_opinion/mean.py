@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +16,7 @@ from bayespatch.encode import Schema
 from bayespatch.metrics import weighted_quantiles
 from bayespatch.second_opinion.design import Array, Design
 from bayespatch.second_opinion.logistic import CURVATURES, STRENGTHS, kept_priors
+from bayespatch.types import AnyArray, JSONMapping, JSONObject
 
 N_RESIDUALS = 199  # quantiles of the residuals that are kept
 _LEAST = 1e-12  # of a variance, relative to that of the outcomes
@@ -143,14 +143,14 @@ class AdditiveMean:
         noise = max(self.noise, 1e-300)
         return np.exp(-0.5 * ((outcomes - means) / noise) ** 2) / (np.sqrt(2.0 * np.pi) * noise)
 
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
         """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal mean."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "base": self.base, "noise": self.noise}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> AdditiveMean:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveMean:
         """The mean that `to_arrays` wrote; anything else is a ValueError."""
         if set(arrays) != {"coef", "covariance", "loo", "residuals", "evidence"} or set(plain) != {
             "design",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
+from bayespatch.encode.table import DataFrame
 from bayespatch.second_opinion.design import Array
+from bayespatch.types import AnyArray, JSONMapping, JSONObject, TableLike
 
 N_FOLDS = 5
 STORABLE = (LogisticRegression, LogisticRegressionCV, LinearDiscriminantAnalysis)
@@ -76,9 +78,9 @@ class UserOpinion:
     def learn(
         cls,
         estimator: Any,
-        X: Any,
-        y: NDArray[Any],
-        classes: NDArray[Any],
+        X: TableLike,
+        y: AnyArray,
+        classes: AnyArray,
         values: Array,
         groups: NDArray[np.int64] | None = None,
         row_weight: Array | None = None,
@@ -120,11 +122,11 @@ class UserOpinion:
             ) from error
         return cls(model, np.searchsorted(model.classes_, classes), _proper(loo))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: TableLike) -> Array:
         """Probabilities of the rows of a table like the user's own, (n, M)."""
         return _proper(np.asarray(self.model.predict_proba(X), dtype=np.float64)[:, self.places])
 
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
         """The coefficients of a linear model; of any other a ValueError."""
         return LinearOpinion.of(self).to_arrays()
 
@@ -169,10 +171,10 @@ class LinearOpinion:
         names = getattr(opinion.model, "feature_names_in_", None)
         return cls(intercept, coef.T.copy(), opinion.loo, None if names is None else tuple(map(str, names)))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: TableLike) -> Array:
         """Probabilities of the rows of a table of numbers, (n, M); a data frame's columns are found by their names."""
         if self.names is not None and hasattr(X, "columns"):
-            X = X[list(self.names)]
+            X = cast("DataFrame", X)[list(self.names)]
         x = np.asarray(X, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.coef):
             raise ValueError(f"the table has shape {x.shape}; the second opinion wants {len(self.coef)} columns")
@@ -182,13 +184,13 @@ class LinearOpinion:
         p = np.concatenate([expit(-eta), expit(eta)], axis=1) if eta.shape[1] == 1 else softmax(eta, axis=1)
         return _proper(p)
 
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
         """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal opinion."""
         names = None if self.names is None else list(self.names)
         return {"intercept": self.intercept, "coef": self.coef, "loo": self.loo}, {"names": names}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> LinearOpinion:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> LinearOpinion:
         """The opinion that `to_arrays` wrote; anything else is a ValueError."""
         if set(arrays) != {"intercept", "coef", "loo"} or set(plain) != {"names"}:
             raise ValueError("this is not a stored second opinion; save the model again")

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from bayespatch.source.frame import frame_of, refuse
+from bayespatch.types import JSONObject
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,11 +41,22 @@ class Address(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 
+class Cursor(Protocol):
+    """What every driver returns."""
+
+    @property
+    def description(self) -> Sequence[Sequence[object]] | None:
+        """The columns, by name and type."""
+
+    def fetchall(self) -> Sequence[Sequence[object]]:
+        """The rows."""
+
+
 class Answer(NamedTuple):
     """What a query returns; `names` is None where it is no table."""
 
     names: Sequence[str] | None
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[object]]
 
 
 def read_query(url: str, query: str | None) -> DataFrame:
@@ -62,7 +74,7 @@ def read_query(url: str, query: str | None) -> DataFrame:
     return frame_of(shown, answer.names or (), answer.rows)
 
 
-def read_rows(url: str, query: str) -> list[dict[str, Any]]:
+def read_rows(url: str, query: str) -> list[JSONObject]:
     """The rows of a query as the driver returns them, by column; there may be none."""
     _, answer = _answered(url, query)
     return [dict(zip(answer.names or (), row, strict=True)) for row in answer.rows]
@@ -131,7 +143,10 @@ def _ask_duckdb(address: Address, query: str) -> Answer:
     statements = duckdb.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise refuse(address.shown, "the query is not one SELECT; databases are only read: pass a single SELECT")
-    config: dict[str, Any] = {"autoinstall_known_extensions": "false", "allow_community_extensions": "false"}
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "allow_community_extensions": "false",
+    }
     if not in_memory:
         config["enable_external_access"] = "false"
     path = _MEMORY if in_memory else address.path
@@ -139,7 +154,7 @@ def _ask_duckdb(address: Address, query: str) -> Answer:
         return _answer(connection.execute(query))
 
 
-def _answer(cursor: Any) -> Answer:
+def _answer(cursor: Cursor) -> Answer:
     """Names and rows; only where there are names may rows be fetched."""
     if not cursor.description:
         return Answer(None, ())

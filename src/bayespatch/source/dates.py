@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from bayespatch.source.frame import import_pandas, listed
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame, Series, Timestamp
 
 Unit = Literal["years", "days"]
 TODAY = "today"
@@ -68,12 +68,12 @@ class Interval(NamedTuple):
     def values(self, frame: DataFrame) -> Series:
         """The numbers, one for each row; NaN where a date is missing."""
         fixed = self._fixed_end()
-        end: Any = dates_of(frame[self.end]) if fixed is None else fixed
+        end = dates_of(frame[self.end]) if fixed is None else fixed
         days = (end - dates_of(frame[self.start])).dt.total_seconds() / 86400.0
         # As exactly as anybody says it: a birthday is no measurement.
         return (days / DAYS_A_YEAR).round(1) if self.unit == "years" else days.round(0)
 
-    def _fixed_end(self) -> Any:
+    def _fixed_end(self) -> Timestamp | None:
         if self.end == TODAY:
             return import_pandas().Timestamp.today().normalize()
         return import_pandas().Timestamp(self.end) if _ISO.fullmatch(self.end) else None

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayespatch.source.frame import check_names, import_pandas, refuse
 from bayespatch.source.lab_values import with_lab_values
@@ -162,7 +162,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _typed(values: list[str | None]) -> Any:
+def _typed(values: list[str | None]) -> object:
     """Numbers or booleans where all known values are, else the texts."""
     known = [value for value in values if value is not None]
     if not known:

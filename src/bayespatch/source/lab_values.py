@@ -6,12 +6,14 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from bayespatch.source.frame import import_pandas, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+Cell: TypeAlias = str | float
 
 LEAST_NUMBERS = 20  # fewer plain numbers beside limits or remarks may be names of categories
 LEAST_DISTINCT = 10  # likewise
@@ -68,7 +70,7 @@ def with_lab_values(
 
 
 def lab_values(
-    name: str, values: Sequence[Any], *, unit: str | None = None, commas: bool = False
+    name: str, values: Sequence[object], *, unit: str | None = None, commas: bool = False
 ) -> list[float | None] | None:
     """A column of texts as numbers, where most of them are; a `LabValueWarning` says what was done.
 
@@ -94,9 +96,10 @@ def lab_values(
     >>> lab_values("stage", ["1", "2a", "2b"]) is None
     True
     """
-    known = [value for value in values if value is not None]
-    if not known or any(not isinstance(value, str | int | float) or isinstance(value, bool) for value in known):
+    known = [value for value in values if isinstance(value, str | int | float) and not isinstance(value, bool)]
+    if not known or len(known) < sum(value is not None for value in values):
         return None
+    cells = cast("Sequence[Cell | None]", values)
     parsed = {value: _parse(value) for value in dict.fromkeys(known)}
     numbers = {value: part for value, part in parsed.items() if part is not None}
     if not numbers and unit is None:
@@ -110,7 +113,7 @@ def lab_values(
         return None
     if not _one_unit(name, units, unit):
         return None
-    found = [None if value is None else getattr(parsed[value], "number", None) for value in values]
+    found = [None if value is None else getattr(parsed[value], "number", None) for value in cells]
     _tell(name, known, parsed, units, strict=unit is not None)
     return found
 
@@ -132,7 +135,7 @@ def _unit(text: str) -> str:
     return re.sub(r"\b(year|yr|month|week|day|hour)s\b", r"\1", " ".join(text.lower().split()).replace("μ", "µ"))
 
 
-def _are_numbers(known: list[Any], parsed: Mapping[object, _Parsed | None]) -> bool:
+def _are_numbers(known: Sequence[Cell], parsed: Mapping[Cell, _Parsed | None]) -> bool:
     """Whether a column of which nothing else is known holds measurements."""
     counts = Counter(known)
     remarks = [value for value, part in parsed.items() if part is None]
@@ -161,11 +164,11 @@ def _one_unit(name: str, units: Counter[str], unit: str | None) -> bool:
 
 
 def _tell(
-    name: str, known: list[Any], parsed: Mapping[object, _Parsed | None], units: Counter[str], *, strict: bool
+    name: str, known: Sequence[Cell], parsed: Mapping[Cell, _Parsed | None], units: Counter[str], *, strict: bool
 ) -> None:
     """A warning about everything that is not written as a plain number."""
     counts = Counter(known)
-    kinds: dict[str, list[Any]] = {"limits": [], "units": [], "commas": [], "remarks": []}
+    kinds: dict[str, list[Cell]] = {"limits": [], "units": [], "commas": [], "remarks": []}
     for value, part in parsed.items():
         if part is None:
             kinds["remarks"].append(value)

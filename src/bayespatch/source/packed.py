@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayespatch.available_memory import available_memory, shown_bytes
 from bayespatch.source.frame import check_names, import_pandas, refuse
@@ -75,7 +75,7 @@ def read_excel(source: str, data: bytes) -> DataFrame:
     return frame
 
 
-def _value(value: object) -> Any:
+def _value(value: object) -> object:
     from bayespatch.source.delimited import MISSING
 
     if isinstance(value, str):
@@ -84,7 +84,7 @@ def _value(value: object) -> Any:
     return value
 
 
-def _typed(values: list[Any]) -> Any:
+def _typed(values: list[object]) -> list[object]:
     """Cells of one kind as they are; where texts stand among numbers, all are texts."""
     known = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in known) and not all(isinstance(value, str) for value in known):

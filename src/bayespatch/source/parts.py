@@ -6,18 +6,21 @@ import glob
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bayespatch.source.columnar import read_columnar
 from bayespatch.source.dates import Interval
 from bayespatch.source.frame import refuse
 from bayespatch.source.roles import past_rows
+from bayespatch.types import JSONObject, Parameters
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from bayespatch.encode import Partitions
-    from bayespatch.encode.partitions import Part
+    from bayespatch.encode.partitions import Each, Part
+
+Result = TypeVar("Result")
 
 ENDING = ".parquet"
 MOST_BYTES = 256_000_000  # of a part, before compression: a larger file is cut between its row groups
@@ -141,7 +144,7 @@ def column_names(file: str) -> list[str]:
 def training_parts(
     files: Sequence[str],
     target: str,
-    each: Callable[..., list[Any]],
+    each: Each,
     *,
     id_column: str | None = None,
     drop: Sequence[str] = (),
@@ -156,18 +159,18 @@ def training_parts(
     return Partitions(parts, labels, partial(_read_training, target, wishes), each)
 
 
-def _read_training(target: str, wishes: dict[str, Any], part: FilePart) -> Part:
+def _read_training(target: str, wishes: Parameters, part: FilePart) -> Part:
     from bayespatch.encode.partitions import Part
 
     return Part(*past_rows(read_part(FilePart(*part)), target, **wishes)[:3])
 
 
-def one_after_the_other(function: Callable[..., Any], arguments: Sequence[tuple[object, ...]]) -> list[Any]:
+def one_after_the_other(function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> list[Result]:
     """`Partitions.each` in this process."""
     return [function(*each) for each in arguments]
 
 
-def write_part(path: str, columns: dict[str, str], rows: Sequence[dict[str, Any]]) -> None:
+def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -> None:
     """Rows as a Parquet file, which has its name once it is complete and on disk.
 
     Parameters
