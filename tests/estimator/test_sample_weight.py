@@ -238,7 +238,7 @@ def test_a_table_in_partitions_has_no_weights():
     dd = pytest.importorskip("dask.dataframe")
     X, y = table()
     parts = dd.from_pandas(X.assign(y=y), npartitions=2)
-    with pytest.raises(ValueError, match="sample_weight cannot be given beside a table in partitions"):
+    with pytest.raises(ValueError, match="sample_weight is not supported for a partitioned table"):
         PatchworkClassifier(**SETTINGS).fit(parts, "y", sample_weight=weights())
 
 

@@ -76,7 +76,7 @@ def test_a_consultation_is_what_the_estimator_explains(served, program):
     clf.n_jobs = 2
     why = json.loads(json.dumps(clf.explain(VALUES, exclude_self=False, error=served.settings.error).to_dict()))
     why["case"]["id"] = seen["case"]["id"]
-    why["about"] |= {"version": 1, "past_cases": 30, "retained": 0, "waiting": 0}
+    why["about"] |= {"version": 1, "past_cases": 30, "own_visits": 0, "retained": 0, "waiting": 0}
     assert seen == why
 
 

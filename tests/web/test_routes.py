@@ -83,7 +83,7 @@ BODIES = {
     "/api/v1/answers": {"values": VALUES},
     "/api/v1/counterfactuals": {"values": VALUES},
     "/api/v1/consultations": {"values": VALUES},
-    "/api/v1/consultations/{number}/decision": {"decided": "well"},
+    "/api/v1/consultations/{number}/decision": {"decided": "well", "reason": "test"},
     "/api/v1/cases/{number}/outcome": {"outcome": "well"},
     "/api/v1/cases/{number}/follow-up": {"values": {"stay": 4}},
     "/api/v1/retentions": {},
