@@ -6,11 +6,11 @@ import inspect
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -79,11 +79,14 @@ class Standing(NamedTuple):
         return {name: {"mean": self.mean(name), "sd": self.deviation(name)} for name in self.scores}
 
 
+Setting: TypeAlias = float | str
+
+
 class Rival(NamedTuple):
     """A usual method, and the settings among which cross-validation within each fold chooses."""
 
-    estimator: Any
-    grid: dict[str, list[Any]]
+    estimator: BaseEstimator
+    grid: dict[str, list[Setting]]
 
 
 def compare(
@@ -227,7 +230,7 @@ def _fold(
         return {part: _class_measures(fitted, said[name], y[test], table) for part, name in parts.items()}
 
 
-def _fitted(method: Rival, table: Table, train: NDArray[np.int64], seed: int) -> Any:
+def _fitted(method: Rival, table: Table, train: NDArray[np.int64], seed: int) -> BaseEstimator:
     """The method, tuned and fitted on some rows; one that asks for groups gets them."""
     X, y = table.X.iloc[train], table.y[train]
     groups = None if table.groups is None else table.groups[train]
@@ -244,14 +247,17 @@ def _fitted(method: Rival, table: Table, train: NDArray[np.int64], seed: int) ->
     parts = _splits(y, groups, n_inner, seed, table.classes is None)
     smallest = min(len(inner) for inner, _ in parts)
     grid = {
-        name: [value for value in values if not name.endswith("n_neighbors") or value <= smallest] or [smallest]
+        name: [
+            value for value in values if isinstance(value, str) or not name.endswith("n_neighbors") or value <= smallest
+        ]
+        or [smallest]
         for name, values in method.grid.items()
     }
     score = "neg_mean_squared_error" if table.classes is None else _log_score
     return GridSearchCV(estimator, grid, cv=parts, scoring=score, error_score="raise").fit(X, y)
 
 
-def _log_score(fitted: Any, X: DataFrame, y: AnyArray) -> float:
+def _log_score(fitted: BaseEstimator, X: DataFrame, y: AnyArray) -> float:
     """Mean logarithm of the probability of what happened; a class that was not learned has the least there is."""
     p = np.maximum(fitted.predict_proba(X), _UNKNOWN)
     known = np.isin(y, fitted.classes_)
@@ -261,7 +267,7 @@ def _log_score(fitted: Any, X: DataFrame, y: AnyArray) -> float:
     return float(scores.mean())
 
 
-def _class_measures(fitted: Any, predicted: AnyArray, y: AnyArray, table: Table) -> dict[str, float]:
+def _class_measures(fitted: BaseEstimator, predicted: AnyArray, y: AnyArray, table: Table) -> dict[str, float]:
     classes, thresholds = table.classes, table.thresholds
     assert classes is not None
     assert thresholds is not None
@@ -291,8 +297,8 @@ def _number_measures(predicted: AnyArray, y: AnyArray) -> dict[str, float]:
     }
 
 
-_NEIGHBORS = {"n_neighbors": [5, 15, 30, 60], "weights": ["uniform", "distance"]}
-_FOREST = {"min_samples_leaf": [1, 5, 15]}
+_NEIGHBORS: dict[str, list[Setting]] = {"n_neighbors": [5, 15, 30, 60], "weights": ["uniform", "distance"]}
+_FOREST: dict[str, list[Setting]] = {"min_samples_leaf": [1, 5, 15]}
 
 
 def _class_methods(seed: int) -> dict[str, Rival]:
@@ -313,7 +319,7 @@ def _number_methods(seed: int) -> dict[str, Rival]:
     }
 
 
-def _rival(estimator: Any, **grid: Any) -> Rival:
+def _rival(estimator: BaseEstimator, **grid: list[Setting]) -> Rival:
     """A method on columns as it needs them, and the settings to try."""
     return Rival(
         Pipeline([("columns", _numbers()), ("method", estimator)]), {f"method__{name}": grid[name] for name in grid}

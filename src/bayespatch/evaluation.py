@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.metrics import Balance, CalibrationBin, CalibrationLine, Threshold
 from bayespatch.types import AnyArray, JSONObject, TableLike
 from bayespatch.version import __version__
+
+if TYPE_CHECKING:
+    from bayespatch.estimator import PatchworkClassifier
 
 NO_PRECEDENT = 0.05  # a case as atypical as this share of the past cases, or more, has no adequate precedent
 N_BINS = 8
@@ -129,9 +132,9 @@ class Validation:
 
 
 def validate(
-    model: Any,
+    model: PatchworkClassifier,
     X: TableLike,
-    y: Sequence[Any],
+    y: Sequence[object],
     *,
     periods: Sequence[str] | None = None,
     decision: Decision | None = None,
@@ -188,7 +191,7 @@ def validate(
     )
 
 
-def outcome_codes(model: Any, y: Sequence[Any]) -> NDArray[np.int64]:
+def outcome_codes(model: PatchworkClassifier, y: Sequence[object]) -> NDArray[np.int64]:
     """The place of each outcome among the model's classes; they may be named by value or by label."""
     known: dict[str, int] = {name: m for m, name in enumerate(model.class_names_)}
     known |= {_text(value): m for m, value in enumerate(model.classes_.tolist())}

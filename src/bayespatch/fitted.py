@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -203,7 +203,7 @@ class Fitted(ABC):
         return self.describe_outcomes(self.y, None)
 
     @abstractmethod
-    def describe_outcomes(self, codes: Rows, y: Any) -> Sequence[str]:
+    def describe_outcomes(self, codes: Rows, y: object) -> Sequence[str]:
         """Known outcomes as text, given their codes and what the user passed as y."""
 
     @abstractmethod
@@ -428,7 +428,7 @@ class FittedClasses(Fitted):
     classes: AnyArray = field(metadata=STORED_WITHOUT_CASES)
     decision: Decision | None = None
 
-    def describe_outcomes(self, codes: Rows, y: Any) -> list[str]:
+    def describe_outcomes(self, codes: Rows, y: object) -> list[str]:
         """Names of the classes."""
         return [self.class_names[code] for code in codes.tolist()]
 
@@ -543,7 +543,7 @@ class FittedNumbers(Fitted):
     edges: Array
     kernel_density: KernelDensity
 
-    def describe_outcomes(self, codes: Rows, y: Any) -> list[str]:
+    def describe_outcomes(self, codes: Rows, y: object) -> list[str]:
         """The numbers themselves."""
         return [number_text(outcome) for outcome in np.asarray(self.outcomes if y is None else y, float).tolist()]
 

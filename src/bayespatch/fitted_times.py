@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from bayespatch.calibrate_times import Course, TimesCalibration
 from bayespatch.encode.column import number_text
+from bayespatch.encode.table import DataFrame
 from bayespatch.feature_importance import PooledModel
 from bayespatch.fitted import Fitted, OpinionOnCases, Rows
 from bayespatch.follow_up import FollowUpColumn
@@ -24,9 +25,12 @@ from bayespatch.importances_of_times import TimeIntervals
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.second_opinion import CoxScore
 from bayespatch.survival import check_times
-from bayespatch.types import TableLike
+from bayespatch.types import AnyArray, TableLike
 
 Array = NDArray[np.float64]
+
+# A structured array with the event and the time, or a data frame with these two columns.
+EventTimes: TypeAlias = "AnyArray | DataFrame"
 
 _SMALLEST = 1e-12
 
@@ -71,7 +75,7 @@ class FittedTimes(Fitted):
     times_calibration: TimesCalibration
     event_name: str = ""
 
-    def describe_outcomes(self, codes: Rows, y: Any) -> Sequence[str]:
+    def describe_outcomes(self, codes: Rows, y: EventTimes | None) -> Sequence[str]:
         """Time, and whether the event happened then."""
         time, event = (self.time, self.event) if y is None else read_times(y)
         pairs = zip(time.tolist(), event.tolist(), strict=True)
@@ -177,7 +181,7 @@ class FittedTimes(Fitted):
         return None
 
 
-def read_times(y: Any) -> tuple[Array, NDArray[np.bool_]]:
+def read_times(y: EventTimes) -> tuple[Array, NDArray[np.bool_]]:
     """Times and events from a structured array with a boolean field and a field of times, as scikit-survival has it.
 
     A data frame with the same two columns is read as well.
@@ -193,7 +197,7 @@ def read_times(y: Any) -> tuple[Array, NDArray[np.bool_]]:
     return time, event
 
 
-def outcome_names(y: Any) -> tuple[str, str]:
+def outcome_names(y: EventTimes) -> tuple[str, str]:
     """Names of the event and of the time."""
     dtype = getattr(y, "dtype", None)
     names = getattr(dtype, "names", None) or (list(y.columns) if hasattr(y, "columns") else None)

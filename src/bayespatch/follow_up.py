@@ -21,13 +21,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.encode.column import number_text
-from bayespatch.encode.table import PlainColumn, PlainTable, listed
+from bayespatch.encode.table import PlainColumn, PlainTable, Value, listed
 from bayespatch.survival import (
     check_times,
     cumulative_incidence,
@@ -109,7 +109,7 @@ class FollowUpColumn:
         causes = np.append(self.causes, np.zeros(n, np.int64)) if self.kind == "time" else self.causes
         return replace(self, values=np.append(self.values, np.full(n, np.nan)), causes=causes)
 
-    def at(self, rows: Any) -> FollowUpColumn:
+    def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> FollowUpColumn:
         """The same column for some of its rows."""
         return replace(self, values=self.values[rows], causes=self.causes[rows] if self.kind == "time" else self.causes)
 
@@ -154,7 +154,7 @@ class FollowUp:
         by_name = {column.name: column for column in table.columns}
         return cls(tuple(_column(by_name, role, table) for role in roles))
 
-    def at(self, rows: Any) -> FollowUp:
+    def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> FollowUp:
         """The same columns for some of their rows."""
         return FollowUp(tuple(column.at(rows) for column in self.columns))
 
@@ -219,7 +219,7 @@ class FollowUp:
         return np.column_stack([*(column.values for column in self.columns), *causes])
 
     @classmethod
-    def from_stored(cls, described: Any, numbers: AnyArray, n: int) -> FollowUp:
+    def from_stored(cls, described: object, numbers: AnyArray, n: int) -> FollowUp:
         """The columns that `to_dict` and `to_array` wrote for n rows; anything else is a ValueError."""
         names = ["name", "kind", "label", "unit", "event", "levels"]
         if not isinstance(described, list) or not all(isinstance(d, dict) and list(d) == names for d in described):
@@ -316,10 +316,10 @@ def _column(by_name: Mapping[str, PlainColumn], role: FollowUpRole, table: Plain
     return FollowUpColumn(role.name, kind, label, unit, role.event, levels, values, causes)
 
 
-def _categories(plain: PlainColumn, labels: Mapping[Any, Any]) -> tuple[Array, tuple[str, ...]]:
+def _categories(plain: PlainColumn, labels: Mapping[object, object]) -> tuple[Array, tuple[str, ...]]:
     """Places in the list of levels, and the levels, sorted or in the order that the column declares."""
     if plain.family == "text":
-        each: list[Any] = list(plain.texts)
+        each: list[str | float | None] = list(plain.texts)
     else:
         each = [None if math.isnan(number) else number for number in plain.numbers.tolist()]
     there = sorted({value for value in each if value is not None})
@@ -335,7 +335,7 @@ def _categories(plain: PlainColumn, labels: Mapping[Any, Any]) -> tuple[Array, t
     return values, tuple(_level_text(value, plain.family, labels) for value in there)
 
 
-def _level_text(value: Any, family: str, labels: Mapping[Any, Any]) -> str:
+def _level_text(value: Value, family: str, labels: Mapping[object, object]) -> str:
     if value in labels:
         return str(labels[value])
     if isinstance(value, str):
@@ -344,7 +344,7 @@ def _level_text(value: Any, family: str, labels: Mapping[Any, Any]) -> str:
 
 
 def _times(
-    time: PlainColumn, event: PlainColumn, labels: Mapping[Any, Any]
+    time: PlainColumn, event: PlainColumn, labels: Mapping[object, object]
 ) -> tuple[Array, NDArray[np.int64], tuple[str, ...]]:
     """Times, causes and the names of the events; neither time nor event means that nothing was recorded."""
     if event.family == "text":
@@ -571,5 +571,5 @@ def _ends(value: float | None, low: float | None, high: float | None) -> dict[st
     return dict(zip(("value", "low", "high"), numbers, strict=True))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value

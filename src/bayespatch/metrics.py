@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,7 +209,9 @@ def _possible(p: Probabilities, least: float) -> Probabilities:
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def _mean_area(p: Probabilities, y: Codes, area: Callable[[Any, Any], float]) -> float | None:
+def _mean_area(
+    p: Probabilities, y: Codes, area: Callable[[NDArray[np.bool_], NDArray[np.float64]], float]
+) -> float | None:
     there = [m for m in range(p.shape[1]) if 0 < (y == m).sum() < len(y)]
     if p.shape[1] == 2:
         there = there[-1:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 from bayespatch.validation import check_flag
 
@@ -46,7 +45,7 @@ def _bar(unit: str) -> Meter:
         raise ImportError('progress=True needs rich: pip install "bayespatch[cli]"') from error
 
     class Speed(progress.ProgressColumn):
-        def render(self, task: Any) -> Text:
+        def render(self, task: progress.Task) -> Text:
             speed = task.finished_speed or task.speed
             if not speed:
                 return Text("")

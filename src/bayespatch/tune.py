@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ def base_rates(
     n_classes: int,
     class_weight: NDArray[np.float64] | None = None,
     counts: NDArray[np.int64] | None = None,
-) -> Any:
+) -> NDArray[np.float64]:
     """How common the classes are, (M,), weighted by class; `counts` has their numbers where y is only a sample.
 
     Examples

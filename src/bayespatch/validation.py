@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -435,7 +435,7 @@ def _values_at(values: NDArray[np.float64], where: NDArray[np.intp]) -> str:
     return ", ".join(distinct[:_MOST_NAMED]) + (", ..." if len(distinct) > _MOST_NAMED else "")
 
 
-def _plain(value: Any) -> str:
+def _plain(value: float) -> str:
     """A number as a person writes it: 3 and not 3.0."""
     return f"{float(value):.6g}"
 

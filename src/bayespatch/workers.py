@@ -13,9 +13,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from bayespatch.engine import digest_of_sources
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+Shared = TypeVar("Shared")
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 POLL_SECONDS = 1.0  # between two looks for lost workers
 INSTALL = 'a Dask scheduler or data frame needs dask and distributed: pip install "bayespatch[dask]"'
@@ -48,19 +55,19 @@ def _check_version(version: str) -> None:
 class _Whole:
     """A value that Dask passes on as it is: it takes tuples apart."""
 
-    value: Any
+    value: object
 
 
 def over_workers(
-    function: Callable[[Any, Any, int], Any], shared: object, parts: Iterable[object], scheduler: str
-) -> Iterator[Any]:
+    function: Callable[[Shared, Piece, int], Result], shared: Shared, parts: Iterable[Piece], scheduler: str
+) -> Iterator[Result]:
     """function(shared, part, n_threads) for every part, on the workers at `scheduler`; results in the order of parts.
 
     At most twice as many parts are in progress as the workers have threads, so that unread results do not pile up.
     """
     with _client(scheduler) as client:
         held = client.scatter(_Whole(shared), broadcast=True, hash=False)
-        waiting: deque[Any] = deque()
+        waiting: deque[Future] = deque()
         for part in parts:
             waiting.append(client.submit(_apply, _version(), function, held, _Whole(part), 1, pure=False))
             if len(waiting) >= 2 * max(1, sum(client.nthreads().values())):
@@ -69,15 +76,18 @@ def over_workers(
             yield waiting.popleft().result()
 
 
-def _apply(version: str, function: Callable[..., Any], *arguments: object) -> Any:
+def _apply(version: str, function: Callable[..., Result], *arguments: object) -> Result:
     """Call a function on a worker."""
     _check_version(version)
     return function(*(given.value if isinstance(given, _Whole) else given for given in arguments))
 
 
 def computed(
-    function: Callable[..., Any], arguments: Iterable[tuple[object, ...]], scheduler: str | None, shared: object = None
-) -> list[Any]:
+    function: Callable[..., Result],
+    arguments: Iterable[tuple[object, ...]],
+    scheduler: str | None,
+    shared: object = None,
+) -> list[Result]:
     """function(shared, *arguments) for each tuple of arguments, which may contain parts of Dask collections.
 
     Runs on the workers at `scheduler`, or without one where Dask computes by default (the active client, or threads of
@@ -96,7 +106,7 @@ def computed(
         return list(client.gather(client.compute(tasks)))
 
 
-def _active(scheduler: str) -> Any:
+def _active(scheduler: str) -> Client | None:
     """The active client if it is connected to this scheduler: other clients cannot use its collections."""
     from distributed import default_client
 
@@ -121,7 +131,9 @@ class HeldParts:
         Address of the scheduler.
     """
 
-    def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[object, ...]], scheduler: str) -> None:
+    def __init__(
+        self, function: Callable[..., object], arguments: Iterable[tuple[object, ...]], scheduler: str
+    ) -> None:
         try:
             from dask.delayed import delayed
         except ImportError as error:
@@ -132,7 +144,7 @@ class HeldParts:
         tasks = [delayed(_apply, pure=False)(_version(), function, *each) for each in arguments]
         self.futures = self.client.compute(tasks)
 
-    def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
+    def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
         """function(shared, part, own argument) for every part, on the worker that holds it, in the order of parts."""
         with _client(self.scheduler, self.client):
             held = self.client.scatter(_Whole(shared), broadcast=True, hash=False)
@@ -143,7 +155,7 @@ class HeldParts:
             while sent:
                 yield self._answer(*asked.popleft(), *sent.popleft())
 
-    def _send(self, part: Any, arguments: tuple[Any, ...]) -> tuple[Any, list[str]]:
+    def _send(self, part: Future, arguments: tuple[object, ...]) -> tuple[Future, list[str]]:
         """Call a function where a part is held; returns the future result and the addresses of these workers."""
         holders: list[str] = []
         while not holders:  # after the loss of a worker, until Dask has recomputed the part
@@ -156,7 +168,7 @@ class HeldParts:
         here = dict(workers=holders, allow_other_workers=False, pure=False)
         return self.client.submit(_apply, _version(), *arguments, **here), holders
 
-    def _answer(self, part: Any, arguments: tuple[Any, ...], future: Any, holders: list[str]) -> Any:
+    def _answer(self, part: Future, arguments: tuple[object, ...], future: Future, holders: list[str]) -> Any:
         """The result; the call is repeated when the workers that held the part are lost."""
         while True:
             try:
@@ -180,7 +192,7 @@ class HeldParts:
 
 
 @contextmanager
-def _client(scheduler: str, active: Any = None) -> Iterator[Any]:
+def _client(scheduler: str, active: Client | None = None) -> Iterator[Client]:
     """A connection to the workers: the active one, or a new one that is closed at the end."""
     client = connected(scheduler) if active is None else active
     from distributed import KilledWorker
@@ -197,7 +209,7 @@ def _client(scheduler: str, active: Any = None) -> Iterator[Any]:
             client.close()
 
 
-def connected(scheduler: str) -> Any:
+def connected(scheduler: str) -> Client:
     """A connection to the scheduler."""
     try:
         from distributed import Client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from bayespatch.source.roles import check_column
 from bayespatch.types import JSONObject
 
 if TYPE_CHECKING:
-    from bayespatch.encode.table import DataFrame, Series
+    from bayespatch.encode.table import DataFrame, Series, Value
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _MOST_LEVELS = 12  # of a column that are shown and written down
@@ -178,7 +178,7 @@ def _draft(frame: DataFrame, columns: list[JSONObject]) -> Dictionary:
         if kind in ("empty", "date"):
             entries[name] = Entry(name)
             continue
-        levels: Any = ()
+        levels: tuple[tuple[Value, str], ...] = ()
         if kind != "number" and column["distinct"] <= _MOST_LEVELS:
             levels = tuple((value == "True" if kind == "boolean" else value, value) for value in column["levels"])
         elif kind == "number" and column["distinct"] <= min(_MOST_LEVELS, len(frame) // 2) and name not in identifiers:

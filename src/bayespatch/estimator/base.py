@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from bayespatch.calibrate import Calibration
@@ -35,6 +36,7 @@ from bayespatch.predict import (
 )
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
+from bayespatch.second_opinion import Opinion
 from bayespatch.tune import Tuning
 from bayespatch.types import AnyArray, TableLike
 from bayespatch.validation import check_count
@@ -144,7 +146,7 @@ class Patchwork(Storable, Learner, Generic[F]):
         return self._fitted().target
 
     @property
-    def opinion_(self) -> Any:
+    def opinion_(self) -> Opinion | None:
         """The second opinion; None if there is none."""
         return self._fitted().opinion
 
@@ -290,7 +292,7 @@ class Patchwork(Storable, Learner, Generic[F]):
     def _read_outcomes(self, y: ArrayLike) -> AnyArray:
         """Outcomes as an array of one dimension."""
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
         tags.input_tags.categorical = True

@@ -11,23 +11,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils import Tags, check_random_state, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayespatch.calibrate import Calibration
 from bayespatch.decisions import Decision, read_decision
 from bayespatch.encode import EncodedTable, class_order
+from bayespatch.encode.schema import Bins, Windows
 from bayespatch.estimator.explaining import Explaining, check_abstain
-from bayespatch.estimator.learning import Learned, split_follow_up
+from bayespatch.estimator.learning import Learned, RandomState, split_follow_up
 from bayespatch.estimator.partitioned import by_partition
 from bayespatch.fitted import Fitted, FittedClasses
+from bayespatch.follow_up import FollowUpColumns
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import Prediction
-from bayespatch.progress import progress_meter
-from bayespatch.second_opinion import AdditiveScore, UserOpinion, check_user_opinion, out_of_group
+from bayespatch.progress import Tell, progress_meter
+from bayespatch.second_opinion import AdditiveScore, Classifier, UserOpinion, check_user_opinion, out_of_group
 from bayespatch.types import AnyArray, Parameters, TableLike
 from bayespatch.validation import (
     check_class_weights,
@@ -205,15 +207,15 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         shown: str | int | ArrayLike = "all",
         hyper: str | Hyperparameters = "auto",
         importances: str = "predictive",
-        second_opinion: Any = "auto",
+        second_opinion: str | Classifier | None = "auto",
         votes: str = "auto",
         error: float = 0.01,
         class_weight: dict[Any, float] | str | None = None,
         calibrate: bool = True,
-        bins: Any = "auto",
+        bins: Bins = "auto",
         n_bins: int = 4,
-        windows: Any = None,
-        categorical: Any = (),
+        windows: Windows = None,
+        categorical: Sequence[object] = (),
         max_levels: int = 10,
         missing: str = "auto",
         transductive: bool = False,
@@ -224,9 +226,9 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         warmup: int = 20,
         thin: int = 1,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         warm_start: bool = False,
-        progress: Any = False,
+        progress: bool | Tell = False,
         checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         self.model = model
@@ -288,7 +290,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         X: TableLike,
         y: ArrayLike,
         groups: ArrayLike | None = None,
-        follow_up: Any = None,
+        follow_up: FollowUpColumns = None,
         sample_weight: ArrayLike | None = None,
     ) -> PatchworkClassifier:
         """Learn how columns are coded, which features matter, and who resembles whom.
@@ -564,7 +566,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             codes = np.arange(learned.n_classes)
             return UserOpinion.learn(self.second_opinion, X, learned.y, codes, values, groups, weights)
 
-        def learn(rows: Any) -> AdditiveScore:
+        def learn(rows: NDArray[np.int64] | slice) -> AdditiveScore:
             y, n_classes = learned.y[rows], learned.n_classes
             if len(np.unique(y)) < n_classes:
                 raise ValueError("some classes do not occur")
@@ -580,7 +582,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     def _read_outcomes(self, y: ArrayLike) -> AnyArray:
         return np.asarray(column_or_1d(y))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         # With alpha = .5 half of the parents vote on every case, and the classes that have more of them win.
         tags.classifier_tags.poor_score = self.hyper == Hyperparameters.paper() and not self.calibrate
@@ -614,7 +616,7 @@ def _learn_pool(
     return Pool.learn(opinion.loo[loo.rows], calibration.apply(loo.votes), y, weights)
 
 
-def _read_classes(y: Any) -> tuple[AnyArray, NDArray[np.int64]]:
+def _read_classes(y: ArrayLike) -> tuple[AnyArray, NDArray[np.int64]]:
     """The classes in order, and the place among them of the class of each case."""
     refuse_masked("y", y)
     labels = column_or_1d(y, warn=True)
@@ -623,7 +625,7 @@ def _read_classes(y: Any) -> tuple[AnyArray, NDArray[np.int64]]:
     return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 
 
-def _class_weights(wish: Any, classes: AnyArray, counts: AnyArray) -> NDArray[np.float64]:
+def _class_weights(wish: dict[Any, float] | str | None, classes: AnyArray, counts: AnyArray) -> NDArray[np.float64]:
     """The weight of each class; "balanced" as scikit-learn has it, from the numbers of rows that have each class."""
     if isinstance(wish, str) and wish == "balanced":
         weights = counts.sum() / (len(classes) * counts)
@@ -632,14 +634,14 @@ def _class_weights(wish: Any, classes: AnyArray, counts: AnyArray) -> NDArray[np
     return check_class_weights(weights, classes)
 
 
-def _read_decision(y: Any, classes: AnyArray, names: tuple[str, ...]) -> Decision | None:
+def _read_decision(y: ArrayLike, classes: AnyArray, names: tuple[str, ...]) -> Decision | None:
     """The decision threshold in ``y.attrs``, where a data dictionary has put it."""
     attrs = getattr(y, "attrs", None)
     attrs = attrs if isinstance(attrs, dict) else {}
     return read_decision(attrs.get("threshold"), attrs.get("cost"), names, classes.tolist())
 
 
-def _read_names(y: Any, classes: AnyArray) -> tuple[tuple[str, ...], str]:
+def _read_names(y: ArrayLike, classes: AnyArray) -> tuple[tuple[str, ...], str]:
     """What the classes and the outcome are called."""
     attrs = getattr(y, "attrs", None)
     attrs = attrs if isinstance(attrs, dict) else {}

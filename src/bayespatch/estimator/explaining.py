@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,9 @@ from bayespatch.model import HIDDEN
 from bayespatch.types import JSONMapping, JSONObject, Parameters, TableLike
 from bayespatch.validation import check_count, check_flag
 
+# A class, by value or by label, or a number
+Label: TypeAlias = str | float | bool | np.generic
+
 ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
 _MOST_TRIED, _LEAST_TRIED = 5000, 300  # changes of a case that are tried in the order of their size
 _PAIRED = 1_500_000  # past cases that are compared with them, in all
@@ -39,7 +42,7 @@ class Explaining(Patchwork[F]):
     def explain(
         self,
         row: TableLike,
-        y: Any = None,
+        y: Label | None = None,
         top: int = 5,
         *,
         level: float = 0.9,
@@ -79,7 +82,7 @@ class Explaining(Patchwork[F]):
         fitted = self._fitted()
         table = read_row(row, fitted.schema)
         options = self._options(top, level, quantile, error)
-        known = None if y is None else [y]
+        known = None if y is None else np.asarray([y])
         return next(self._explanations(fitted, table, known, options, check_flag("exclude_self", exclude_self)))
 
     def explain_all(
@@ -240,7 +243,7 @@ class Explaining(Patchwork[F]):
         row: TableLike,
         change: Sequence[str] | None = None,
         *,
-        to: Any = None,
+        to: object = None,
         most: int = 3,
         top: int = 5,
         level: float = 0.9,
@@ -499,7 +502,7 @@ def _changeable(fitted: Fitted, change: Sequence[str] | None) -> list[int]:
     return sorted({names.index(name) if name in names else called[name] for name in change})
 
 
-def _class_called(fitted: FittedClasses, label: Any) -> int:
+def _class_called(fitted: FittedClasses, label: object) -> int:
     """A class by its value or by its label."""
     classes = [str(value) for value in fitted.classes.tolist()]
     if str(label) in fitted.class_names:

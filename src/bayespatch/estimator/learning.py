@@ -6,11 +6,12 @@ import math
 import secrets
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from joblib import cpu_count
@@ -22,6 +23,7 @@ from sklearn.utils.validation import _num_samples, validate_data
 from bayespatch.calibrate import Calibration
 from bayespatch.duplicates import duplicates_text, group_labels
 from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
+from bayespatch.encode.schema import Bins, Windows
 from bayespatch.encode.summary import TableSummary
 from bayespatch.encode.table import column_names, read_table, split_columns
 from bayespatch.engine.installed import check_engine
@@ -40,11 +42,11 @@ from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, M
 from bayespatch.parents import choose_parents, choose_shown
 from bayespatch.persistence.checkpoint_folder import check_folder
 from bayespatch.predict import blank_votes
-from bayespatch.progress import Report, progress_meter
+from bayespatch.progress import Report, Tell, progress_meter
 from bayespatch.sampling.metropolis import Shape
 from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
 from bayespatch.sampling.sampler import check_size, chosen_engine, run_chains
-from bayespatch.second_opinion.user import N_FOLDS, content_folds
+from bayespatch.second_opinion.user import N_FOLDS, Classifier, content_folds
 from bayespatch.tune import Trial, Tuning, base_rates, constants, tune
 from bayespatch.types import AnyArray, JSONObject, Parameters, TableLike
 from bayespatch.validation import (
@@ -74,6 +76,9 @@ MOST_AUTO = 2000  # parents under "auto" where votes are sampled
 GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
 # Parameters that go by the same name in `Schema.learn`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
+
+
+RandomState: TypeAlias = int | np.random.RandomState | None
 
 
 class WeighedRows(NamedTuple):
@@ -199,7 +204,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     shown: str | int | ArrayLike
     hyper: str | Hyperparameters
     importances: str
-    second_opinion: Any
+    second_opinion: str | Classifier | None
     votes: str
     error: float
     chains: int
@@ -212,13 +217,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     scheduler: str | None
     n_jobs: int | None
     warm_start: bool
-    random_state: Any
-    progress: Any
+    random_state: RandomState
+    progress: bool | Tell
     checkpoint: str | PathLike[str] | None
     supervised: bool
-    bins: Any
-    windows: Any
-    categorical: Any
+    bins: Bins
+    windows: Windows
+    categorical: Sequence[object]
     max_levels: int
     _leave_one_out_density = LeaveOneOutBatches
 
@@ -262,7 +267,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 )
         self._n_threads()
 
-    def _feature_names(self, X: TableLike, y: Any) -> tuple[str, ...] | None:
+    def _feature_names(self, X: TableLike, y: ArrayLike) -> tuple[str, ...] | None:
         """Column names of a training table, if it has any, by scikit-learn's rules; X and y must be equally long."""
         if not is_table(X):
             return None
@@ -286,7 +291,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     # The work
 
-    def _sampled(self, X: TableLike, y: Any, seed: int, *, classes: bool) -> Sample | None:
+    def _sampled(self, X: TableLike, y: ArrayLike, seed: int, *, classes: bool) -> Sample | None:
         """The sample of a table that lies in parts; None where the table is here."""
         if isinstance(X, Sample):
             sample = X
@@ -596,8 +601,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return read_groups(groups, n_rows)
 
     def _weighed(
-        self, X: TableLike, y: Any, groups: Any, sample_weight: ArrayLike | None
-    ) -> tuple[Any, Any, Any, WeighedRows | None]:
+        self, X: TableLike, y: ArrayLike, groups: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> tuple[TableLike, ArrayLike, ArrayLike | None, WeighedRows | None]:
         """Table, outcomes and groups without the rows of weight 0, and the weights of the others."""
         if sample_weight is None:
             return X, y, groups, None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,17 +15,19 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from bayespatch.calibrate import Calibration
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text
+from bayespatch.encode.schema import Bins, Windows
 from bayespatch.estimator.explaining import Explaining
-from bayespatch.estimator.learning import Learned, split_follow_up
+from bayespatch.estimator.learning import Learned, RandomState, split_follow_up
 from bayespatch.estimator.partitioned import by_partition
 from bayespatch.fitted import FittedNumbers, outcome_classes, tails
+from bayespatch.follow_up import FollowUpColumns
 from bayespatch.kernel_density import KernelDensity, OutcomeGroups, calibrated_weights, class_weights, vote_weights
 from bayespatch.leave_one_out import LeaveOneOutVotes, by_fold, cases_left_out, cases_of
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import Prediction, predict_batches
-from bayespatch.progress import progress_meter
+from bayespatch.progress import Tell, progress_meter
 from bayespatch.second_opinion import AdditiveMean, out_of_group
 from bayespatch.types import Parameters, TableLike
 from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
@@ -155,13 +158,13 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         shown: str | int | ArrayLike = "all",
         hyper: str | Hyperparameters = "auto",
         importances: str = "predictive",
-        second_opinion: Any = "auto",
+        second_opinion: str | None = "auto",
         votes: str = "auto",
         error: float = 0.01,
-        bins: Any = "auto",
+        bins: Bins = "auto",
         n_bins: int = 4,
-        windows: Any = None,
-        categorical: Any = (),
+        windows: Windows = None,
+        categorical: Sequence[object] = (),
         max_levels: int = 10,
         missing: str = "auto",
         transductive: bool = False,
@@ -172,9 +175,9 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         warmup: int = 20,
         thin: int = 1,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         warm_start: bool = False,
-        progress: Any = False,
+        progress: bool | Tell = False,
         checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         self.model = model
@@ -213,7 +216,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         X: TableLike,
         y: ArrayLike,
         groups: ArrayLike | None = None,
-        follow_up: Any = None,
+        follow_up: FollowUpColumns = None,
         sample_weight: ArrayLike | None = None,
     ) -> PatchworkRegressor:
         """Learn how columns are coded, which features matter, and who resembles whom.
@@ -461,7 +464,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
             return None
         values, schema, weights = learned.encoded.values, learned.schema, learned.weights
 
-        def learn(rows: Any) -> AdditiveMean:
+        def learn(rows: NDArray[np.int64] | slice) -> AdditiveMean:
             return AdditiveMean.learn(schema, values[rows], outcomes[rows], None if weights is None else weights[rows])
 
         opinion = learn(slice(None))

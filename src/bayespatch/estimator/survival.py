@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,19 +14,21 @@ from sklearn.utils import check_random_state
 from bayespatch.calibrate import Calibration
 from bayespatch.calibrate_times import TimesCalibration
 from bayespatch.encode import is_partitioned, read_row
+from bayespatch.encode.schema import Bins, Windows
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import QUANTILE
-from bayespatch.estimator.learning import Learned, split_follow_up
+from bayespatch.estimator.learning import Learned, RandomState, split_follow_up
 from bayespatch.explain.cases import CaseTexts
 from bayespatch.explain.survival import SurvivalExplanation, TimesCase, explain_times
-from bayespatch.fitted_times import FittedTimes, outcome_names, read_times
+from bayespatch.fitted_times import EventTimes, FittedTimes, outcome_names, read_times
+from bayespatch.follow_up import FollowUpColumns
 from bayespatch.importances_of_times import LeaveOneOutTimes, TimeIntervals
 from bayespatch.leave_one_out import LeaveOneOutVotes, by_fold, cases_left_out, cases_of
 from bayespatch.model import HIDDEN, Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import predict_batches
-from bayespatch.progress import progress_meter
+from bayespatch.progress import Tell, progress_meter
 from bayespatch.second_opinion import CoxScore
 from bayespatch.second_opinion.cox import check_installed
 from bayespatch.survival import harrell_concordance
@@ -61,7 +62,7 @@ class StepFunction:
         """Times for which there is a value; the last one holds until the longest follow-up time, and beyond."""
         return 0.0, float("inf")
 
-    def __call__(self, times: ArrayLike) -> Any:
+    def __call__(self, times: ArrayLike) -> Array | float:
         """Values at a time or at an array of times."""
         at = np.asarray(times, dtype=np.float64)
         if np.isnan(at).any() or np.any(at < 0.0):
@@ -128,18 +129,18 @@ random_state, progress
         n_parents: int | float | None = None,
         shown: str | int | ArrayLike = "all",
         hyper: str | Hyperparameters = "auto",
-        bins: Any = "auto",
+        bins: Bins = "auto",
         n_bins: int = 4,
-        windows: Any = None,
-        categorical: Any = (),
+        windows: Windows = None,
+        categorical: Sequence[object] = (),
         max_levels: int = 10,
         missing: str = "auto",
         engine: str = "auto",
         chains: int = 4,
         draws: int = 100,
         n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: Any = False,
+        random_state: RandomState = None,
+        progress: bool | Tell = False,
     ) -> None:
         self.n_intervals = n_intervals
         self.second_opinion = second_opinion
@@ -160,7 +161,9 @@ random_state, progress
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: TableLike, y: Any, groups: ArrayLike | None = None, follow_up: Any = None) -> PatchworkSurvival:
+    def fit(
+        self, X: TableLike, y: EventTimes, groups: ArrayLike | None = None, follow_up: FollowUpColumns = None
+    ) -> PatchworkSurvival:
         """Learn how columns are coded, which features matter, and how far to trust the votes.
 
         Parameters
@@ -252,7 +255,7 @@ random_state, progress
         fitted = self._fitted()
         return np.asarray(1.0 - self._survival(fitted, X, fitted.event_times).mean(axis=1))
 
-    def predict_survival_function(self, X: TableLike, return_array: bool = False) -> Any:
+    def predict_survival_function(self, X: TableLike, return_array: bool = False) -> AnyArray:
         """Survival curves.
 
         Returns
@@ -269,7 +272,7 @@ random_state, progress
         found = self._survival(fitted, X, fitted.event_times)
         return found if return_array else _functions(fitted.event_times, found, 1.0)
 
-    def predict_cumulative_hazard_function(self, X: TableLike, return_array: bool = False) -> Any:
+    def predict_cumulative_hazard_function(self, X: TableLike, return_array: bool = False) -> AnyArray:
         """Cumulative hazards, ``-log`` of the survival curves.
 
         Returns
@@ -401,7 +404,7 @@ random_state, progress
         options: Parameters = {"level": check_level(level), "quantile": check_level(quantile)}
         return explain_times(fitted, case, vote, horizon=at, top=check_count("top", top, at_least=1), **options)
 
-    def score(self, X: TableLike, y: Any) -> float:
+    def score(self, X: TableLike, y: EventTimes) -> float:
         """Harrell's concordance index.
 
         Returns
@@ -467,7 +470,7 @@ random_state, progress
         each = [np.exp(fitted.time_intervals.log_likelihood(h, learned.y[chosen])) for h in both]
         return replace(fitted, pool=Pool.learn_densities(*each))
 
-    def _read_outcomes(self, y: Any) -> Any:
+    def _read_outcomes(self, y: EventTimes) -> EventTimes:
         return y
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +118,7 @@ def _only(cases: Data, row: int, hidden: bool = False) -> Data:
 
 def _closed_ballots(posterior: Posterior, cases: Data, n_threads: int) -> Iterator[tuple[Ballot, Ballot]]:
     """The votes on each case, and those that count its outcome where that is known."""
-    q = _mean_importance(posterior)
+    q = posterior.q.mean(axis=(0, 1))
 
     def ballot(case: Data) -> Ballot:
         seen = predict_cases(posterior, case, detail="shares", n_threads=n_threads)
@@ -143,16 +142,6 @@ def _sampled_ballots(posterior: Posterior, cases: Data, run: Parameters) -> Iter
         for i in range(len(seen.familiarity)):
             plain = Ballot.sampled(seen, i)
             yield plain, plain if informed is seen else Ballot.sampled(informed, i)
-
-
-_means: WeakKeyDictionary[Posterior, Array] = WeakKeyDictionary()
-
-
-def _mean_importance(posterior: Posterior) -> Array:
-    """Mean q, (P,), computed once for each posterior."""
-    if posterior not in _means:
-        _means[posterior] = posterior.q.mean(axis=(0, 1))
-    return _means[posterior]
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +243,7 @@ class _Case:
         Values that are missing or out of range count nothing.
         """
         if attribution is None:
-            found = effects(self.posterior.model, self.case.n_values, _mean_importance(self.posterior))
+            found = effects(self.posterior.model, self.case.n_values, self.posterior.q.mean(axis=(0, 1)))
         else:
             points = {one.feature: abs(one.precedents) for one in attribution.features}
             found = np.array([points[name] for name in self.own])

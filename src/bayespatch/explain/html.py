@@ -10,10 +10,13 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bayespatch.explain import follow_up, words
 from bayespatch.types import JSONMapping
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Data = JSONMapping
 
@@ -73,7 +76,7 @@ def _read(name: str) -> str:
 
 
 @cache
-def environment() -> Any:
+def environment() -> Environment:
     """The template engine, with the words and filters that templates use."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 GuardKind = Literal["range", "unseen", "itself", "combination", "subgroup", "rare", "usual", "absent"]
 
@@ -190,7 +190,7 @@ class Feature:
     unseen: bool = False
     description: str = ""
     phrases: dict[str, str] = field(default_factory=dict)
-    raw: Any = None
+    raw: object = None
 
     @property
     def called(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,8 @@ def finished(*axes: Axes) -> Figure:
         for axis in (ax.xaxis, ax.yaxis):
             for label in axis.get_ticklabels():
                 label.set_parse_math(False)
-    figure: Any = axes[0].get_figure(root=True)
+    figure = axes[0].get_figure(root=True)
+    assert figure is not None
     return figure
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -258,7 +259,7 @@ def _predicted(model: HasFitted, of: int) -> tuple[NDArray[np.float64], NDArray[
     return model.fitted_.loo_probabilities[:, of], model.fitted_.y[loo.rows] == (of % len(model.fitted_.class_names))
 
 
-def diagnostics(model: HasFitted, axes: Any = None) -> Figure:
+def diagnostics(model: HasFitted, axes: Sequence[Axes] | None = None) -> Figure:
     """Have the chains mixed? The trace of log_joint, and R-hat of everything that is watched.
 
     Parameters

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -34,10 +34,11 @@ from bayespatch.engine.installed import load_engine
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.predict.closed import predict_closed
 from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
+from bayespatch.progress import Tell
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, run_chains
-from bayespatch.types import AnyArray, JSONObject, Parameters
+from bayespatch.types import AnyArray, Parameters
 from bayespatch.validation import MAX_SEED, check_choice
 
 if TYPE_CHECKING:
@@ -167,6 +168,10 @@ class _Drawn:
     n_draws: int
 
 
+# Of some cases: codes, classes, places among the parents, and parents that may not vote
+_Part: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_] | None]
+
+
 def _predict_on_workers(
     posterior: Importances,
     data: Data,
@@ -180,7 +185,7 @@ def _predict_on_workers(
     drawn = _Drawn(*(getattr(posterior, name) for name in _Drawn.__dataclass_fields__))
     nobody = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
 
-    def parts() -> Iterator[tuple[Any, ...]]:
+    def parts() -> Iterator[_Part]:
         for first in range(0, len(data.x), CASES_PER_PART):
             rows = slice(first, first + CASES_PER_PART)
             yield data.x[rows], data.y[rows], data.own_parent[rows], None if excluded is None else excluded[rows]
@@ -188,7 +193,7 @@ def _predict_on_workers(
     yield from over_workers(_predict_part, (drawn, nobody, settings), parts(), scheduler)
 
 
-def _predict_part(shared: tuple[_Drawn, Data, JSONObject], part: tuple[Any, ...], n_threads: int) -> Prediction:
+def _predict_part(shared: tuple[_Drawn, Data, Parameters], part: _Part, n_threads: int) -> Prediction:
     """On a worker: the predictions of some cases."""
     drawn, nobody, settings = shared
     x, y, own_parent, excluded = part
@@ -277,7 +282,7 @@ class _Counted:
         return np.asarray(self.counts.sum(axis=1))
 
 
-_prepared: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by posterior
+_prepared: WeakKeyDictionary[Importances, tuple[NDArray[np.int64], Voters, Draws]] = WeakKeyDictionary()  # by posterior
 
 
 class _VotesByPlace(_Counted):
@@ -581,7 +586,9 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
     return total / total.sum()
 
 
-def sample_together(posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: Any = False) -> Posterior:
+def sample_together(
+    posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: bool | Tell = False
+) -> Posterior:
     """The posterior of past and new cases together, as the paper has it; chains begin where those of the fit ended.
 
     Parameters

@@ -9,7 +9,7 @@ import datetime
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from bayespatch.explain.overview import Overview, Performance
 from bayespatch.persistence.atomic import check_writable, refuse, replacing
@@ -71,7 +71,8 @@ def governance_pack(
         if path.exists() and not overwrite:
             raise refuse(path, "already exists", "pass overwrite=True to replace it, or another folder")
     Path(folder).mkdir(parents=True, exist_ok=True)
-    content = _escaped({**_content(overview), "intended_use": intended_use, "history": history})
+    plain = {**_content(overview), "intended_use": intended_use, "history": history}
+    content = {name: _escaped(value) for name, value in plain.items()}
     content |= {
         "sha256": sha256,
         "scores": _scores(overview.performance),
@@ -168,7 +169,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def _escaped(value: Any) -> Any:  # any plain data
+def _escaped(value: object) -> object:
     """Plain data in which all texts are safe."""
     if isinstance(value, Mapping):
         return {_escaped(key): _escaped(one) for key, one in value.items()}

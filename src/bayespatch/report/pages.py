@@ -9,13 +9,16 @@ from base64 import b64encode
 from functools import cache
 from importlib.resources import files
 from os import PathLike
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bayespatch.explain import Explanation, html
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.survival import SurvivalExplanation, headline
 from bayespatch.persistence.atomic import check_writable, refuse, replacing
 from bayespatch.types import JSONMapping
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Path = str | PathLike[str]
 Data = JSONMapping
@@ -176,12 +179,14 @@ def _write(path: Path, page: str) -> None:
 
 
 @cache
-def templates() -> Any:
+def templates() -> Environment:
     """The templates of the pages and of the answer, with the words and filters that they use."""
     answer = html.environment()
     from jinja2 import ChoiceLoader, PackageLoader
 
-    found = answer.overlay(loader=ChoiceLoader([PackageLoader("bayespatch.report"), answer.loader]))
+    found = answer.overlay(
+        loader=ChoiceLoader([PackageLoader("bayespatch.report"), PackageLoader("bayespatch.explain")])
+    )
     found.filters.update(answer.filters)
     found.globals.update(answer.globals)
     return found

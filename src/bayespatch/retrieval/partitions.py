@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import starmap
 from operator import add
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +76,22 @@ def _largest(shares: Array, rows: NDArray[np.int64], k: int) -> NDArray[np.int64
     return candidates[np.lexsort((rows[candidates], -shares[candidates]))[:k]]
 
 
+Result = TypeVar("Result")
+# Of a part: coded values (n, P), classes (n,) and, where past cases are to be shown, own values (n, P) and names
+Coded: TypeAlias = tuple[Array, NDArray[np.int64]] | tuple[Array, NDArray[np.int64], Array, Sequence[str] | None]
+
+
+class Each(Protocol):
+    """Calls a function with each of several lists of arguments, and returns the results in their order."""
+
+    def __call__(self, function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> Iterable[Result]:
+        """Call it with each."""
+
+
 class Parts(Protocol):
     """Several `PastPart`, wherever they are."""
 
-    def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
+    def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
         """function(shared, part, own argument) for every part, in their order."""
 
     def close(self) -> None:
@@ -92,7 +104,7 @@ class PartsHere:
     def __init__(self, parts: Iterable[PastPart]) -> None:
         self.parts = list(parts)
 
-    def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
+    def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
         """function(shared, part, own argument) for every part, in their order."""
         return (function(shared, part, value) for part, value in zip(self.parts, own, strict=True))
 
@@ -122,7 +134,7 @@ class PartsInFiles:
         """The file of a part."""
         return os.path.join(self.folder, digest + ENDING)
 
-    def each(self, function: Callable[..., Any], shared: object, own: Iterable[object]) -> Iterator[Any]:
+    def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
         """function(shared, part, own argument) for every part, in their order."""
         return (function(shared, self._part(name), value) for name, value in zip(self.digests, own, strict=True))
 
@@ -214,14 +226,14 @@ class PartitionedIndex:
     @classmethod
     def build(
         cls,
-        read: Callable[..., Any],
+        read: Callable[..., Coded],
         arguments: Iterable[tuple[object, ...]],
         n_classes: int,
         windows: Sequence[Sequence[float]],
         *,
         has_missing: NDArray[np.bool_] | None = None,
         scheduler: str | None = None,
-        each: Callable[..., Iterable[Any]] | None = None,
+        each: Each | None = None,
         in_files: bool = False,
         n_threads: int = 1,
     ) -> PartitionedIndex:
@@ -415,7 +427,7 @@ class PartitionedIndex:
     def __deepcopy__(self, _: object) -> PartitionedIndex:
         return self  # nothing in it changes
 
-    def _each(self, function: Callable[..., Any], shared: object) -> Iterator[Any]:
+    def _each(self, function: Callable[..., Result], shared: object) -> Iterator[Result]:
         return self.parts.each(function, shared, self.first_row[:-1].tolist())
 
 
@@ -436,20 +448,27 @@ class _Question(NamedTuple):
 
 
 def _indexed(
-    read: Callable[..., Any],
+    read: Callable[..., Coded],
     n_classes: int,
     windows: Sequence[Sequence[float]],
     has_missing: NDArray[np.bool_] | None,
     *arguments: object,
 ) -> PastPart:
-    x, y, *more = read(*arguments)
-    values, ids = more or (None, None)
-    return PastPart.build(x, y, values, ids, n_classes, windows, has_missing)
+    part = read(*arguments)
+    values, ids = (part[2], part[3]) if len(part) == 4 else (None, None)
+    return PastPart.build(part[0], part[1], values, ids, n_classes, windows, has_missing)
 
 
-def _filed(folder: str, *arguments: Any) -> str:
+def _filed(
+    folder: str,
+    read: Callable[..., Coded],
+    n_classes: int,
+    windows: Sequence[Sequence[float]],
+    has_missing: NDArray[np.bool_] | None,
+    *arguments: object,
+) -> str:
     """Read, index and write a part; returns the digest that names the file."""
-    return _written(folder, _indexed(*arguments))
+    return _written(folder, _indexed(read, n_classes, windows, has_missing, *arguments))
 
 
 def _written(folder: str, part: PastPart) -> str:

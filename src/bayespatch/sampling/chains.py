@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespatch.engine.base import Engine, GivenEngine
 from bayespatch.progress import Meter, Report
@@ -21,6 +22,9 @@ from bayespatch.types import AnyArray
 
 _BLOCK_SECONDS = 0.1  # how long chains run between two meetings
 _POLL_SECONDS = 0.2  # how often progress is shown, and on Windows how soon Ctrl-C is noticed
+
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 class Keeper(Protocol):
@@ -235,6 +239,6 @@ class Run:
                 self.n_kept[chain] += 1
 
 
-def _cut(kept: Any, n_draws: int) -> Any:
+def _cut(kept: NDArray[Number], n_draws: int) -> NDArray[Number]:
     """The first `n_draws` of each chain; what an interrupted run has not filled is given back."""
     return kept if n_draws == kept.shape[1] else kept[:, :n_draws].copy()

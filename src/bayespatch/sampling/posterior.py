@@ -6,13 +6,17 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import Hyperparameters, Model
 from bayespatch.sampling.diagnostics import Diagnostics, diagnose, diagnose_steps
+from bayespatch.types import AnyArray
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
 
 # Metadata of a field that may be stored in a model file without the past cases: it holds totals over all rows.
 STORED_WITHOUT_CASES = {"stored_without_cases": True}
@@ -298,7 +302,7 @@ class Posterior:
         except ImportError as error:
             raise ImportError('to_arviz() needs ArviZ: pip install "bayespatch[arviz]"') from error
         draw = ["chain", "draw"]
-        variables: dict[str, dict[str, tuple[list[str], Any]]] = {
+        variables: dict[str, dict[str, tuple[list[str], AnyArray]]] = {
             "posterior": {
                 "q": ([*draw, "feature"], self.q),
                 "q_tilde": ([*draw, "parent", "feature"], self.q_tilde),
@@ -364,7 +368,7 @@ class Posterior:
         return f"{self!r}\n{verdict} The slowest quantities:\n{table.worst()}"
 
 
-def _inference_data() -> Any:
+def _inference_data() -> type[InferenceData] | None:
     """ArviZ's own container, where a version is installed that has one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about the next version

@@ -11,7 +11,7 @@ from bayespatch.second_opinion.additive import AdditiveScore
 from bayespatch.second_opinion.cox import CoxScore
 from bayespatch.second_opinion.grouped import out_of_group
 from bayespatch.second_opinion.mean import AdditiveMean
-from bayespatch.second_opinion.user import LinearOpinion, UserOpinion, check_user_opinion
+from bayespatch.second_opinion.user import Classifier, LinearOpinion, UserOpinion, check_user_opinion
 
 ClassOpinion: TypeAlias = AdditiveScore | UserOpinion | LinearOpinion
 Opinion: TypeAlias = ClassOpinion | AdditiveMean | CoxScore
@@ -20,6 +20,7 @@ __all__ = [
     "AdditiveMean",
     "AdditiveScore",
     "ClassOpinion",
+    "Classifier",
     "CoxScore",
     "LinearOpinion",
     "Opinion",

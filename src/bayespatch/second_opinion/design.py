@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,7 +200,7 @@ class Design:
         return {"terms": terms, "least_known": self.least_known}
 
     @classmethod
-    def from_dict(cls, data: Any) -> Design:
+    def from_dict(cls, data: object) -> Design:
         """The design that `to_dict` wrote; anything else is refused."""
         names = {part.name for part in fields(Term)}
         if not isinstance(data, dict) or set(data) != {"terms", "least_known"} or type(data["least_known"]) is not int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
+Model = TypeVar("Model")
+
 N_FOLDS = 10
 
 
 def out_of_group(
-    learn: Callable[[NDArray[np.int64]], Any],
-    predict: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]],
+    learn: Callable[[NDArray[np.int64]], Model],
+    predict: Callable[[Model, NDArray[np.int64]], NDArray[np.float64]],
     groups: NDArray[np.int64],
     otherwise: NDArray[np.float64],
 ) -> NDArray[np.float64]:

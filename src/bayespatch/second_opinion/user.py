@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn import config_context
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import cross_val_predict
@@ -48,6 +48,16 @@ def content_folds(values: Array, y: NDArray[np.int64], n_folds: int = N_FOLDS) -
     return folds
 
 
+class Classifier(Protocol):
+    """A classifier of scikit-learn's kind."""
+
+    def fit(self, X: TableLike, y: AnyArray) -> Classifier:
+        """Learn."""
+
+    def predict_proba(self, X: TableLike) -> Array:
+        """Probabilities, (n, M)."""
+
+
 @dataclass(frozen=True, eq=False)
 class UserOpinion:
     """A fitted classifier of the user's own.
@@ -70,14 +80,14 @@ class UserOpinion:
     ((1, 2), (40, 2))
     """
 
-    model: Any
+    model: Classifier
     places: NDArray[np.int64]
     loo: Array
 
     @classmethod
     def learn(
         cls,
-        estimator: Any,
+        estimator: Classifier,
         X: TableLike,
         y: AnyArray,
         classes: AnyArray,
@@ -153,7 +163,8 @@ class LinearOpinion:
     @classmethod
     def of(cls, opinion: UserOpinion) -> LinearOpinion:
         """The same opinion as coefficients; a ValueError where it is none of those that can be stored."""
-        model, center, scale = opinion.model, 0.0, 1.0
+        center, scale = 0.0, 1.0
+        model: BaseEstimator = opinion.model
         if isinstance(model, Pipeline) and len(model) == 2 and type(model[0]) is StandardScaler:
             center = 0.0 if model[0].mean_ is None else model[0].mean_
             scale = 1.0 if model[0].scale_ is None else model[0].scale_
@@ -208,7 +219,7 @@ class LinearOpinion:
         return found
 
 
-def _weight_arguments(estimator: Any, row_weight: Array | None) -> dict[str, Array]:
+def _weight_arguments(estimator: Classifier, row_weight: Array | None) -> dict[str, Array]:
     """The weights as arguments of the classifier's `fit`; a pipeline hands them to its last step."""
     if row_weight is None:
         return {}
@@ -221,7 +232,7 @@ def _weight_arguments(estimator: Any, row_weight: Array | None) -> dict[str, Arr
     return {f"{name}__sample_weight" if name else "sample_weight": row_weight}
 
 
-def check_user_opinion(estimator: Any) -> None:
+def check_user_opinion(estimator: object) -> None:
     """Refuse what is no unfitted classifier with probabilities."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not is_classifier(estimator):
         raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -14,15 +14,19 @@ from bayespatch.explain import words
 from bayespatch.report import case_body, script, style, templates
 from bayespatch.web.service import CASES
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 FORGOTTEN = "A past case that was shown here has been forgotten since; its votes still count in the figures."
 
 
 @cache
-def _environment() -> Any:
+def _environment() -> Environment:
     from jinja2 import ChoiceLoader, PackageLoader
 
     shared = templates()
-    found = shared.overlay(loader=ChoiceLoader([PackageLoader("bayespatch.web"), shared.loader]))
+    places = ("bayespatch.web", "bayespatch.report", "bayespatch.explain")
+    found = shared.overlay(loader=ChoiceLoader([PackageLoader(place) for place in places]))
     found.filters.update(shared.filters, time=time_text, quoted=quoted)
     found.globals.update(shared.globals, words=words, case_link=CASES, static=static_address)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bayespatch.cli.casebase.opening import Opened, Person, case_of, counted, open_base, person
 from bayespatch.cli.casebase.options import (
@@ -21,6 +21,9 @@ from bayespatch.cli.casebase.options import (
 from bayespatch.cli.options import Json
 from bayespatch.cli.shared import json_object, taking
 from bayespatch.cli.terminal import facts_text, show
+
+if TYPE_CHECKING:
+    from bayespatch.casebase.consultations import Consultation
 
 
 @taking(opened=open_base, by=person)
@@ -100,7 +103,7 @@ def retain(opened: Opened, by: Person, cases: MaybeCases = None, json: Json = Fa
     show({"retained": ids}, json, f"{counted(len(ids), 'more past case')}")
 
 
-def _seen_text(seen: Any) -> str:
+def _seen_text(seen: Consultation) -> str:
     """A consultation in a few lines."""
     shown = seen.explanation
     facts = {
