@@ -25,6 +25,8 @@ every request and compare. Where the table has no action, the request of the tes
 - Without a session or a token, pages lead to the sign-in page and everything else is answered with 401. A forged token
   leaves a `refuse` row.
 - With a lesser role: 403 and a `refuse` row with person, route and address.
+- `POST /cds-services/...` is for [record systems](fhir.md) with their own tokens; the table shows what their requests
+  leave.
 - A token has the lesser of its scope and the person's role.
 """
 
@@ -34,7 +36,7 @@ def page(least: Mapping[tuple[str, str], str], actions: Mapping[tuple[str, str],
     lines = [BEFORE, "| route | everybody | viewer | clinician | steward | audit log |", "|---|---|---|---|---|---|"]
     for (method, path), role in least.items():
         open_to = role == "everybody"
-        first = 0 if role in ("everybody", "token") else ROLES.index(role)
+        first = 0 if role in ("everybody", "token") else len(ROLES) if role == "record system" else ROLES.index(role)
         marks = ["yes" if open_to else "", *("yes" if i >= first else "" for i in range(len(ROLES)))]
         said = ", ".join(actions.get((method, path), ()))
         lines.append(f"| `{method} {path}` | {' | '.join(marks)} | {said} |")

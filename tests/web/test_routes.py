@@ -7,8 +7,9 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from tests.web.conftest import HOST, ROLES, VALUES
+from tests.web.record_system import write_settings
 
-# (method, route) -> the least role, or "everybody"
+# (method, route) -> the least role, "everybody", or "record system": nobody but a record system with its token
 TABLE = {
     ("GET", "/"): "everybody",
     ("GET", "/health"): "everybody",
@@ -53,6 +54,9 @@ TABLE = {
     ("POST", "/tokens"): "viewer",
     ("POST", "/tokens/revoke"): "viewer",
     ("GET", "/audit"): "steward",
+    ("GET", "/cds-services"): "everybody",
+    ("POST", "/cds-services/{service}"): "record system",
+    ("POST", "/cds-services/{service}/feedback"): "record system",
     ("GET", "/api/v1/openapi.json"): "everybody",
     ("GET", "/api/v1/dictionary"): "viewer",
     ("POST", "/api/v1/answers"): "clinician",
@@ -107,6 +111,7 @@ def walk(routes, prefix=""):
 def address(path):
     for name in ("{id:int}", "{number}", "{version}"):
         path = path.replace(name, "99999")
+    path = path.replace("{service}", "patient-view")
     return path.replace("{secret}", "forged").replace("{hash}", "x").replace("{name}", "style.css")
 
 
@@ -115,8 +120,8 @@ def test_no_route_is_missing_from_the_table(shared):
 
 
 @pytest.mark.parametrize("role", [None, *ROLES])
-def test_every_route_answers_as_the_table_says(clinic, monkeypatch, role):
-    served = clinic(rate=100_000)
+def test_every_route_answers_as_the_table_says(clinic, monkeypatch, tmp_path, role):
+    served = clinic(rate=100_000, record_systems=write_settings(tmp_path))
     monkeypatch.setattr(type(served.service), "start_refit", lambda self, by: None)
     browser = served.browser(role)
     csrf = browser.csrf() if role else ""
@@ -125,20 +130,22 @@ def test_every_route_answers_as_the_table_says(clinic, monkeypatch, role):
     for (method, path), least in TABLE.items():
         if path == "/sign-out":
             continue
-        api = path.startswith("/api/") or path == "/metrics"
+        api = path.startswith(("/api/", "/cds-services")) or path == "/metrics"
         if api:
             response = program.request(method, address(path), json=BODIES.get(path))
         else:
             response = browser.request(method, address(path), data={"csrf": csrf} if method == "POST" else None)
         enough = least == "everybody" or (
-            role is not None and (least == "token" or ROLES.index(role) >= ROLES.index(least))
+            role is not None
+            and least != "record system"
+            and (least == "token" or ROLES.index(role) >= ROLES.index(least))
         )
         if enough:
             right = response.status_code not in (401, 403, 500) or path == "/sign-in"
         elif role is None and not api and method == "GET":
             right = response.status_code == 303 and response.headers["location"].startswith("/sign-in")
         else:
-            right = response.status_code == (401 if role is None else 403)
+            right = response.status_code == (401 if role is None or least == "record system" else 403)
         if not right:
             wrong.append((method, path, role, response.status_code))
     assert wrong == []

@@ -8,6 +8,7 @@ import pytest
 
 from generators.routes_page import page
 from tests.web.conftest import FORM, PASSWORD, ROLES, VALUES
+from tests.web.record_system import RecordSystem, write_settings
 from tests.web.test_routes import BODIES, TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "routes.md"
@@ -57,6 +58,8 @@ AUDIT = {  # what a steward's request leaves in the log; routes for everybody ar
     ("POST", "/tokens"): (200, ("token",)),
     ("POST", "/tokens/revoke"): (404, ()),
     ("GET", "/audit"): (200, ("audit",)),
+    ("POST", "/cds-services/{service}"): (200, ("consult",)),
+    ("POST", "/cds-services/{service}/feedback"): (200, ("decide", "read")),
     ("GET", "/api/v1/dictionary"): (200, ()),
     ("POST", "/api/v1/answers"): (200, ("ask",)),
     ("POST", "/api/v1/counterfactuals"): (200, ("ask",)),
@@ -86,7 +89,7 @@ AUDIT = {  # what a steward's request leaves in the log; routes for everybody ar
 
 
 def is_api(path):
-    return path.startswith("/api/") or path == "/metrics"
+    return path.startswith(("/api/", "/cds-services")) or path == "/metrics"
 
 
 def address(path, seen):
@@ -115,9 +118,24 @@ def asked(served, monkeypatch, role, method, path):
     return status, [row.action for row in rows]
 
 
+def asked_by_record_system(served, path):
+    """The same of a request of a record system."""
+    system = RecordSystem(served.app)
+    card = system.fire().json()["cards"][0] if path.endswith("/feedback") else None
+    before = served.base.audit(limit=1)[0].number
+    status = (system.fire() if card is None else system.feedback(card)).status_code
+    rows = served.base.audit(after=before, limit=100)
+    assert all(row.by in ("ehr", "ehr Practitioner/roe") for row in rows)
+    return status, [row.action for row in rows]
+
+
 @pytest.mark.parametrize(("method", "path"), AUDIT)
-def test_a_request_leaves_its_rows(clinic, monkeypatch, method, path):
-    status, rows = asked(clinic(rate=100_000), monkeypatch, "steward", method, path)
+def test_a_request_leaves_its_rows(clinic, monkeypatch, tmp_path, method, path):
+    served = clinic(rate=100_000, record_systems=write_settings(tmp_path))
+    if TABLE[method, path] == "record system":
+        status, rows = asked_by_record_system(served, path)
+    else:
+        status, rows = asked(served, monkeypatch, "steward", method, path)
     assert (status, tuple(sorted(set(rows)))) == AUDIT[method, path]
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.cases import Definition
-from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
+from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError, PastCaseError
 from bayespatch.casebase.tables import cases, consultations, decisions
 from bayespatch.dictionary import Value
 from bayespatch.estimator import PatchworkClassifier
@@ -165,7 +165,7 @@ def visited(connection: Connection, case: int | str | None, external_id: str | N
         if external_id is not None and external_id != row.external_id:
             raise ConflictError(f"case {row.id} has another external id than {external_id!r}; leave one of the two out")
     if row.state == case_rows.PAST:
-        raise ConflictError(
+        raise PastCaseError(
             f"case {row.id} is a past case, and would be its own precedent; enter the new episode under another id"
         )
     return int(row.id)

@@ -15,6 +15,10 @@ class ConflictError(CaseBaseError):
     """Conflict with the current state: a second outcome, a forgotten case, an id that is taken."""
 
 
+class PastCaseError(ConflictError):
+    """The case is a past case, and would be its own precedent."""
+
+
 class UnavailableError(CaseBaseError):
     """The database or the model is not available."""
 

@@ -6,6 +6,7 @@ its users, so they never select an existing account.
 
 from __future__ import annotations
 
+import json
 import secrets
 from datetime import timedelta
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from bayespatch.casebase.audit import Transaction, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.people import SYSTEM, ago, begin_session, check_role, end_access, find_person, hash_of
+from bayespatch.casebase.repeats import KEPT
 from bayespatch.casebase.replay import identity_digest
-from bayespatch.casebase.tables import identities, invitations, sign_ins, users
+from bayespatch.casebase.tables import identities, invitations, repeats, sign_ins, users
 
 UNDER_WAY = timedelta(minutes=10)  # time limit for a sign-in at the provider
 SIGN_IN, CONFIRM, LINK = PURPOSES = ("sign in", "confirm", "link")
@@ -79,6 +81,17 @@ class Identities:
         if row is None or row.made_at < ago(UNDER_WAY):
             return None
         return SignIn(row.nonce, row.verifier, row.onward, row.purpose, row.user, row.made_at)
+
+    def first_use(self, issuer: str, token: str) -> bool:
+        """Whether the token with this id of this issuer comes for the first time within two days."""
+        known = hash_of(json.dumps(["token", issuer, token]))
+        with self._database.unaudited() as connection:
+            if known.startswith("00"):  # now and then: it reads the whole table
+                connection.execute(delete(repeats).where(repeats.c.at < ago(KEPT)))
+            if connection.execute(select(repeats.c.at).where(repeats.c.hash == known)).first() is not None:
+                return False
+            connection.execute(insert(repeats).values(hash=known, request="", result=0, at=now()))
+        return True
 
     # Accounts
 

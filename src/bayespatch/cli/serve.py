@@ -52,6 +52,15 @@ SingleSignOn = Annotated[
         "--single-sign-on", metavar="FILE", help="OpenID provider for sign-in (TOML file).", rich_help_panel=_WHO
     ),
 ]
+RecordSystems = Annotated[
+    Path | None,
+    typer.Option(
+        "--record-systems",
+        metavar="FILE",
+        help="Record systems that ask about their patients: CDS Hooks (TOML file).",
+        rich_help_panel=_WHO,
+    ),
+]
 SecurityContact = Annotated[
     str,
     typer.Option("--security-contact", metavar="URI", help="Contact for vulnerability reports: mailto: or https:."),
@@ -93,6 +102,7 @@ def serve(
     folder: Folder = None,
     require_second_factor: RequireSecondFactor = False,
     single_sign_on: SingleSignOn = None,
+    record_systems: RecordSystems = None,
     security_contact: SecurityContact = "",
     json_log: JsonLog = False,
 ) -> None:
@@ -129,6 +139,7 @@ def serve(
             folder="" if folder is None else str(folder),
             require_second_factor=require_second_factor,
             single_sign_on="" if single_sign_on is None else str(single_sign_on),
+            record_systems="" if record_systems is None else str(record_systems),
             security_contact=security_contact,
             json_log=json_log,
             example=example,

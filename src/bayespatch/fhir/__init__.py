@@ -10,6 +10,18 @@ from bayespatch.fhir.choose import MappedCase, Problem
 from bayespatch.fhir.errors import FhirError
 from bayespatch.fhir.mapping import Mapping
 from bayespatch.fhir.omop import read_omop
-from bayespatch.fhir.reading import parse_bundle
+from bayespatch.fhir.reading import Entry, labeled, parse_bundle, parse_json
 
-__all__ = ["FhirError", "MappedCase", "Mapping", "Problem", "parse_bundle", "read_bulk", "read_omop", "to_frame"]
+__all__ = [
+    "Entry",
+    "FhirError",
+    "MappedCase",
+    "Mapping",
+    "Problem",
+    "labeled",
+    "parse_bundle",
+    "parse_json",
+    "read_bulk",
+    "read_omop",
+    "to_frame",
+]

@@ -17,7 +17,7 @@ from bayespatch.fhir.rules import Rules, read_rules
 from bayespatch.fhir.times import aware
 from bayespatch.validation import closest
 
-Records = collections.abc.Mapping[str, Any] | collections.abc.Iterable[collections.abc.Mapping[str, Any]]
+Records = collections.abc.Mapping[str, Any] | collections.abc.Iterable[collections.abc.Mapping[str, Any] | Entry]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Mapping:
         Parameters
         ----------
         resources : dict, or sequence of dicts
-            A Bundle, or resources and Bundles, such as the prefetched data of CDS Hooks.
+            A Bundle, or resources and Bundles; or entries, such as `labeled` makes of the prefetched data of CDS Hooks.
         at : datetime, optional
             The moment of the prediction: information from later is not used. Default: now.
         """

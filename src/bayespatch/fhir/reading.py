@@ -42,6 +42,11 @@ def parse_bundle(data: bytes | str, where: str = "Bundle") -> Resource:
     bayespatch.fhir.errors.FhirError: Bundle: is not JSON (Expecting ',' delimiter: line 1 column 26 (char 25)); \
 correct it
     """
+    return check_object(parse_json(data, where), where)
+
+
+def parse_json(data: bytes | str, where: str) -> object:
+    """Any JSON value; what is too large or too deep is refused."""
     if len(data) > MOST_BYTES:
         raise refuse(where, f"has {len(data):,} bytes, and at most {MOST_BYTES:,} are read; send fewer resources")
     try:
@@ -51,7 +56,7 @@ correct it
     except ValueError as error:  # also of bytes that are not UTF-8, and of integers with thousands of digits
         raise refuse(where, f"is not JSON ({error}); correct it") from error
     check_depth(value, where)
-    return check_object(value, where)
+    return value
 
 
 def check_depth(value: object, where: str) -> None:
@@ -81,7 +86,22 @@ def check_object(value: object, where: str) -> Resource:
     return value
 
 
-def entries(data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> list[Entry]:
+def labeled(resources: Mapping[str, Any], where: str) -> list[Entry]:
+    """The resources and the entries of the bundles of an object, such as the prefetched data of CDS Hooks.
+
+    Examples
+    --------
+    >>> [entry.where for entry in labeled({"patient": {"resourceType": "Patient"}}, "prefetch")]
+    ['prefetch.patient']
+    """
+    return [
+        entry
+        for name, one in resources.items()
+        for entry in _entries(check_object(one, f"{where}.{name}"), f"{where}.{name}")
+    ]
+
+
+def entries(data: Mapping[str, Any] | Iterable[Mapping[str, Any] | Entry]) -> list[Entry]:
     """The resources of a bundle, or of several bundles and resources."""
     if isinstance(data, Mapping) or not isinstance(data, Iterable) or isinstance(data, str | bytes):
         check_depth(data, "Bundle")
@@ -89,6 +109,9 @@ def entries(data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> list[Entry
     else:
         collected = []
         for j, one in enumerate(data):
+            if isinstance(one, Entry):
+                collected.append(one)
+                continue
             check_depth(one, f"[{j}]")
             collected += _entries(check_object(one, f"[{j}]"), f"[{j}]")
     if len(collected) > MOST_RESOURCES:

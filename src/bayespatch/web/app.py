@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.version import __version__
-from bayespatch.web import access, api, rendering
+from bayespatch.web import access, api, cds_hooks, rendering
 from bayespatch.web.api.asking import PREFIX, bearer
 from bayespatch.web.connections import MOST_CONNECTIONS, trust
 from bayespatch.web.guard import Guard
@@ -80,6 +80,7 @@ def routes(service: Service) -> list[BaseRoute]:
         *people.ROUTES,
         *account.ROUTES,
         *single_sign_on.ROUTES,
+        *cds_hooks.ROUTES,
         Mount(PREFIX, api.create(service)),
     ]
 

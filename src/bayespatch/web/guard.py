@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bayespatch.web import rendering
-from bayespatch.web.refusals import API, Refusal, problem, refusal_of
+from bayespatch.web.refusals import API, HOOKS_PREFIX, Refusal, problem, refusal_of
 from bayespatch.web.service import Service
 
 log = logging.getLogger("bayespatch.web")
@@ -71,6 +71,9 @@ class Guard:
             refusal = self._complaint(scope)
             if refusal is not None:
                 raise refusal
+            if scope["method"] == "OPTIONS" and self._page_of_record_system(scope):
+                await Response(status_code=204)(scope, receive, answering)
+                return
             async with asyncio.timeout(self.settings.seconds + BODY_SECONDS + 5.0):
                 await self.app(scope, self._limited(scope, receive), answering)
         except Exception as error:
@@ -121,23 +124,34 @@ class Guard:
             return Refusal(404, "There is nothing at this address.")
         if scope["method"] in SAFE:
             return None
+        most = self._most_bytes(scope)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if (origin is not None and origin.lower() != f"{scope['scheme']}://{host}") or site in (
+        foreign = (origin is not None and origin.lower() != f"{scope['scheme']}://{host}") or site in (
             "cross-site",
             "same-site",
-        ):
+        )
+        if foreign and not self._page_of_record_system(scope):
             return Refusal(403, "This was sent from another site, and is refused.")
         if not is_utf8(";".join(headers.getlist("content-type"))):
             return Refusal(415, "Send text in UTF-8.")
         length = headers.get("content-length")
-        if length is not None and (
-            not length.isdecimal() or len(length) > 12 or int(length) > self.settings.most_bytes
-        ):
-            return Refusal(413, f"A request has at most {self.settings.most_bytes} bytes.")
+        if length is not None and (not length.isdecimal() or len(length) > 12 or int(length) > most):
+            return Refusal(413, f"A request has at most {most} bytes.")
         return None
+
+    def _most_bytes(self, scope: Scope) -> int:
+        """The largest body of a request; a record system sends whole resources."""
+        return self.settings.most_bytes * (10 if scope["path"].startswith(HOOKS_PREFIX) else 1)
+
+    def _page_of_record_system(self, scope: Scope) -> str:
+        """The origin of a record system's web page that may call the CDS Hooks services; empty where it is none."""
+        systems, origin = self.service.record_systems, Headers(scope=scope).get("origin", "")
+        known = systems is not None and origin in {client.origin for client in systems.clients if client.origin}
+        return origin if known and scope["path"].startswith(HOOKS_PREFIX) else ""
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """A body that comes in time and is not too long."""
+        most = self._most_bytes(scope)
         n_bytes, end, whole = 0, time.monotonic() + BODY_SECONDS, False
 
         async def receiving() -> Message:
@@ -151,8 +165,8 @@ class Guard:
                 raise Refusal(408, "The request did not arrive in time.", {"Connection": "close"}) from None
             n_bytes += len(message.get("body", b""))
             whole = not message.get("more_body", False)
-            if n_bytes > self.settings.most_bytes:
-                raise Refusal(413, f"A request has at most {self.settings.most_bytes} bytes.", {"Connection": "close"})
+            if n_bytes > most:
+                raise Refusal(413, f"A request has at most {most} bytes.", {"Connection": "close"})
             return message
 
         return receiving
@@ -160,6 +174,12 @@ class Guard:
     def _add_headers(self, scope: Scope, headers: MutableHeaders) -> None:
         for name, value in HEADERS.items():
             headers.setdefault(name, value)
+        origin = self._page_of_record_system(scope)
+        if origin:
+            allowed = {"Origin": origin, "Methods": "GET, POST", "Headers": "Authorization, Content-Type"}
+            for name, value in allowed.items():
+                headers[f"Access-Control-Allow-{name}"] = value
+            headers["Vary"] = "Origin"
         if scope["scheme"] == "https":
             headers["Strict-Transport-Security"] = "max-age=31536000"
 
@@ -205,7 +225,7 @@ def route_of(scope: Scope) -> str:
 
 def respond(scope: Scope, refusal: Refusal) -> Response:
     """A refusal, for a program or for a person."""
-    if scope["path"].startswith(API):
+    if scope["path"].startswith((API, HOOKS_PREFIX)):
         return problem(refusal)
     page: Any = scope["state"].get("refuse")
     if page is not None:

@@ -16,6 +16,7 @@ from bayespatch.web.queue import RETRY, BusyError, LateError
 
 log = logging.getLogger("bayespatch.web")
 API = "/api/"
+HOOKS_PREFIX = "/cds-services"
 PROBLEM = "application/problem+json"
 _PLAIN = {404: "There is nothing at this address.", 405: "That cannot be done at this address."}
 

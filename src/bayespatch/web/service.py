@@ -29,6 +29,7 @@ from bayespatch.report import model_body
 from bayespatch.web.metrics import Metrics, resident_bytes
 from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
+from bayespatch.web.record_systems import RecordSystems
 from bayespatch.web.refusals import refusal_of
 from bayespatch.web.settings import Settings
 from bayespatch.web.single_sign_on import Provider, SingleSignOn
@@ -63,6 +64,8 @@ class Service:
         self.settings = settings
         path = settings.single_sign_on
         self.provider = Provider(SingleSignOn.read(path)) if path else None
+        systems = settings.record_systems
+        self.record_systems = RecordSystems.read(systems) if systems else None
         self.asking = Queue(_ASKING, _SIGN_INS, settings.seconds)
         self.provider_rate = Rate(_PROVIDER_RATE, 60.0)
         # One thread for a question: several are asked at a time, and sharing one out costs more than it saves.

@@ -51,6 +51,8 @@ class Settings:
         Whether everybody has to set up a second factor before anything else.
     single_sign_on : str
         TOML file with the OpenID provider at which people sign in (`SingleSignOn`); empty: there is none.
+    record_systems : str
+        TOML file with the record systems that ask about their patients (`RecordSystems`); empty: none.
     security_contact : str
         A URI (mailto:, https: or tel:) for whoever finds a vulnerability; stands in /.well-known/security.txt.
     json_log : bool
@@ -78,6 +80,7 @@ class Settings:
     folder: str = ""
     require_second_factor: bool = False
     single_sign_on: str = ""
+    record_systems: str = ""
     security_contact: str = ""
     json_log: bool = False
     example: int = 0
@@ -97,6 +100,8 @@ class Settings:
             raise ValueError("--certificate and --key belong together; pass both")
         if self.single_sign_on and not self.sign_in:
             raise ValueError("single sign-on is for a case base that people sign in to; name one: --casebase")
+        if self.record_systems and not self.sign_in:
+            raise ValueError("record systems ask a case base that people sign in to; name one: --casebase")
         if self.workers > 1 and not self.sign_in:
             raise ValueError("several workers serve a case base that people sign in to; name one: --casebase")
         contact = self.security_contact

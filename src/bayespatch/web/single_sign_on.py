@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import secrets
 import threading
 import time
 import tomllib
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote
 
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -28,12 +25,12 @@ from joserfc.jwk import KeySet
 
 from bayespatch.casebase.identities import CONFIRM, Identity, SignIn
 from bayespatch.casebase.people import ROLES
+from bayespatch.web.fetching import ProviderError, RefusedError, fetch, is_protected, with_query
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 LEEWAY = 60  # seconds by which clocks may differ
 _KEPT = 3600.0  # seconds for which what a provider says about itself is kept
 _KEYS_AGAIN = 60.0  # seconds after which keys are fetched again for a token with an unknown one
-_SECONDS, _MOST_BYTES = 10.0, 1_000_000  # for an answer of the provider
 
 
 class SignInError(Exception):
@@ -42,10 +39,6 @@ class SignInError(Exception):
     def __init__(self, reason: str, public: str = "The sign-in failed. Try again.") -> None:
         super().__init__(reason)
         self.reason, self.public = reason, public
-
-
-class ProviderError(Exception):
-    """The provider cannot be reached, or does not answer as it should."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,7 @@ class SingleSignOn:
     def __post_init__(self) -> None:
         if not self.client_id:
             raise ValueError("client_id is empty; pass the name under which the provider knows this server")
-        if self.issuer.rstrip("/") != self.issuer or not _is_protected(self.issuer):
+        if self.issuer.rstrip("/") != self.issuer or not is_protected(self.issuer):
             raise ValueError(f"issuer={self.issuer!r} is not an https address without a final slash; correct it")
         if not self.roles:
             raise ValueError('roles is empty and nobody could sign in; add lines such as "group" = "clinician"')
@@ -165,11 +158,11 @@ class Provider:
         """Its metadata (OpenID Connect Discovery)."""
         with self._lock:
             if self._description is None or time.monotonic() - self._description[0] > _KEPT:
-                found = _fetch(f"{self.settings.issuer}/.well-known/openid-configuration")
+                found = fetch(f"{self.settings.issuer}/.well-known/openid-configuration")
                 if found.get("issuer") != self.settings.issuer:
                     raise ProviderError("the provider's description names another issuer")
                 for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                    if not _is_protected(found.get(name)):
+                    if not is_protected(found.get(name)):
                         raise ProviderError(f"the provider's description has no usable {name}")
                 self._description = time.monotonic(), found
             return self._description[1]
@@ -180,7 +173,7 @@ class Provider:
         with self._lock:
             age = None if self._keys is None else time.monotonic() - self._keys[0]
             if self._keys is None or age is None or age > (_KEYS_AGAIN if again else _KEPT):
-                found = _fetch(address).get("keys")
+                found = fetch(address).get("keys")
                 keys = [key for key in found if isinstance(key, dict)] if isinstance(found, list) else []
                 wanted = [one for one in keys if one.get("kty") in ("RSA", "EC", "OKP") and one.get("use") != "enc"]
                 self._keys = time.monotonic(), wanted
@@ -203,14 +196,14 @@ class Provider:
         }
         if begun.purpose == CONFIRM:
             query |= {"prompt": "login", "max_age": "0"}
-        return _with_query(self.description()["authorization_endpoint"], query)
+        return with_query(self.description()["authorization_endpoint"], query)
 
     def sign_out_address(self, redirect: str) -> str | None:
         """Where a browser also ends the session at the provider; None where the provider has no such address."""
         address = self.description().get("end_session_endpoint")
-        if not isinstance(address, str) or not _is_protected(address):
+        if not isinstance(address, str) or not is_protected(address):
             return None
-        return _with_query(address, {"client_id": self.settings.client_id, "post_logout_redirect_uri": redirect})
+        return with_query(address, {"client_id": self.settings.client_id, "post_logout_redirect_uri": redirect})
 
     def claims(self, code: str, begun: SignIn, redirect: str, issuer: str | None) -> dict[str, Any]:
         """What the provider says about the person, for the code that the browser has brought.
@@ -240,8 +233,8 @@ class Provider:
         else:
             form = {**form, "client_id": client, "client_secret": self.secret}
         try:
-            token = _fetch(self.description()["token_endpoint"], form, headers).get("id_token")
-        except _RefusedError as error:
+            token = fetch(self.description()["token_endpoint"], form, headers).get("id_token")
+        except RefusedError as error:
             raise SignInError(f"the provider refused the code ({error})") from error
         if not isinstance(token, str):
             raise SignInError("the provider sent no ID token")
@@ -296,54 +289,6 @@ class Provider:
 def new_browser_secret() -> str:
     """What a browser keeps while it signs in at the provider."""
     return secrets.token_urlsafe(32)
-
-
-class _RefusedError(Exception):
-    """The provider answers with an error of OAuth."""
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """A provider that moves is an error: a code and a secret go to the stated address only."""
-
-
-_opener = urllib.request.build_opener(_NoRedirects)
-
-
-def _fetch(
-    address: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """The JSON object at an address."""
-    body = None if form is None else urlencode(form).encode()
-    request = urllib.request.Request(address, body, {"Accept": "application/json", **(headers or {})})
-    try:
-        with _opener.open(request, timeout=_SECONDS) as response:
-            found = json.loads(response.read(_MOST_BYTES))
-    except urllib.error.HTTPError as error:
-        if form is not None and error.code in (400, 401):
-            raise _RefusedError(f"status {error.code}") from error
-        raise ProviderError(f"the provider answers with status {error.code}") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise ProviderError(f"the provider cannot be reached, or sends no JSON ({type(error).__name__})") from error
-    if not isinstance(found, dict):
-        raise ProviderError("the provider sends no JSON object")
-    return found
-
-
-def _is_protected(address: object) -> bool:
-    """Whether an address is https, or this machine's."""
-    if not isinstance(address, str):
-        return False
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return False
-    local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
-    return bool(parts.hostname) and (parts.scheme == "https" or local)
-
-
-def _with_query(address: str, query: Mapping[str, str]) -> str:
-    return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
 
 
 def _at_least(seconds: object, at: str) -> bool:

@@ -10,8 +10,8 @@ from bayespatch.casebase.audit import ACTIONS
 from bayespatch.casebase.people import STEWARD, VIEWER
 from bayespatch.web import passwords
 from bayespatch.web.access import Ask, give_session, local_path, page_route, take_session, verify_password
+from bayespatch.web.fetching import ProviderError
 from bayespatch.web.refusals import Refusal, refusal_of
-from bayespatch.web.single_sign_on import ProviderError
 
 WRONG = "Name, password and code do not belong together."
 PER_PAGE = 100

@@ -8,9 +8,10 @@ from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.identities import CONFIRM, LINK, SIGN_IN, SignIn
 from bayespatch.casebase.people import VIEWER
 from bayespatch.web.access import Ask, give_session, is_secure, local_path, may_use_password, page_route
+from bayespatch.web.fetching import ProviderError
 from bayespatch.web.guard import address_in
 from bayespatch.web.refusals import Refusal
-from bayespatch.web.single_sign_on import Provider, ProviderError, SignInError, new_browser_secret
+from bayespatch.web.single_sign_on import Provider, SignInError, new_browser_secret
 from bayespatch.web.throttle import network_of
 
 CALLBACK = "/sign-in/provider/callback"

@@ -1,0 +1,152 @@
+"""Record systems that this server works with: what its settings file says about them."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from bayespatch import fhir
+from bayespatch.fhir.resources import Coding
+from bayespatch.fhir.rules import SYSTEMS
+from bayespatch.web.fetching import is_protected
+
+Kind = TypeVar("Kind")
+PATIENT_VIEW, ORDER_SELECT = HOOKS = ("patient-view", "order-select")
+
+
+@dataclass(frozen=True)
+class Client:
+    """A record system that calls the CDS Hooks services.
+
+    Attributes
+    ----------
+    name : str
+        How the audit log calls it.
+    issuer : str
+        The issuer ("iss") of its tokens.
+    keys : str
+        File with its public keys (JWKS); it is read again when it changes.
+    origin : str
+        Origin of its web pages, if they call the services themselves (CORS); empty: they do not.
+    """
+
+    name: str
+    issuer: str
+    keys: str
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,50}", self.name):
+            raise ValueError(f"name={self.name!r} may have letters, digits, - and _ only; correct it")
+        if self.origin and (not is_protected(self.origin) or self.origin.count("/") != 2):
+            raise ValueError(f"origin={self.origin!r} is not an origin; write https://HOST without a path")
+        read_keys(self.keys, 0)
+
+
+@dataclass(frozen=True)
+class RecordSystems:
+    """Which record systems may ask, and what for.
+
+    Attributes
+    ----------
+    mapping : Mapping
+        How the columns are found in FHIR resources.
+    label : str
+        Stands on every card as its source.
+    description : str
+        What the services say about themselves.
+    orders : tuple of Coding
+        Orders for which `order-select` gives a card; empty: all.
+    clients : tuple of Client
+        Record systems that call the CDS Hooks services.
+    """
+
+    mapping: fhir.Mapping
+    label: str = "bayespatch"
+    description: str = "The probability of the outcome, and the past patients on whom it is based."
+    orders: tuple[Coding, ...] = ()
+    clients: tuple[Client, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("name", "issuer"):
+            values = [getattr(client, name) for client in self.clients]
+            if len(set(values)) < len(values):
+                raise ValueError(f"client: two have the same {name}; correct one")
+
+    @classmethod
+    def read(cls, path: str) -> RecordSystems:
+        """Read the settings from a TOML file; the files that it names are found beside it."""
+        try:
+            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+            raise ValueError(f"{path}: cannot be read ({error}); correct the file") from error
+        folder = Path(path).parent
+        try:
+            clients = tuple(
+                _made(Client, {**one, "keys": str(folder / one.get("keys", ""))}, f"client[{j}]")
+                for j, one in enumerate(_tables(given.pop("client", []), "client"))
+            )
+            file = given.pop("mapping", None)
+            if not isinstance(file, str):
+                raise ValueError("mapping is missing; name the mapping file")
+            orders = given.pop("orders", [])
+            if not isinstance(orders, list) or not all(isinstance(one, str) and "|" in one for one in orders):
+                raise ValueError('orders is not a list of codes; write system|code, such as "rxnorm|83367"')
+            made = {"mapping": fhir.Mapping.load(folder / file), "orders": tuple(map(_coding, orders))}
+            return _made(cls, {**given, **made, "clients": clients}, "")
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
+def _coding(text: str) -> Coding:
+    """A code, written as ``system|code``."""
+    system, _, code = text.rpartition("|")
+    return Coding(SYSTEMS.get(system, system), code)
+
+
+def _tables(value: object, name: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise ValueError(f"{name} is not a list of tables; write [[{name}]]")
+    return value
+
+
+def _made(kind: type[Kind], given: Mapping[str, Any], where: str) -> Kind:
+    """A dataclass made of settings; those that are unknown, missing or no text are refused."""
+    place = f"{where}." if where else ""
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    for name, value in given.items():
+        if name not in known:
+            raise ValueError(f"{place}{name} is not a setting; choose from {', '.join(known)}")
+        if known[name].type == "str" and not isinstance(value, str):
+            raise ValueError(f"{place}{name}={value!r} is not text; put it in quotes")
+    for name, field in known.items():
+        if name not in given and field.default is MISSING:
+            raise ValueError(f"{place}{name} is missing; add it")
+    try:
+        return kind(**given)
+    except ValueError as error:
+        raise ValueError(f"{place}{error}") from error
+
+
+@lru_cache(maxsize=50)
+def read_keys(path: str, _changed: int) -> KeySet:
+    """The public keys in a JWKS file, without those that encrypt and those that are shared secrets."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        keys = [one for one in found["keys"] if one["kty"] in ("RSA", "EC", "OKP") and one.get("use") != "enc"]
+        if not keys:
+            raise ValueError("it has no public key that signs")
+        if any("d" in one for one in keys):
+            raise ValueError("it has a private key")
+        return KeySet.import_key_set({"keys": keys})
+    except (OSError, ValueError, KeyError, TypeError, JoseError) as error:
+        raise ValueError(f"{path} is not a file with public keys ({error}); pass a JWKS file") from error
