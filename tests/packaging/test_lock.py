@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements" / "service.txt").read_text(encoding="utf-8")
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-EXTRAS = ("web", "casebase", "cli", "sql")  # what `make lock` names
+EXTRAS = ("web", "casebase", "cli", "sql", "fhir")  # what `make lock` names
 PYTHONS = ("3.11", "3.12", "3.13")
 ITSELF = "bayespatch (pyproject.toml)"
 
