@@ -729,7 +729,7 @@ def _level_of(text: str, kind: str | None) -> Value:
 
 def _from_yaml(path: str, text: str) -> object:
     try:
-        import yaml  # type: ignore[import-untyped, unused-ignore]
+        import yaml
     except ImportError as error:
         raise ImportError('a dictionary in YAML needs PyYAML: pip install "bayespatch[casebase]"') from error
     try:

@@ -434,7 +434,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         trials, best, largest, of_best = [], "", -math.inf, None
         for k, (name, table) in enumerate(tables.items()):
             small = self._large_density(table.part(some, fit), fit, some)
-            found = small.learn(fit.seed, lambda step, at=k * N_STEPS: report(at + step, "tuning"))  # type: ignore[misc]
+            found = small.learn(fit.seed, partial(_report_from, report, k * N_STEPS))
             evidence = found.log_evidence(small.effects.n_splits)
             trials.append(Trial(name, evidence / len(some)))
             odds = evidence + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
@@ -686,6 +686,10 @@ def split_follow_up(X: TableLike, follow_up: FollowUpColumns) -> tuple[TableLike
         raise ValueError("follow_up names columns; pass X as a data frame, whose columns have names")
     rest, recorded = split_columns(X, columns_of(roles, names))
     return rest, FollowUp.learn(read_table(recorded), roles)
+
+
+def _report_from(report: Report, done: int, step: int) -> None:
+    report(done + step, "tuning")
 
 
 def _folds(values: NDArray[np.float64], fit: _Fit) -> list[NDArray[np.int64]]:

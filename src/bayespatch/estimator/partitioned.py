@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from copy import copy
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespatch.encode import is_partitioned
-from bayespatch.types import JSONObject, TableLike
+from bayespatch.estimator.learning import Learner
+from bayespatch.types import TableLike
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+Method = TypeVar("Method", bound=Callable[..., object])
 
 
 def by_partition(method: Method) -> Method:
@@ -24,7 +25,7 @@ def by_partition(method: Method) -> Method:
     """
 
     @wraps(method)
-    def predicting(self: Any, X: TableLike, *args: Any, **kwargs: Any) -> Any:
+    def predicting(self: Learner, X: TableLike, *args: object, **kwargs: object) -> object:
         if not is_partitioned(X):
             return method(self, X, *args, **kwargs)
         from bayespatch.workers import computed
@@ -42,15 +43,15 @@ def by_partition(method: Method) -> Method:
             raise ValueError("the table has no rows (0 samples); pass at least one case")
         return _together(parts)
 
-    return predicting  # type: ignore[return-value]
+    return cast("Method", predicting)
 
 
-def _answer(model: Any, name: str, part: Any, args: tuple[Any, ...], kwargs: JSONObject) -> Any:
+def _answer(model: Learner, name: str, part: Sized, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Where a partition lies: what the model says of its rows; None where it has none."""
     return getattr(model, name)(part, *args, **kwargs) if len(part) else None
 
 
-def _together(parts: Sequence[Any]) -> Any:
+def _together(parts: Sequence[Any]) -> Any:  # arrays, None, or tuples or dicts of these
     """Arrays, or tuples or dicts of arrays, one after the other."""
     first = parts[0]
     if first is None:

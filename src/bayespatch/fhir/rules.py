@@ -165,7 +165,7 @@ def read_rules(path_or_text: str | os.PathLike[str]) -> Rules:
 def _yaml(name: str, text: str) -> Any:
     """The contents of a YAML file without aliases, not too large and not too deep."""
     try:
-        import yaml  # type: ignore[import-untyped, unused-ignore]
+        import yaml
     except ImportError as error:
         raise ImportError('FHIR mappings need PyYAML: pip install "bayespatch[fhir]"') from error
     if len(text) > _LARGEST_FILE:

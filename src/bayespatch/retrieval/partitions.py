@@ -165,7 +165,7 @@ class PartsInFiles:
         return {"folder": self.folder, "digests": self.digests}
 
     def __setstate__(self, state: Parameters) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+        PartsInFiles.__init__(self, **state)
 
 
 def not_portable() -> NoReturn:

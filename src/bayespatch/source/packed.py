@@ -54,7 +54,7 @@ def read_excel(source: str, data: bytes) -> DataFrame:
     if size > _MOST_EXCEL:
         raise refuse(source, f"holds {shown_bytes(size)} when it is unpacked; save the sheet as CSV and pass that")
     try:
-        import openpyxl  # type: ignore[import-untyped, unused-ignore]
+        import openpyxl
     except ImportError as error:
         raise ImportError('Excel workbooks need openpyxl: pip install "bayespatch[excel]"') from error
     try:

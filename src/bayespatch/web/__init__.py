@@ -11,7 +11,7 @@ try:
     import joserfc as joserfc
     import pyotp as pyotp
     import uvicorn as uvicorn
-    import zxcvbn as zxcvbn  # type: ignore[import-untyped, unused-ignore]
+    import zxcvbn as zxcvbn
 except ImportError as error:
     raise ImportError('the consulting page needs FastAPI and uvicorn: pip install "bayespatch[web]"') from error
 

@@ -30,7 +30,7 @@ uncommon words.'
     >>> complaint("correct horse battery", "roe") is None
     True
     """
-    from zxcvbn import zxcvbn  # type: ignore[import-untyped, unused-ignore]  # reads its lists when it is imported
+    from zxcvbn import zxcvbn  # reads its lists when it is imported
 
     if len(password) < LEAST:
         return f"Use at least {LEAST} characters."
