@@ -116,12 +116,11 @@ def test_case_weights_count_as_copies():
     assert weighted.log_loss == pytest.approx(copied.log_loss)
 
 
-def test_combined_probabilities_and_errors():
+def test_combined_probabilities():
     (a, b), _ = opinions(10)
     pool = Pool(0.3)
     np.testing.assert_allclose(pool.combine(a, b).sum(axis=1), 1.0)
     np.testing.assert_allclose(pool.combine(a, b), 0.3 * a + 0.7 * b)
-    assert pool.error(0.1) == pytest.approx(0.07)
     assert disagreement(a, b) == pytest.approx(np.abs(a - b).max(axis=1))
 
 

@@ -12,7 +12,6 @@ from bayespatch.survival import (
     frequencies,
     harrell_concordance,
     kaplan_meier,
-    survival_at,
     weighted_quantiles,
 )
 
@@ -79,21 +78,6 @@ def test_the_scale_of_the_weights_does_not_matter():
     one, other = kaplan_meier(time, event, weights), kaplan_meier(time, event, 1e-6 * weights)
     for part, same in zip(one[:-1], other[:-1], strict=True):
         np.testing.assert_allclose(part, same, rtol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_many_curves_at_once_are_the_single_ones(seed):
-    time, event, _ = table(seed)
-    rng = np.random.default_rng(seed)
-    weights = rng.random((5, len(time))) * (rng.random((5, len(time))) > 0.3)
-    weights[4] = 0.0
-    at = np.array([0.0, 0.05, 1.0, 2.3, 7.0, 1000.0])
-    survival, variance = survival_at(time, event, weights, at)
-    for i in range(5):
-        curve = kaplan_meier(time, event, weights[i] if i < 4 else None)
-        np.testing.assert_allclose(survival[i], curve.at(at)[:, 0], atol=1e-12)
-        place = np.searchsorted(curve.times, at, side="right") - 1
-        np.testing.assert_allclose(variance[i], np.where(place < 0, 0.0, curve.variance[place]), rtol=1e-9)
 
 
 def test_before_the_first_event_and_after_the_last_the_interval_keeps_its_width():

@@ -38,6 +38,16 @@ def available_memory(root: Path = Path("/")) -> int | None:
         return None
 
 
+def shortage(n_bytes: float) -> str | None:
+    """The memory that is available, as text, if that is less than `n_bytes`; None if they fit or nobody can tell.
+
+    >>> shortage(0) is None
+    True
+    """
+    available = available_memory()
+    return None if available is None or n_bytes <= available else shown_bytes(available)
+
+
 def _available(meminfo: Path) -> int | None:
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from bayespatch.available_memory import available_memory, shown_bytes
+from bayespatch.available_memory import shortage, shown_bytes
 from bayespatch.model import Data, Model
 from bayespatch.sampling.diagnostics import steps_converged
 from bayespatch.sampling.metropolis import Array, Chain, Shape, find_shape
@@ -223,12 +223,12 @@ def check_draws_fit(n_features: int, chains: int, warmup: int, draws: int) -> No
     >>> check_draws_fit(13, chains=4, warmup=500, draws=500)
     """
     n_steps = chains * (MIN_STEPS * warmup + MAX_STEPS * draws)
-    needed, available = 3 * 8 * (n_features + 2) * n_steps, available_memory()
-    if available is not None and needed > available:
+    needed = 3 * 8 * (n_features + 2) * n_steps
+    if (available := shortage(needed)) is not None:
         most = max(("warmup", warmup), ("draws*thin", draws), ("chains", chains), key=lambda part: part[1])
         raise MemoryError(
             f"{n_steps} steps of the importances of {n_features} features need {shown_bytes(needed)} of memory, and "
-            f"{shown_bytes(available)} are available; {most[0]}={most[1]} is too large, pass less"
+            f"{available} are available; {most[0]}={most[1]} is too large, pass less"
         )
 
 

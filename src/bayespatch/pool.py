@@ -136,10 +136,6 @@ class Pool:
         moved = np.log(np.maximum(mean, _LEAST)) - log_base
         return np.asarray(softmax(log_base + self.sharpness * moved, axis=-1))
 
-    def error(self, precedents: ArrayLike) -> Array:
-        """Monte Carlo error of the pool, from that of the precedents: the additive opinion has none."""
-        return self.sharpness * (1.0 - self.weight) * np.asarray(precedents, dtype=np.float64)
-
     def interval(
         self,
         additive: Array,

@@ -241,44 +241,6 @@ def kaplan_meier(time: Array, event: Flags, weights: ArrayLike | None = None, le
     return SurvivalCurve(risk.times, survival, lower, upper, variance, risk.n, risk.effective, level)
 
 
-def survival_at(time: Array, event: Flags, weights: Array, times: Array) -> tuple[Array, Array]:
-    """Weighted Kaplan-Meier estimates of n cases at T times, and the variance of their logarithms, (n, T) each.
-
-    Parameters
-    ----------
-    time, event : arrays of shape (S,)
-        Of the past cases.
-    weights : array of shape (n, S)
-        Of the past cases, for each case; a row without any weight counts all alike.
-    times : array of shape (T,)
-        Ascending.
-
-    Examples
-    --------
-    >>> time, event = np.array([1.0, 2.0, 3.0]), np.array([True, False, True])
-    >>> survival_at(time, event, np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 3.0]]), np.array([0.5, 1.0]))[0]
-    array([[1.        , 0.66666667],
-           [1.        , 0.75      ]])
-    """
-    nobody = weights.sum(axis=1) <= 0.0
-    weights = np.where(nobody[:, None], 1.0, weights)
-    order = np.argsort(time, kind="stable")
-    sorted_time, sorted_weights = time[order], weights[:, order]
-    distinct, first = np.unique(sorted_time, return_index=True)
-    last_needed = int(np.searchsorted(distinct, times.max(initial=0.0), side="right"))
-    at_risk = np.cumsum(sorted_weights[:, ::-1], axis=1)[:, ::-1][:, first]
-    squares = np.cumsum(sorted_weights[:, ::-1] ** 2, axis=1)[:, ::-1][:, first]
-    events = np.add.reduceat(np.where(event[order], sorted_weights, 0.0), first, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        hazard = np.where(at_risk > 0.0, np.minimum(events / at_risk, 1.0), 0.0)[:, :last_needed]
-        effective = (at_risk**2 / squares)[:, :last_needed]
-        spread = np.where(hazard > 0.0, hazard / ((1.0 - hazard) * effective), 0.0)
-    ones, zeros = np.ones((len(weights), 1)), np.zeros((len(weights), 1))
-    place = np.searchsorted(distinct[:last_needed], times, side="right")
-    survival = np.hstack([ones, np.cumprod(1.0 - hazard, axis=1)])[:, place]
-    return survival, np.hstack([zeros, np.cumsum(spread, axis=1)])[:, place]
-
-
 def cumulative_incidence(
     time: Array, cause: NDArray[np.int64], weights: ArrayLike | None = None, level: float = 0.9
 ) -> CumulativeIncidence:

@@ -153,7 +153,7 @@ TOO_MUCH = [("warmup", 10**12), ("draws", 10**12), ("chains", 10**12), ("thin", 
     [*((votes, *one) for votes in ("closed", "sampled") for one in TOO_MUCH), ("sampled", "warmup", 10**7)],
 )
 def test_impossible_chain_lengths_are_refused_before_any_work(votes, name, value, monkeypatch):
-    monkeypatch.setattr("bayespatch.importances.available_memory", lambda: 10**9)
+    monkeypatch.setattr("bayespatch.available_memory.available_memory", lambda: 10**9)
     monkeypatch.setattr(PatchworkClassifier, "_tuned", lambda *_: pytest.fail("work was begun"))
     rng = np.random.default_rng(0)
     clf = PatchworkClassifier(votes=votes, **{name: value})

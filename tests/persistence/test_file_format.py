@@ -68,7 +68,7 @@ def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(path, monkey
     for use in (read, read_manifest):
         with pytest.raises(StorageError, match=r"is 1\.1e\+03 GB large, and .* of memory are available"):
             use(path)
-    monkeypatch.setattr(file_format, "available_memory", lambda: None)  # where the system does not tell
+    monkeypatch.setattr("bayespatch.available_memory.available_memory", lambda: None)  # where the system does not tell
     monkeypatch.setattr(file_format, "digest", lambda part: pytest.fail("it was read"))
     with pytest.raises(StorageError, match="not enough memory to read it"):
         read(path)

@@ -11,7 +11,6 @@ import pytest
 from bayespatch.engine.base import Engine, ProblemSizes
 from bayespatch.engine.installed import load_engine
 from bayespatch.model import Hyperparameters, Model
-from bayespatch.sampling import memory_needed
 from bayespatch.sampling.memory_needed import Need, bytes_needed, check_memory
 from bayespatch.sampling.posterior import SamplingSettings
 from bayespatch.sampling.sampler import sample
@@ -110,14 +109,14 @@ def test_chains_count_what_their_engine_says():
 
 
 def test_what_does_not_fit_is_refused_before_it_begins(monkeypatch):
-    monkeypatch.setattr(memory_needed, "available_memory", lambda: 10_000)
+    monkeypatch.setattr("bayespatch.available_memory.available_memory", lambda: 10_000)
     rows = dict(x=[[0]] * 50, y=[0] * 50, x_parents=[[0]] * 20, y_parents=[0] * 20, n_values=[2], n_classes=2)
     told = (
         r"needs 1.67 MB of memory \(draws 1.39 MB, .*\), and 10 kB are available; pass keep_votes=False, or fewer draws"
     )
     with pytest.raises(MemoryError, match=told):
         sample(**rows, engine="paper", keep_votes=True)
-    monkeypatch.setattr(memory_needed, "available_memory", lambda: None)
+    monkeypatch.setattr("bayespatch.available_memory.available_memory", lambda: None)
     with pytest.warns():
         sample(**rows, engine="paper", draws=2, warmup=0)
 
@@ -132,14 +131,14 @@ def test_what_does_not_fit_is_refused_before_it_begins(monkeypatch):
     ],
 )
 def test_the_remedy_for_the_largest_part_comes_first(monkeypatch, need, first):
-    monkeypatch.setattr(memory_needed, "available_memory", lambda: 11)
+    monkeypatch.setattr("bayespatch.available_memory.available_memory", lambda: 11)
     with pytest.raises(MemoryError) as caught:
         check_memory(need, SETTINGS, keep_w=False, keep_votes=False)
     assert first in str(caught.value)
 
 
 def test_what_just_fits_is_allowed(monkeypatch):
-    monkeypatch.setattr(memory_needed, "available_memory", lambda: 12)
+    monkeypatch.setattr("bayespatch.available_memory.available_memory", lambda: 12)
     check_memory(Need(9, 2, 1, 0), SETTINGS, keep_w=False, keep_votes=False)
     with pytest.raises(MemoryError, match="keep_w=False, or keep_votes=False, or fewer draws"):
         check_memory(Need(9, 2, 1, 1), SETTINGS, keep_w=True, keep_votes=True)

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
-from bayespatch.available_memory import available_memory, shown_bytes
+from bayespatch.available_memory import shortage, shown_bytes
 from bayespatch.persistence.atomic import check_path, refuse, replacing_all
 from bayespatch.types import JSONObject
 from bayespatch.version import __version__
@@ -152,9 +152,8 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
             raise refuse(path, "is not a regular file", "pass the name of a model file")
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            available = available_memory()
-            if available is not None and _TIMES * size > available:
-                wrong = f"is {shown_bytes(size)} large, and {shown_bytes(available)} of memory are available"
+            if (available := shortage(_TIMES * size)) is not None:
+                wrong = f"is {shown_bytes(size)} large, and {available} of memory are available"
                 raise refuse(path, wrong, "load it on a larger machine, or take another copy of the file")
             yield file, size
     except MemoryError as error:

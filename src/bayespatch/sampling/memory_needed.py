@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayespatch.available_memory import available_memory, shown_bytes
+from bayespatch.available_memory import shortage, shown_bytes
 from bayespatch.engine.base import Engine, ProblemSizes
 from bayespatch.model import Model
 from bayespatch.sampling.posterior import SamplingSettings
@@ -87,8 +87,7 @@ def bytes_needed(
 
 def check_memory(need: Need, settings: SamplingSettings, *, keep_w: bool, keep_votes: bool) -> None:
     """Refuse a run that would not fit into the memory that is available."""
-    available = available_memory()
-    if available is None or need.total <= available:
+    if (available := shortage(need.total)) is None:
         return
     remedies = [
         (need.draws, f"fewer draws than {settings.draws} (with a larger thin, of as many sweeps)"),
@@ -100,6 +99,6 @@ def check_memory(need: Need, settings: SamplingSettings, *, keep_w: bool, keep_v
     shown = {part: shown_bytes(getattr(need, part)) for part in ("total", "draws", "sums")}
     raise MemoryError(
         f"the run needs {shown['total']} of memory (draws {shown['draws']}, neighbors' probabilities and votes "
-        f"{shown['sums']}, chains {shown_bytes(need.chains + need.checkpoint)}), and {shown_bytes(available)} are "
+        f"{shown['sums']}, chains {shown_bytes(need.chains + need.checkpoint)}), and {available} are "
         f"available; pass {', or '.join(dropped + largest_first)}, or fewer cases"
     )

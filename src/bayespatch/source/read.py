@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from bayespatch.available_memory import available_memory, shown_bytes
+from bayespatch.available_memory import available_memory, shortage, shown_bytes
 from bayespatch.source.columnar import BEGINNINGS, read_columnar
 from bayespatch.source.database import read_query
 from bayespatch.source.delimited import read_delimited
@@ -118,8 +118,7 @@ def _check_file(source: str, state: os.stat_result) -> None:
     """A file that has an end, and that fits into the memory."""
     if not stat.S_ISREG(state.st_mode):
         raise refuse(source, "is a device or a pipe and not a file; write what it gives to a file, and pass that")
-    available = available_memory()
-    if available is not None and _TIMES * state.st_size > available:
-        wrong = f"is {shown_bytes(state.st_size)} large, and {shown_bytes(available)} of memory are available"
+    if (available := shortage(_TIMES * state.st_size)) is not None:
+        wrong = f"is {shown_bytes(state.st_size)} large, and {available} of memory are available"
         remedy = "pass fewer rows or columns, a database and a --query, or a folder of Parquet files"
         raise refuse(source, f"{wrong}; {remedy}")
