@@ -151,7 +151,7 @@ def test_the_same_key_does_it_once(served, program):
 
 def test_the_same_key_at_the_same_moment(served, program):
     send = {"json": {"values": VALUES}, "headers": {"Idempotency-Key": "race"}}
-    with ThreadPoolExecutor(4) as pool:
+    with program, ThreadPoolExecutor(4) as pool:  # one event loop, as in a server
         found = list(pool.map(lambda _: program.post(f"{API}/consultations", **send), range(4)))
     assert {answer.status_code for answer in found} == {201}
     assert len({answer.json()["id"] for answer in found}) == 1
