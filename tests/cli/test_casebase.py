@@ -1,6 +1,7 @@
 """The whole cycle from a terminal."""
 
 import json
+import shutil
 import warnings
 
 import pytest
@@ -9,6 +10,7 @@ from bayespatch.casebase import CaseBase
 from bayespatch.casebase.refit import learn
 from bayespatch.cli.casebase import COMMANDS
 from tests.casebase.clinic import DICTIONARY, QUICK, table
+from tests.casebase.test_monitoring import consulted
 from tests.cli.program import call, complaint, document
 
 SOMEONE = '{"age": 61, "pain": "typical", "bp": null, "smokes": true, "town": "Ulm"}'
@@ -77,7 +79,7 @@ def test_backup_verify_restore_and_a_log_that_was_changed(clinic, tmp_path):
 
 
 def test_calls_that_make_no_sense(tmp_path, clinic):
-    assert "there is no such case base" in complaint("casebase", "log", tmp_path / "nothing.db")
+    assert "no such case base" in complaint("casebase", "log", tmp_path / "nothing.db")
     assert call("casebase", "init", tmp_path / "x.db", "--target", "y").exit_code == 2
     assert call("casebase", "refit", clinic / "clinic.db", "--set", "draws").exit_code == 2
     assert "--values is not JSON" in complaint("casebase", "consult", clinic / "clinic.db", "--values", "{")
@@ -90,3 +92,17 @@ def test_every_command_has_help_with_examples():
         result = call("casebase", name, "--help")
         assert result.exit_code == 0
         assert f"$ bayespatch casebase {name}" in " ".join(result.stdout.split())
+
+
+def test_monitoring_from_a_terminal(clinic, tmp_path):
+    base = tmp_path / "clinic.db"
+    shutil.copy(clinic / "clinic.db", base)
+    assert document("casebase", "monitor", base, "--json")["alarms"] == []
+    assert "0 cases in 30 days" in call("casebase", "monitor", base, "--days", "30").stdout
+    with CaseBase.open(base) as opened:
+        consulted(opened, 60, outcome=1, p_sick=0.6)
+    result = call("casebase", "monitor", base, "--json")
+    assert result.exit_code == 1
+    assert "recent outcomes, and 60% were expected" in result.stderr
+    assert json.loads(result.stdout)["calibration"][0]["alarm"]
+    assert "at most 1,000 characters" in complaint("casebase", "promote", base, 1, "--reason", "x" * 1001)

@@ -31,6 +31,7 @@ TABLE = {
     ("GET", "/consultations/{id:int}"): "clinician",
     ("POST", "/consultations/{id:int}/decide"): "clinician",
     ("GET", "/model"): "viewer",
+    ("GET", "/monitoring"): "clinician",
     ("POST", "/model/{id:int}/promote"): "steward",
     ("POST", "/model/roll-back"): "steward",
     ("POST", "/model/refit"): "steward",
@@ -80,6 +81,7 @@ TABLE = {
     ("POST", "/api/v1/refit"): "steward",
     ("DELETE", "/api/v1/refit"): "steward",
     ("GET", "/api/v1/drift"): "clinician",
+    ("GET", "/api/v1/monitoring"): "clinician",
     ("GET", "/api/v1/audit"): "steward",
     ("GET", "/api/v1/audit/verification"): "steward",
 }

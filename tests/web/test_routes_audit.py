@@ -26,7 +26,7 @@ FIELDS = {
 }
 
 AUDIT = {  # what a steward's request leaves in the log; routes for everybody are below
-    ("GET", "/metrics"): (200, ()),
+    ("GET", "/metrics"): (200, ("monitor",)),
     ("GET", "/consult"): (200, ()),
     ("POST", "/consult"): (303, ("consult",)),
     ("POST", "/consult/answer"): (200, ("ask",)),
@@ -41,6 +41,7 @@ AUDIT = {  # what a steward's request leaves in the log; routes for everybody ar
     ("GET", "/consultations/{id:int}"): (200, ("read",)),
     ("POST", "/consultations/{id:int}/decide"): (303, ("decide",)),
     ("GET", "/model"): (200, ("drift", "read")),
+    ("GET", "/monitoring"): (200, ("monitor",)),
     ("POST", "/model/{id:int}/promote"): (409, ()),
     ("POST", "/model/roll-back"): (409, ()),
     ("POST", "/model/refit"): (303, ()),
@@ -80,6 +81,7 @@ AUDIT = {  # what a steward's request leaves in the log; routes for everybody ar
     ("POST", "/api/v1/refit"): (202, ()),
     ("DELETE", "/api/v1/refit"): (404, ()),
     ("GET", "/api/v1/drift"): (200, ("drift",)),
+    ("GET", "/api/v1/monitoring"): (200, ("monitor",)),
     ("GET", "/api/v1/audit"): (200, ("audit",)),
     ("GET", "/api/v1/audit/verification"): (200, ("audit",)),
     ("POST", "/cases/{id:int}/follow-up"): (422, ()),

@@ -27,7 +27,7 @@ from bayespatch.types import JSONObject
 ACTIONS = (
     *("define", "import", "add", "consult", "decide", "outcome", "retain", "refit", "promote", "roll back", "forget"),
     "follow up",
-    *("erase", "read", "search", "ask", "drift", "backup", "restore", "export", "audit"),
+    *("erase", "read", "search", "ask", "drift", "monitor", "score", "backup", "restore", "export", "audit"),
     *("invite", "accept", "role", "disable", "enable", "sign in", "sign out", "refuse", "token", "revoke"),
     *("password", "rehash", "second factor", "link", "unlink", "purge", "forget again"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
@@ -13,15 +14,18 @@ from sqlalchemy import delete, insert
 from bayespatch.casebase import backup as backups
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import drift as drifts
-from bayespatch.casebase import export, models, retention
+from bayespatch.casebase import export, models, monitoring, retention
 from bayespatch.casebase import forget as forgetting
 from bayespatch.casebase import refit as refitting
 from bayespatch.casebase.audit import LogEntry, Verification, entries, now
 from bayespatch.casebase.database import TIMEOUT, Database
+from bayespatch.casebase.errors import ConflictError
 from bayespatch.casebase.forget import Forgotten
 from bayespatch.casebase.identities import Identities
 from bayespatch.casebase.models import ModelVersion
+from bayespatch.casebase.monitoring import DAYS, Monitoring
 from bayespatch.casebase.people import People
+from bayespatch.casebase.promotion import check_reason, compare_recent
 from bayespatch.casebase.refit import Refit
 from bayespatch.casebase.retention import Purged
 from bayespatch.casebase.retrieve import Retrieve
@@ -250,8 +254,11 @@ class CaseBase(Retrieve, Reuse, Revise):
         with self._database.reading() as connection:
             return models.listed(connection)
 
-    def promote(self, version: int, *, by: str) -> ModelVersion:
-        """Make a version the active model.
+    def promote(self, version: int, *, by: str, reason: str = "") -> ModelVersion:
+        """Make a version the active model, unless it is worse than the active one on recent outcomes.
+
+        `bayespatch.casebase.promotion` states the rule. A `reason` promotes the version all the same; the audit log
+        keeps the comparison and the reason.
 
         Examples
         --------
@@ -262,8 +269,19 @@ class CaseBase(Retrieve, Reuse, Revise):
         ...
         bayespatch.casebase.errors.ConflictError: model version 1 is already active
         """
+        reason = check_reason(reason)
+        recent = compare_recent(self._database, version)
+        if recent is not None and recent.worse and not reason:
+            raise ConflictError(
+                f"model version {version} is worse than version {recent.active} on recent outcomes ({recent.text}); "
+                f"keep version {recent.active}, or give a reason for promoting version {version} all the same"
+            )
+        details = {} if recent is None else {"recent": asdict(recent)}
         with self._database.writing(by) as transaction:
-            return models.promote(transaction, version)
+            active = models.active(transaction.connection)
+            if recent is not None and (active is None or active.version != recent.active):
+                raise ConflictError("another version was promoted meanwhile; look at it, and promote again")
+            return models.promote(transaction, version, details=details | ({"reason": reason} if reason else {}))
 
     def roll_back(self, *, by: str) -> ModelVersion:
         """Return to the version that was active before.
@@ -395,6 +413,34 @@ class CaseBase(Retrieve, Reuse, Revise):
             periods = drifts.drift(transaction.connection, definition, every)
             transaction.record("drift", every=every)
         return periods
+
+    def monitor(self, *, by: str, days: int = DAYS) -> Monitoring:
+        """Check whether recent patients, outcomes and outcome lag differ from those before.
+
+        `bayespatch.casebase.monitoring` states the checks and how rare false alarms are.
+
+        Parameters
+        ----------
+        by : str
+            The person who does this; recorded in the audit log.
+        days : int
+            The window: the last so many days.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     _ = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     found = base.monitor(by="steward")
+        ...     found.consultations, [shift.index for shift in found.population], found.alarms
+        (1, [None, None], ())
+        """
+        with self._database.reading() as connection:
+            definition = case_rows.required_definition(connection)
+            found = monitoring.monitor(connection, definition, days)
+        with self._database.writing(by) as transaction:
+            transaction.record("monitor", days=days, alarms=len(found.alarms))
+        return found
 
     def audit(
         self,

@@ -27,7 +27,7 @@ from bayespatch.casebase.audit import Transaction
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, DatabaseError, NotFoundError
 from bayespatch.casebase.tables import model_parts, models, training
 from bayespatch.estimator import PatchworkClassifier, load
-from bayespatch.types import JSONObject
+from bayespatch.types import JSONMapping, JSONObject
 
 OFFERED, ACTIVE, RETIRED, REMOVED = "offered", "active", "retired", "removed"
 PART = 2**20  # bytes in one row
@@ -259,8 +259,10 @@ def offer(
     return find(transaction.connection, version)
 
 
-def promote(transaction: Transaction, version: int, action: str = "promote") -> ModelVersion:
-    """Make a version the active model."""
+def promote(
+    transaction: Transaction, version: int, action: str = "promote", details: JSONMapping | None = None
+) -> ModelVersion:
+    """Make a version the active model; `details` are for the audit log."""
     model = find(transaction.connection, version)
     if model.state == REMOVED:
         raise ConflictError(
@@ -272,7 +274,8 @@ def promote(transaction: Transaction, version: int, action: str = "promote") -> 
     transaction.execute(update(models).where(models.c.state == ACTIVE).values(state=RETIRED))
     new = {"state": ACTIVE, "promoted_at": transaction.at, "promoted_by": transaction.by}
     transaction.execute(update(models).where(models.c.version == version).values(**new))
-    transaction.record(action, version=version, sha256=model.sha256, before=None if before is None else before.version)
+    was = None if before is None else before.version
+    transaction.record(action, version=version, sha256=model.sha256, before=was, **(details or {}))
     return find(transaction.connection, version)
 
 

@@ -109,8 +109,9 @@ async def metrics(request: Request) -> Response:
     """For Prometheus; with sign-in, for those who bring a token."""
     request.state.route = "/metrics"
     service: Service = request.app.state.service
-    await bearer(service, request)
-    return PlainTextResponse(service.metrics.text(service.gauges()), media_type="text/plain; version=0.0.4")
+    person = await bearer(service, request)
+    gauges = await service.do(service.gauges, person.name)
+    return PlainTextResponse(service.metrics.text(gauges), media_type="text/plain; version=0.0.4")
 
 
 async def static(request: Request) -> Response:

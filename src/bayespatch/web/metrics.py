@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from bayespatch.casebase.cases import Definition
+from bayespatch.casebase.monitoring import Monitoring
+
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -33,7 +36,7 @@ class Metrics:
                 self.at_most[route, edge] += 1
 
     def text(self, gauges: dict[str, float]) -> str:
-        """All of it, with what stands at this moment."""
+        """All of it, with what stands at this moment; the name of a gauge may end in a label."""
         lines = ["# TYPE bayespatch_requests_total counter"]
         totals: Counter[str] = Counter()
         for (route, method, status), n in sorted(self.requests.items()):
@@ -45,9 +48,45 @@ class Metrics:
             lines += [f'bayespatch_request_seconds_bucket{{route="{route}",le="{e}"}} {c}' for e, c in edges]
             lines.append(f'bayespatch_request_seconds_sum{{route="{route}"}} {self.seconds[route]:.6f}')
             lines.append(f'bayespatch_request_seconds_count{{route="{route}"}} {n}')
-        for name, value in gauges.items():
-            lines += [f"# TYPE bayespatch_{name} gauge", f"bayespatch_{name} {value:g}"]
+        kinds = {f"# TYPE bayespatch_{name.partition('{')[0]} gauge": None for name in gauges}
+        for kind in kinds:
+            name = kind.split()[2]
+            own = {f"bayespatch_{one}": value for one, value in gauges.items()}
+            lines += [kind, *(f"{one} {value:g}" for one, value in own.items() if one.partition("{")[0] == name)]
         return "\n".join([*lines, ""])
+
+
+def labelled(name: str, label: str, value: str) -> str:
+    r"""The name of a gauge with a label.
+
+    Examples
+    --------
+    >>> labelled("outcomes", "class", 'no "disease"')
+    'outcomes{class="no \\"disease\\""}'
+    """
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{name}{{{label}="{escaped}"}}'
+
+
+def monitoring_gauges(found: Monitoring, definition: Definition) -> dict[str, float]:
+    """Gauges of the checks, for programs of every role: without columns and outcomes that viewers must not see."""
+    gauges: dict[str, float] = {
+        "recent_consultations": found.consultations,
+        labelled("alarms", "check", "population"): sum(one.alarm for one in found.population),
+        labelled("alarms", "check", "calibration"): sum(one.alarm for one in found.calibration),
+        labelled("alarms", "check", "outcome lag"): found.lag.alarm,
+    }
+    for shift in found.population:
+        if shift.index is not None and not definition.features[shift.column].sensitive:
+            gauges[labelled("population_stability_index", "column", shift.column)] = shift.index
+    if not definition.target.sensitive:
+        for one in found.calibration:
+            gauges[labelled("outcomes_expected", "class", one.label)] = one.n * one.expected
+            gauges[labelled("outcomes_observed", "class", one.label)] = one.n * one.observed
+    for cohort, days in {"recent": found.lag.median, "before": found.lag.median_before}.items():
+        if days is not None:
+            gauges[labelled("outcome_lag_days", "cohort", cohort)] = days
+    return gauges
 
 
 def resident_bytes() -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import secrets
 import threading
 import time
@@ -26,7 +27,7 @@ from bayespatch.casebase.retained import State
 from bayespatch.dictionary import Value
 from bayespatch.explain.overview import Overview
 from bayespatch.report import model_body
-from bayespatch.web.metrics import Metrics, resident_bytes
+from bayespatch.web.metrics import Metrics, monitoring_gauges, resident_bytes
 from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
 from bayespatch.web.record_systems import RecordSystems
@@ -41,6 +42,7 @@ LOCAL = Person("local", STEWARD, None, "", None)  # everybody, where nobody sign
 CASES = "/cases/"  # where a past case is found
 _ANSWERS = 200  # that are kept, so that the version before a change need not be asked for again
 _CONNECTIONS = 8  # threads that use the database beside those of the queue
+_MONITORED = 600.0  # seconds for which the checks for programs are not repeated
 _HEALTH = 5.0  # seconds for which it is not looked at again
 _BY_NAME = (5, 900.0)  # wrong passwords for one name from one address that cost nothing, and the longest wait after
 _BY_ADDRESS = (50, 10.0)  # the same from one address, which a whole hospital may share
@@ -82,6 +84,7 @@ class Service:
         self._secret = secrets.token_bytes(32)
         self._limiter: anyio.CapacityLimiter | None = None
         self._health: tuple[float, dict[str, Any]] = (0.0, {})
+        self._monitored: tuple[float, dict[str, float]] = (-math.inf, {})
         self._probing = threading.Lock()
         self.refit: Refit | None = None
         self.refit_result: str = ""
@@ -251,12 +254,23 @@ class Service:
             return {"status": "the database cannot be used", "model": None}
         return {"status": "ok" if model is not None else "no active model", "model": model and model.version}
 
-    def gauges(self) -> dict[str, float]:
-        """What stands at this moment."""
+    def gauges(self, by: str) -> dict[str, float]:
+        """What stands at this moment, and the checks of monitoring, which are repeated every ten minutes at most."""
+        if time.monotonic() - self._monitored[0] > _MONITORED:
+            self._monitored = time.monotonic(), self._monitoring(by)
         return {
             "queue_pending": self.queue.pending,
             "queue_refused": self.queue.refused,
             "queue_late": self.queue.late,
             "resident_bytes": resident_bytes(),
             "cpu_seconds": time.process_time(),
+            **self._monitored[1],
         }
+
+    def _monitoring(self, by: str) -> dict[str, float]:
+        """The checks as gauges; none where there is no model, or no database."""
+        try:
+            return monitoring_gauges(self.base.monitor(by=by), self.base.definition)
+        except CaseBaseError as error:
+            refusal_of(error)  # which logs it
+            return {}

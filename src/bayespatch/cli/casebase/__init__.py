@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayespatch.cli.casebase.audit import backup, log, purge, restore, verify
-from bayespatch.cli.casebase.cases import drift, export, forget, search
+from bayespatch.cli.casebase.cases import drift, export, forget, monitor, search
 from bayespatch.cli.casebase.consulting import consult, decide, outcome, retain
 from bayespatch.cli.casebase.models import models, promote, refit, roll_back
 from bayespatch.cli.casebase.people import invite
@@ -16,5 +16,5 @@ ABOUT = (
 
 COMMANDS = (
     *(init, import_, consult, decide, outcome, retain, refit, models, promote, roll_back, forget),
-    *(search, log, verify, backup, restore, purge, export, drift, invite),
+    *(search, log, verify, backup, restore, purge, export, drift, monitor, invite),
 )

@@ -1,4 +1,4 @@
-"""Commands for cases: search, export, forget, drift."""
+"""Commands for cases: search, export, forget, drift, monitor."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bayespatch.cli.casebase.options import (
     TableName,
     Target,
     Where,
+    Window,
     WithoutSensitive,
 )
 from bayespatch.cli.options import Json, Period
@@ -128,3 +129,30 @@ def drift(opened: Opened, by: Person, every: Every = Period.month, json: Json = 
     rows = [[one["period"], *(value_text(one[name]) for name in names)] for one in found]
     headings = ["period", *(name.replace("_", " ") for name in names)]
     show({"periods": found}, json, table_text(headings, rows) if rows else "no consultations yet")
+
+
+@taking(opened=open_base, by=person)
+def monitor(opened: Opened, by: Person, window: Window = 90, json: Json = False) -> None:
+    """Check whether recent patients, outcomes and outcome lag differ from those before; exit code 1 on an alarm.
+
+    Examples
+    --------
+    $ bayespatch casebase monitor clinic.db
+    $ bayespatch casebase monitor clinic.db --days 30 --json
+    """
+    with opened() as base:
+        found = base.monitor(by=by(), days=window)
+    rows = [
+        *([f"stability of {one.column}", _figure(one.index), "", _figure(one.p)] for one in found.population),
+        *([one.label, f"{one.observed:.0%}", f"{one.expected:.0%}", _figure(one.p)] for one in found.calibration),
+        ["median days to outcome", _figure(found.lag.median), _figure(found.lag.median_before), _figure(found.lag.p)],
+    ]
+    table = table_text(["", "recent", "before or expected", "p"], rows)
+    cases = f"{counted(found.consultations, 'case')} in {found.days} days, model version {found.version}"
+    show(found, json, f"{table}\n\n{cases}")
+    if found.alarms:
+        raise ValueError(" ".join(found.alarms))
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.casebase.opening import Opened, Person, open_base, person
-from bayespatch.cli.casebase.options import Parameter, Version
+from bayespatch.cli.casebase.options import Parameter, Reason, Version
 from bayespatch.cli.options import Json
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import show, table_text, working
@@ -56,15 +56,16 @@ def models(opened: Opened, json: Json = False) -> None:
 
 
 @taking(opened=open_base, by=person)
-def promote(opened: Opened, version: Version, by: Person, json: Json = False) -> None:
-    """Make a version of the model the active one.
+def promote(opened: Opened, version: Version, by: Person, reason: Reason = "", json: Json = False) -> None:
+    """Make a version of the model the active one, unless it is worse on recent outcomes.
 
     Examples
     --------
     $ bayespatch casebase promote clinic.db 2
+    $ bayespatch casebase promote clinic.db 2 --reason 'version 1 had a wrong unit for creatinine'
     """
     with opened() as base:
-        model = base.promote(version, by=by())
+        model = base.promote(version, by=by(), reason=reason)
     show(model, json, f"version {model.version} is active")
 
 

@@ -106,6 +106,7 @@ TableName = Annotated[str, typer.Option("--table", metavar="NAME", help="The new
 WithoutSensitive = Annotated[
     bool, typer.Option("--without-sensitive", help="Leave out sensitive columns and external ids.")
 ]
+Window = Annotated[int, typer.Option("--days", metavar="DAYS", help="The last so many days.", min=1, max=3650)]
 Every = Annotated[Period, typer.Option("--every", help="The period of a row.")]
 PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]
 RoleOption = Annotated[Role, typer.Option("--role", help="What the person may do.")]

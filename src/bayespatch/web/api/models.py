@@ -9,9 +9,10 @@ from fastapi import APIRouter, Query
 
 from bayespatch.casebase.audit import Verification
 from bayespatch.casebase.models import ModelVersion
+from bayespatch.casebase.monitoring import DAYS, Monitoring
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.web.api.asking import Clinician, Steward, Viewer, responses
-from bayespatch.web.api.schemas import LARGEST, DriftList, Limit, LogEntryList, ModelList, Version
+from bayespatch.web.api.schemas import LARGEST, DriftList, Limit, LogEntryList, ModelList, Promotion, Version
 from bayespatch.web.service import RefitState
 
 router = APIRouter()
@@ -26,8 +27,8 @@ async def versions(ask: Viewer) -> ModelList:
 
 
 @router.post("/models/{version}/promote", responses=responses(404, 409), summary="Activate a version")
-async def promote(version: Version, ask: Steward) -> ModelVersion:
-    return await ask.do(ask.base.promote, version, by=ask.by)
+async def promote(version: Version, ask: Steward, new: Promotion | None = None) -> ModelVersion:
+    return await ask.do(ask.base.promote, version, by=ask.by, reason="" if new is None else new.reason)
 
 
 @router.post("/models/roll-back", responses=responses(409), summary="Activate the previously active version")
@@ -55,6 +56,13 @@ async def cancel(ask: Steward) -> RefitState:
 @router.get("/drift", responses=responses(), summary="Compare predictions with outcomes")
 async def drift(ask: Clinician, every: Literal["year", "month", "day", "all"] = "month") -> DriftList:
     return DriftList(await ask.do(ask.base.drift, by=ask.by, every=every))
+
+
+@router.get("/monitoring", responses=responses(), summary="Check recent patients and outcomes for changes")
+async def monitoring(
+    ask: Clinician, days: Annotated[int, Query(ge=1, le=3650, description="The last so many days.")] = DAYS
+) -> Monitoring:
+    return await ask.do(ask.base.monitor, by=ask.by, days=days)
 
 
 @router.get("/audit", responses=responses(), summary="Read the audit log, the newest rows first")

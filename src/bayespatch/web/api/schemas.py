@@ -111,6 +111,12 @@ class Reason(Strict):
     reason: str = Field(min_length=1, max_length=1000)
 
 
+class Promotion(Strict):
+    """Why a version is promoted although it is worse on recent outcomes; it is stored."""
+
+    reason: str = Field("", max_length=1000)
+
+
 # Responses that the case base has no dataclass for
 
 

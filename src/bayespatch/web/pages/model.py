@@ -28,9 +28,14 @@ async def show(ask: Ask) -> Response:
     )
 
 
+async def monitoring(ask: Ask) -> Response:
+    """Whether recent patients, outcomes and outcome lag differ from those before."""
+    return ask.page("monitoring.html", found=await ask.do(ask.base.monitor, by=ask.by))
+
+
 async def promote(ask: Ask) -> Response:
-    """Make a version the active one."""
-    await ask.do(ask.base.promote, ask.number(), by=ask.by)
+    """Make a version the active one; one that is worse on recent outcomes needs a reason."""
+    await ask.do(ask.base.promote, ask.number(), by=ask.by, reason=ask.text("reason", 1000))
     return ask.go("/model")
 
 
@@ -54,6 +59,7 @@ async def cancel(ask: Ask) -> Response:
 
 ROUTES = [
     page_route("/model", "GET", show, VIEWER),
+    page_route("/monitoring", "GET", monitoring, CLINICIAN),
     page_route("/model/{id:int}/promote", "POST", promote, STEWARD),
     page_route("/model/roll-back", "POST", roll_back, STEWARD),
     page_route("/model/refit", "POST", refit, STEWARD),
