@@ -8,6 +8,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from bayespatch import Hyperparameters, PatchworkClassifier
+from bayespatch.engine import installed
 from bayespatch.tune import BASE_VOTES
 from tests.estimator.tables import TINY, X, Y, fit, quietly
 
@@ -29,6 +30,16 @@ def test_class_weights_are_weights_of_votes():
     assert weighted > plain
     with pytest.raises(ValueError, match="class_weight gives class 'rare' the weight 0"):
         fit(y=y, class_weight={"rare": 0.0, "usual": 1.0})
+
+
+def test_an_engine_that_cannot_predict_samples_and_the_cpu_predicts(monkeypatch):
+    monkeypatch.setitem(installed.BUILT_IN, "other", "bayespatch.engine.paper:PaperEngine")
+    with pytest.raises(ValueError, match="engine='other' samples the joint posterior; pass importances='joint'"):
+        fit(engine="other")
+    given = dict(importances="joint", hyper=Hyperparameters(), n_parents=6)
+    other, paper = (fit(engine=name, **given) for name in ("other", "paper"))
+    assert other.posterior_.settings.engine == "other"
+    np.testing.assert_array_equal(other.predict_proba(X), paper.predict_proba(X))
 
 
 def test_the_paper():

@@ -13,6 +13,7 @@ KEYS = {  # fixed: other programs rely on them
     "precedent": {"adequate", "percentile"},
     "stability": {"overlap"},
 }
+TOP_LEVEL = {*KEYS, "attribution", "opinions", "groups", "base_rates", "neighbors", "features", "follow_up"}
 NEIGHBOR = {"index", "id", "outcome", "probability", "influence", "vote_share", "reliance", "features"}
 FEATURE = {"name", "value", "importance", "importance_interval", "explained", "neighbors"}
 PATCH = {"value", "agrees", "matters", "marked"}
@@ -21,6 +22,7 @@ PATCH = {"value", "agrees", "matters", "marked"}
 def test_the_keys_that_other_programs_rely_on():
     data = explained().to_dict()
     assert isinstance(explained(), Explanation)
+    assert set(data) >= TOP_LEVEL
     for part, keys in KEYS.items():
         assert keys <= set(data[part])
     assert data["neighbors"]

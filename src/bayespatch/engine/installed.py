@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayespatch.engine import digest_of_sources
-from bayespatch.engine.base import Engine
+from bayespatch.engine.base import Engine, GivenEngine
 from bayespatch.validation import check_choice
 
 if TYPE_CHECKING:
@@ -66,6 +66,17 @@ def load_engine(name: str) -> type[Engine[DataclassInstance]]:
         engine: type[Engine[DataclassInstance]] = getattr(import_module(module), class_name)
         return engine
     return _loaded("bayespatch.engines", name)
+
+
+def takes_importances(name: str) -> bool:
+    """Whether an engine can sample with given importances; "auto" chooses one that can.
+
+    Examples
+    --------
+    >>> takes_importances("cpu"), takes_importances("paper")
+    (True, False)
+    """
+    return name in ("auto", "cpu", *INSTALL) or issubclass(load_engine(name), GivenEngine)
 
 
 def load_votes(name: str):

@@ -26,7 +26,7 @@ from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_parti
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.encode.summary import TableSummary
 from bayespatch.encode.table import column_names, read_table, split_columns
-from bayespatch.engine.installed import check_engine
+from bayespatch.engine.installed import check_engine, takes_importances
 from bayespatch.fitted import Fitted, past_data
 from bayespatch.follow_up import FollowUp, FollowUpColumns, columns_of, follow_up_roles
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw_importances
@@ -41,7 +41,7 @@ from bayespatch.leave_one_out import HeldOut, LeaveOneOutVotes, leave_one_out_vo
 from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, ModelKind
 from bayespatch.parents import choose_parents, choose_shown
 from bayespatch.persistence.checkpoint_folder import check_folder
-from bayespatch.predict import blank_votes
+from bayespatch.predict import PREDICTING, blank_votes
 from bayespatch.progress import Report, Tell, progress_meter
 from bayespatch.sampling.metropolis import Shape
 from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
@@ -246,8 +246,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 "supervised=False leaves no outcomes from which importances='predictive' could be learned; pass "
                 "importances='joint'"
             )
-        if self.importances == "predictive" and self.engine == "paper":
-            raise ValueError("engine='paper' samples the paper's joint posterior; pass importances='joint' with it")
+        if self.importances == "predictive" and not takes_importances(self.engine):
+            raise ValueError(f"engine={self.engine!r} samples the joint posterior; pass importances='joint' with it")
         check_choice("votes", self.votes, ("auto", "closed", "sampled"))
         if self.votes == "closed" and not self._votes_are_closed():
             raise ValueError(
@@ -544,8 +544,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return loo, Calibration.learn(by_chain, past.y[loo.rows], learned.base, learned.weights_of(loo.rows), blank)
 
     def _predicting(self) -> str:
-        """The engine for new cases: the paper's sampler cannot predict."""
-        return "cpu" if self.engine == "paper" else self.engine
+        """The engine for new cases: not every sampler can predict."""
+        return self.engine if self.engine in PREDICTING else "cpu"
 
     def _coded(
         self, X: TableLike, fit: _Fit, outcomes: NDArray[np.float64] | None, whole: TableSummary | None

@@ -19,6 +19,7 @@ from bayespatch.predict.results import (
 from bayespatch.predict.sampled import (
     ERROR,
     MAX_PASSES,
+    PREDICTING,
     blank_votes,
     predict_batches,
     predict_cases,
@@ -31,6 +32,7 @@ from bayespatch.predict.subsets import SubsetVoter, SubsetVotes, all_subsets
 __all__ = [
     "ERROR",
     "MAX_PASSES",
+    "PREDICTING",
     "ClosedForm",
     "Detail",
     "Importances",
