@@ -159,7 +159,7 @@ def test_event_columns_are_not_summarized_by_themselves():
     ("change", "kinds", "complaint"),
     [
         ({}, {"drog": None}, "'drog', which the table does not have; did you mean 'drug'"),
-        ({}, "drug", r"is a text; pass a list of columns, such as \['drug'\]"),
+        ({}, "drug", r"is a string; pass a list of columns, such as \['drug'\]"),
         ({}, {"days": "time"}, "is a time without an event"),
         ({}, {"drug": "therapy"}, "is not known; choose one of"),
         ({}, {"drug": "number"}, "'drug' holds texts, and a number is needed"),

@@ -93,13 +93,13 @@ def read_decision(
     if threshold in (None, "") and not cost:
         return None
     if threshold not in (None, "") and cost:
-        raise ValueError("a threshold and costs say the same thing; pass one of them")
+        raise ValueError("threshold and cost are alternatives; pass one of them")
     name, text = "cost" if cost else "threshold", str(cost or threshold)
     label, _, number = text.rpartition("=")
     if not label:
         if len(names) != 2:
             raise ValueError(
-                f"{name} {text!r} names no class, and there are {len(names)}; pass such as {names[-1]}={text}"
+                f"{name} {text!r} does not name one of the {len(names)} classes; pass, for example, {names[-1]}={text}"
             )
         label = names[-1]
     called = {**{str(value): name for value, name in zip(values, names, strict=False)}, **{one: one for one in names}}
@@ -111,7 +111,7 @@ def read_decision(
 def check_texts(threshold: str, cost: str) -> str | None:
     """What is wrong with the texts of a threshold and of costs, whatever the classes are; None if nothing is."""
     if threshold and cost:
-        return "a threshold and costs say the same thing; leave one of them out"
+        return "threshold and cost are alternatives; remove one of them"
     for name, text in {"threshold": threshold, "cost": cost}.items():
         try:
             if text:

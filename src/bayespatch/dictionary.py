@@ -139,7 +139,7 @@ class Entry:
         >>> pain.check(7)
         Traceback (most recent call last):
         ...
-        bayespatch.dictionary.DictionaryError: column 'cp': 7 is not a value of it; pass one of 1 (typical), \
+        bayespatch.dictionary.DictionaryError: column 'cp': 7 is not one of its values; pass one of 1 (typical), \
 4 (asymptomatic)
         """
         plain = plain_value(value, self.name, where)
@@ -151,18 +151,18 @@ class Entry:
                     return level
             near = closest(str(plain), [name for level in self.levels for name in level])
             meant = f"did you mean {near!r}?" if near else f"pass one of {self._levels_text()}"
-            raise self._refuse(value, f"is not a value of it; {meant}", where)
+            raise self._refuse(value, f"is not one of its values; {meant}", where)
         if self.kind == "number":
             if isinstance(plain, bool | str):
-                raise self._refuse(value, "is not a number; pass one, or null where it is not known", where)
+                raise self._refuse(value, "is not a number; pass one, or null if it is unknown", where)
             if self.possible is not None and not self.possible[0] <= plain <= self.possible[1]:
                 low, high = map(_number_text, self.possible)
-                raise self._refuse(value, f"is outside of what is possible, {low} to {high}; correct it", where)
+                raise self._refuse(value, f"is outside the possible range, {low} to {high}; correct it", where)
         elif self.kind == "boolean":
             if not isinstance(plain, bool):
                 raise self._refuse(value, "is neither true nor false; pass one of them", where)
         elif self.kind == "text" and not isinstance(plain, str):
-            raise self._refuse(value, "is not a text; pass it in quotes", where)
+            raise self._refuse(value, "is not text; put it in quotes", where)
         return plain
 
     def text(self, value: Value) -> str:
@@ -302,11 +302,11 @@ class Dictionary:
             if len(found) > 1:
                 examples = " and ".join(_shown(value) for value in list(found.values())[:2])
                 raise DictionaryError(
-                    f"column {name!r}: holds values of different kinds, such as {examples}; make them all one kind"
+                    f"column {name!r}: mixes values of different kinds, such as {examples}; use one kind"
                 )
             if not found:
                 raise DictionaryError(
-                    f"column {name!r}: has nothing but missing values; leave it out, or describe it in the dictionary"
+                    f"column {name!r}: has only missing values; remove it, or describe it in the dictionary"
                 )
             entries[name] = Entry(name, next(iter(found)))
         return cls(entries)
@@ -362,7 +362,7 @@ class Dictionary:
             raise DictionaryError(f"{where}there is no column {_shown(unknown[0])}; {_meant(unknown[0], self.names)}")
         absent = [name for name in self.entries if name not in values]
         if absent:
-            raise DictionaryError(f"{where}column {absent[0]!r} has no value; pass one, or null where it is not known")
+            raise DictionaryError(f"{where}column {absent[0]!r} has no value; pass one, or null if it is unknown")
         return {name: entry.check(values[name], where) for name, entry in self.entries.items()}
 
     def describe(self, X: DataFrame, y: Series | None = None) -> tuple[DataFrame, Series | None]:
@@ -485,9 +485,9 @@ def plain_value(value: object, name: str, where: str = "") -> Value:
     if isinstance(value, str):
         text = str(value)
         if len(text) > MOST_TEXT:
-            raise DictionaryError(f"{where}column {name!r}: a text of {len(text)} characters is no value; shorten it")
+            raise DictionaryError(f"{where}column {name!r}: a text of {len(text)} characters is too long; shorten it")
         if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
-            raise DictionaryError(f"{where}column {name!r}: the text holds NUL or half of a surrogate pair; remove it")
+            raise DictionaryError(f"{where}column {name!r}: the text contains NUL or half of a surrogate pair; remove it")
         return text
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
@@ -501,7 +501,7 @@ def plain_value(value: object, name: str, where: str = "") -> Value:
             number = int(number)
     else:
         raise DictionaryError(
-            f"{where}column {name!r}: {_shown(value)} is not a number, a text, true or false; turn it into one "
+            f"{where}column {name!r}: {_shown(value)} is not a number, text, true or false; convert it "
             f"(a date, for instance, into an age in years)"
         )
     if not abs(number) <= _LARGEST:
@@ -548,41 +548,41 @@ def _meant(name: str, names: Sequence[str]) -> str:
 def _complaints(entry: Entry) -> list[str]:
     """What is wrong with an entry."""
     if not entry.name or any(mark in entry.name for mark in '"\0\n'):
-        return ["a name is not empty, and has no quotation mark or line break; rename it"]
+        return ["a name must not be empty or contain a quotation mark or line break; rename it"]
     if entry.kind not in KINDS:
         return [f"kind {entry.kind!r} is not known; choose one of {', '.join(KINDS)}"]
     complaints = []
     for value, _ in entry.levels:
         if value is None or (entry.kind != "any" and _kind_of(value) != entry.kind):
-            complaints.append(f"level {value!r} is no {entry.kind}; correct it, or the kind")
+            complaints.append(f"level {value!r} is not of kind {entry.kind}; correct the level or the kind")
     values = [value for value, _ in entry.levels]
     if len(set(map(repr, values))) < len(values):
-        complaints.append("a level is there twice; keep one")
+        complaints.append("a level occurs twice; keep one")
     if len({label for _, label in entry.levels}) < len(values):
-        complaints.append("two levels have the same label; give each its own")
+        complaints.append("two levels have the same label; labels must differ")
     for value, phrase in entry.phrases:
         if values and value not in values:
-            complaints.append(f"there is a phrase for {value!r}, which is no level; correct one of them")
+            complaints.append(f"there is a phrase for {value!r}, which is not a level; correct one of them")
         if not phrase.strip():
-            complaints.append(f"the phrase for {value!r} is empty; write one, or leave it out")
+            complaints.append(f"the phrase for {value!r} is empty; write one, or remove it")
     for name, span in {"usual": entry.usual, "possible": entry.possible}.items():
         if span is not None and entry.kind not in ("number", "any"):
-            complaints.append(f"only a number has a range, and the kind is {entry.kind}; leave {name} out")
+            complaints.append(f"only a number has a range, but the kind is {entry.kind}; remove {name}")
         if span is not None and not span[0] <= span[1]:
             complaints.append(f"{name} is not a range from low to high; correct it")
     if entry.role not in _ROLES:
         complaints.append(
-            f"role {entry.role!r} is not known; choose follow-up or treatment, or leave it out for a feature"
+            f"role {entry.role!r} is not known; choose follow-up or treatment, or remove it for a feature"
         )
     if entry.event and entry.role != "follow-up":
-        complaints.append("an event belongs to a time with the role follow-up; add the role, or leave event out")
+        complaints.append("an event belongs to a time with the role follow-up; add the role, or remove the event")
     if (wrong := check_texts(entry.threshold, entry.cost)) is not None:
         complaints.append(wrong)
     if entry.role and entry.identifier:
-        complaints.append("an identifier has no role; leave one of them out")
+        complaints.append("an identifier has no role; remove one of them")
     if entry.coarse is not None and (entry.kind not in ("number", "any") or entry.levels or not entry.coarse > 0):
         complaints.append(
-            "coarse is the width of the ranges in which a number is shown; pass one above 0, or leave it out"
+            "coarse is the width of the ranges in which a number is shown; pass one above 0, or remove it"
         )
     return complaints
 
@@ -592,12 +592,12 @@ def _entry(name: str, description: object) -> Entry:
     description = {} if description is None else description
     if not isinstance(description, Mapping):
         raise DictionaryError(
-            f"data dictionary, column {name!r}: {_shown(description)} is no description; pass a mapping"
+            f"data dictionary, column {name!r}: {_shown(description)} is not a description; pass a mapping"
         )
     unknown = [str(part) for part in description if part not in _PARTS]
     if unknown:
         raise DictionaryError(
-            f"data dictionary, column {name!r}: {unknown[0]!r} is not known; the parts are {', '.join(_PARTS)}"
+            f"data dictionary, column {name!r}: {unknown[0]!r} is not a known key; the keys are {', '.join(_PARTS)}"
         )
     levels = _pairs(name, "levels", description.get("levels"))
     spans = {part: _span(name, part, description.get(part)) for part in ("usual", "possible")}
@@ -634,7 +634,7 @@ def _pairs(name: str, part: str, given: object) -> tuple[tuple[Value, str], ...]
         pairs = [(one[0], one[1]) if isinstance(one, list | tuple) and len(one) == 2 else (one, one) for one in given]
     else:
         raise DictionaryError(
-            f"data dictionary, column {name!r}: {part} {_shown(given)} are no list; pass value: label"
+            f"data dictionary, column {name!r}: {part} {_shown(given)} are not a list; pass value: label"
         )
     return tuple((plain_value(value, name), str(value if label is None else label)) for value, label in pairs)
 
@@ -649,7 +649,7 @@ def _span(name: str, part: str, given: object) -> tuple[float, float] | None:
             return span
     except (TypeError, ValueError):
         pass
-    raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is no range; pass [low, high]")
+    raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is not a range; pass [low, high]")
 
 
 def _width(name: str, given: object) -> float | None:
@@ -660,7 +660,7 @@ def _width(name: str, given: object) -> float | None:
     except (TypeError, ValueError):
         width = math.nan
     if not math.isfinite(width):
-        raise DictionaryError(f"data dictionary, column {name!r}: coarse {_shown(given)} is no width; pass a number")
+        raise DictionaryError(f"data dictionary, column {name!r}: coarse {_shown(given)} is not a width; pass a number")
     return width
 
 
@@ -668,7 +668,7 @@ def _text(name: str, part: str, given: object) -> str:
     if given is None:
         return ""
     if isinstance(given, Mapping | list | tuple):
-        raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is no text; pass one")
+        raise DictionaryError(f"data dictionary, column {name!r}: {part} {_shown(given)} is not text; pass text")
     return str(given)
 
 
@@ -688,7 +688,7 @@ def _from_csv(path: str, text: str) -> JSONObject:
     for row in rows:
         name = (row.pop("name") or "").strip()
         if name in descriptions:
-            raise DictionaryError(f"data dictionary {path!r}: column {name!r} is there twice; keep one")
+            raise DictionaryError(f"data dictionary {path!r}: column {name!r} occurs twice; keep one")
         description: JSONObject = {part.strip(): (cell or "").strip() for part, cell in row.items() if part is not None}
         kind = description.get("kind")
         for part in ("levels", "phrases"):

@@ -163,7 +163,7 @@ def validate(
     (10, 1.0, 5)
     """
     if not hasattr(model, "classes_"):
-        raise ValueError("only models that predict a class can be validated, and this one predicts a number")
+        raise ValueError("only models that predict a class can be validated, but this one predicts a number")
     classes = tuple(model.class_names_)
     codes = outcome_codes(model, y)
     if periods is not None and len(periods) != len(codes):
@@ -204,7 +204,7 @@ def outcome_codes(model: PatchworkClassifier, y: Sequence[object]) -> NDArray[np
             )
         codes.append(known[_text(value)])
     if not codes:
-        raise ValueError("there are no cases with an outcome; pass some")
+        raise ValueError("no case has an outcome; pass cases with known outcomes")
     return np.array(codes, dtype=np.int64)
 
 

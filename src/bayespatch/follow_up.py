@@ -260,7 +260,7 @@ def follow_up_roles(follow_up: FollowUpColumns) -> tuple[FollowUpRole, ...]:
     if follow_up is None:
         return ()
     if isinstance(follow_up, str):
-        raise ValueError(f"follow_up={follow_up!r} is a text; pass a list of columns, such as [{follow_up!r}]")
+        raise ValueError(f"follow_up={follow_up!r} is a string; pass a list of columns, such as [{follow_up!r}]")
     given = dict(follow_up) if isinstance(follow_up, Mapping) else dict.fromkeys(follow_up)
     roles = []
     for name, kind in given.items():

@@ -87,7 +87,9 @@ def choose_parents(
     known = np.flatnonzero(np.asarray(y) != HIDDEN)
     if isinstance(parents, Integral) and not isinstance(parents, bool):
         if n_parents is not None:
-            raise ValueError(f"parents={parents} and n_parents={n_parents} both say how many; keep one of them")
+            raise ValueError(
+                f"parents={parents} and n_parents={n_parents} both set the number of parents; pass one of them"
+            )
         parents, n_parents = "random", int(parents)
     if not isinstance(parents, str):
         _refuse_number(n_parents, "given rows")
@@ -157,24 +159,24 @@ def _split(chosen: NDArray[np.int64], n_rows: int) -> Parents:
 
 def _refuse_number(n_parents: float | None, beside: str) -> None:
     if n_parents is not None:
-        raise ValueError(f"n_parents={n_parents!r} has no meaning beside {beside}; leave it out")
+        raise ValueError(f"n_parents={n_parents!r} is not used with {beside}; remove it")
 
 
 def _how_many(parents: str, n_parents: float | None, n_rows: int, n_known: int) -> int:
     """The number of parents, which leaves at least one case."""
     if n_parents is None:
-        raise ValueError(f"parents={parents!r} does not say how many; pass n_parents, such as n_parents=80")
+        raise ValueError(f"parents={parents!r} needs the number of parents; pass n_parents, such as n_parents=80")
     if isinstance(n_parents, bool) or not isinstance(n_parents, Real):
         raise ValueError(f"n_parents={n_parents!r} is not a number; pass an integer, or a share between 0 and 1")
     if not isinstance(n_parents, Integral):
         if not 0 < n_parents < 1:
-            raise ValueError(f"n_parents={n_parents!r} is no share of the cases; pass an integer, or 0 < share < 1")
+            raise ValueError(f"n_parents={n_parents!r} is not a share of the cases; pass an integer, or 0 < share < 1")
         n_parents = int(np.ceil(n_parents * n_known))
     most = min(n_known, n_rows - 1)
     if not 1 <= n_parents <= most:
         raise ValueError(
-            f"n_parents={n_parents} of {n_rows} cases, {n_known} with a known class, cannot be; at least one case must "
-            f"remain: pass a number from 1 to {most}, or parents='all'"
+            f"n_parents={n_parents} is too large or too small for {n_rows} cases, {n_known} with a known class; "
+            f"pass a number from 1 to {most}, or parents='all'"
         )
     return int(n_parents)
 

@@ -117,8 +117,7 @@ def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64
         )
     if not weights.any():
         raise ValueError(
-            "sample_weight is 0 in all rows, and nobody could vote; sample weights must contain at least one non-zero "
-            "number"
+            "sample_weight is 0 in all rows, so no case votes; sample weights must contain at least one non-zero number"
         )
     if weights.sum() < 2.0:
         raise ValueError(

@@ -112,7 +112,7 @@ def test_a_patient_s_life(browser, served, width, scheme):
     expect(page.locator(".change .changed")).to_have_count(1)
     assert page.input_value('[name="v:age"]') == "61"
     page.fill('[name="v:age"]', "610")
-    page.wait_for_selector("text=outside of what is possible")
+    page.wait_for_selector("text=outside the possible range")
     page.fill('[name="v:age"]', "62")
     page.wait_for_selector("text=62 years")
     page.click("#undo")

@@ -72,10 +72,10 @@ def test_a_patient_comes_is_decided_about_and_becomes_a_past_case(base):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"age": 610}, "column 'age': 610 is outside of what is possible, 0 to 120"),
+        ({"age": 610}, "column 'age': 610 is outside the possible range, 0 to 120"),
         ({"age": "61"}, "column 'age': '61' is not a number"),
         ({"age": True}, "column 'age': True is not a number"),
-        ({"pain": 7}, r"column 'pain': 7 is not a value of it; pass one of 1 \(typical\), 2"),
+        ({"pain": 7}, r"column 'pain': 7 is not one of its values; pass one of 1 \(typical\), 2"),
         ({"smokes": 1}, "column 'smokes': 1 is neither true nor false"),
         ({"town": 5}, "column 'town': 5 is not a text"),
         ({"aeg": 5}, "there is no column 'aeg'; did you mean 'age'"),
@@ -108,7 +108,7 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(base):
         lambda: base.outcome(99, 0, by=BY): "there is no case 99",
         lambda: base.outcome(2**70, 0, by=BY): "there is no case",
         lambda: base.outcome("nobody", 0, by=BY): "there is no case 'nobody'",
-        lambda: base.outcome(other.case_id, "dead", by=BY): "'dead' is not a value of it",
+        lambda: base.outcome(other.case_id, "dead", by=BY): "'dead' is not one of its values",
         lambda: base.decide(seen.id, 1, by=BY): "was decided already, by tester",
         lambda: base.decide(10**6, 1, by=BY): "there is no consultation 1000000",
         lambda: base.retain([1], by=BY): "case 1 is a past case already",

@@ -167,9 +167,9 @@ def test_only_warnings_that_may_hold_its_values_go():
         return redacted({"case": {"warnings": list(warnings)}, "features": []}, "31")["case"]["warnings"]
 
     ends = "age is 3, outside the range of the past cases, 26 to 118.5, by 23. Check the value."
-    assert left(ends, "age is 99 years, outside of the usual range, 18 to 95.") == [
+    assert left(ends, "age is 99 years, outside the usual range, 18 to 95.") == [
         WITHDRAWN_WARNING,
-        "age is 99 years, outside of the usual range, 18 to 95.",
+        "age is 99 years, outside the usual range, 18 to 95.",
     ]
     assert left("All values are those of past case #31, and so on.") == [WITHDRAWN_WARNING]
     assert left("All values are those of past case #312, and so on.") != [WITHDRAWN_WARNING]

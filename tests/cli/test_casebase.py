@@ -69,7 +69,8 @@ def test_backup_verify_restore_and_a_log_that_was_changed(clinic, tmp_path):
     base = clinic / "clinic.db"
     said = document("casebase", "backup", base, tmp_path / "backup.db", "--json")
     assert document("casebase", "verify", base, "--head", said["head"], "--json")["intact"]
-    assert "is as the backup was" in call("casebase", "restore", tmp_path / "new.db", tmp_path / "backup.db").stdout
+    restored = call("casebase", "restore", tmp_path / "new.db", tmp_path / "backup.db")
+    assert "is restored from the backup" in restored.stdout
     with CaseBase.open(tmp_path / "new.db") as opened, opened._database.outside() as connection:
         connection.execute("UPDATE audit SET \"by\" = 'nobody' WHERE number = 2")
     assert "row 2 was changed after it was written" in complaint("casebase", "verify", tmp_path / "new.db")

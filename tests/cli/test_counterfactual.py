@@ -10,7 +10,7 @@ def test_the_smallest_change(clinic):
     assert found["n_tried"] > 0
     text = call(*words, "--change", "âge").stdout
     assert "The changed case: " in text
-    assert "not what a treatment would do" in text
+    assert "not the effect of a treatment" in text
     assert "there is no feature 'poids'" in complaint(*words, "--change", "poids")
 
 

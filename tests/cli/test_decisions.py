@@ -45,7 +45,7 @@ def test_a_decision_in_words(threshold, cost, expected):
 def test_what_is_no_decision_is_refused(threshold, cost, wrong):
     with pytest.raises(ValueError, match=wrong):
         read_decision(threshold, cost, ["well", "sick"])
-    with pytest.raises(ValueError, match="names no class, and there are 3"):
+    with pytest.raises(ValueError, match="does not name one of the 3 classes"):
         read_decision("0.2", None, ["a", "b", "c"])
     assert check_texts("0.2", "") is None
 

@@ -10,7 +10,7 @@ def test_what_is_in_a_model(clinic):
     manifest = document("info", clinic / "model.bpatch", "--json")
     assert manifest["sizes"]["n"] == 40
     assert "P-003" not in str(manifest)  # nothing about who the past cases are
-    assert "is not a file of bayespatch" in complaint("info", clinic / "new.csv")
+    assert "is not a bayespatch file" in complaint("info", clinic / "new.csv")
 
 
 def test_a_report(clinic, tmp_path):

@@ -66,8 +66,8 @@ def test_a_table_that_the_model_does_not_know(clinic, tmp_path):
     (tmp_path / "t.csv").write_text("age,outcome\n61,x\n")
     said = complaint("predict", clinic / "model.bpatch", tmp_path / "t.csv")
     assert "no column 'âge', 'douleur thoracique', 'blood pressure', which the model needs" in said
-    assert "is not a file of bayespatch" in complaint("predict", tmp_path / "t.csv", clinic / "new.csv")
-    assert "there is no such file" in complaint("predict", tmp_path / "none", clinic / "new.csv")
+    assert "is not a bayespatch file" in complaint("predict", tmp_path / "t.csv", clinic / "new.csv")
+    assert "no such file" in complaint("predict", tmp_path / "none", clinic / "new.csv")
 
 
 def test_texts_that_look_like_numbers_stay_texts(clinic, tmp_path):

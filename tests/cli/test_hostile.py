@@ -208,8 +208,8 @@ def test_out_of_memory_is_said(clinic, monkeypatch):
 def test_devices_and_pipes_are_no_tables(clinic, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in ("/dev/zero", tmp_path / "pipe"):
-        assert "is a device or a pipe" in complaint("fit", path, "--target", "y")
-        assert "is a device or a pipe" in complaint("predict", clinic / "model.bpatch", path)
+        assert "is a device or pipe" in complaint("fit", path, "--target", "y")
+        assert "is a device or pipe" in complaint("predict", clinic / "model.bpatch", path)
 
 
 def test_a_prediction_that_is_no_number_is_an_error(clinic, monkeypatch):

@@ -129,7 +129,7 @@ def test_nothing_is_left_where_a_file_fails(registry, model, tmp_path, scheduler
 
 def test_what_is_refused(registry, model, tmp_path):
     patients = registry / "patients"
-    assert "no file has such a name" in complaint("fit", tmp_path / "*.parquet", *FIT)
+    assert "no file matches" in complaint("fit", tmp_path / "*.parquet", *FIT)
     assert "there is no file *.parquet in the folder" in complaint("fit", tmp_path, *FIT)
     assert "--query works with one table" in complaint("fit", patients, *FIT, "--query", "SELECT 1")
     assert "name it with --out" in complaint("predict", model, registry / "new")

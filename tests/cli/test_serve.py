@@ -73,7 +73,7 @@ def empty_base(tmp_path_factory):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--casebase", "nowhere.db"], "there is no such case base"),
+        (["--casebase", "nowhere.db"], "no such case base"),
         (["--casebase", "{url}", "--host", "0.0.0.0"], "in the clear"),
         (["--casebase", "{url}", "--certificate", "x.pem"], "belong together"),
     ],

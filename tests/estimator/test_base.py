@@ -176,7 +176,11 @@ def test_a_checkpoint_needs_a_seed_that_stays(tmp_path, monkeypatch, random_stat
 def test_a_folder_that_cannot_be_one_is_refused_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setattr(learning, "tune", None)
     (tmp_path / "notes.txt").write_text("mine")
-    for path, said in ((tmp_path, "holds other things"), (tmp_path / "no" / "run", "make it first"), (3, "not a path")):
+    for path, said in (
+        (tmp_path, "contains something other"),
+        (tmp_path / "no" / "run", "create it first"),
+        (3, "not a path"),
+    ):
         with pytest.raises(StorageError, match=said):
             learn(path)
 

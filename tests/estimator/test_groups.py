@@ -67,7 +67,7 @@ def test_a_table_appended_to_itself():
 
 def test_sampled_votes_cannot_keep_them_apart_and_say_so():
     X, y, patient = visits()
-    with pytest.warns(RepeatedRowsWarning, match="leave-one-out scores are too good"):
+    with pytest.warns(RepeatedRowsWarning, match="leave-one-out scores are too optimistic"):
         PatchworkClassifier(**SMALL, votes="sampled").fit(X[:200], y[:200])
     with pytest.raises(ValueError, match="groups need votes in closed form"):
         PatchworkClassifier(**SMALL, votes="sampled").fit(X, y, groups=patient)

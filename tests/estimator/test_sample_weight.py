@@ -244,5 +244,5 @@ def test_a_table_in_partitions_has_no_weights():
 
 def test_the_gpu_has_no_weights():
     X, y = table()
-    with pytest.raises(ValueError, match="engine='cuda' has no weights for past cases"):
+    with pytest.raises(ValueError, match="engine='cuda' does not support sample_weight"):
         PatchworkClassifier(engine="cuda")._weighed(X, y, None, weights())

@@ -156,7 +156,7 @@ def test_the_model_says_what_the_search_promised():
     row = {"x0": "no", "x1": 43.0, **found.to_dict()["raw"]}
     assert clf.predict([[row["x0"], row["x1"]]])[0] == "sick"
     assert "The smallest change" in found.sentences()[0]
-    with pytest.raises(ValueError, match="is what is predicted already"):
+    with pytest.raises(ValueError, match="is already the predicted class"):
         clf.counterfactual(["no", 43.0], to="well")
     with pytest.raises(ValueError, match="to='ill' is not a class"):
         clf.counterfactual(["no", 43.0], to="ill")

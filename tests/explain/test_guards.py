@@ -65,8 +65,8 @@ def test_values_never_seen_are_named():
         warnings.simplefilter("ignore")
         why = fitted().explain({**ROW, BAD: "green"})
         gone = fitted().explain({**ROW, "age": None})
-    assert f"No past case has {BAD} = green: none can agree with it." in [guard.text for guard in why.guards]
-    assert "age in years is missing, which it is for no past case: none can agree with it." in [
+    assert f"No past case has {BAD} = green, so none can agree with it." in [guard.text for guard in why.guards]
+    assert "age in years is missing, but is known for all past cases, so none can agree with it." in [
         g.text for g in gone.guards
     ]
 
@@ -86,7 +86,9 @@ def test_a_class_with_few_cases_is_named():
     y.iloc[:4] = 2
     clf = fit(X, y)
     why = clf.explain(ROW)
-    assert "Hardly any past cases had 2 (4): too few to say much about it." in [guard.text for guard in why.guards]
+    assert "Few past cases had 2 (4): too few for a reliable statement about it." in [
+        guard.text for guard in why.guards
+    ]
     assert "rare" not in kinds(fitted().explain(ROW))
 
 

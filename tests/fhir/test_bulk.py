@@ -83,7 +83,7 @@ def test_an_export_is_imported_from_a_terminal(tmp_path):
         assert opened.target == "infarction"
         assert opened.case("p3", by="tester").values["sex"] == record(3)[0]["gender"]
     wrong = call("casebase", "import", base, tmp_path / "export", *options, "--id", "who")
-    assert (wrong.exit_code, "--mapping names the patients itself" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "--mapping already identifies the patients" in wrong.stderr) == (2, True)
     again = complaint("casebase", "import", base, tmp_path / "export", *options)
     assert "p0" in again
 

@@ -109,7 +109,7 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(StorageError, match=r"there is no folder .*nowhere; make it first"):
+    with pytest.raises(StorageError, match=r"there is no folder .*nowhere; create it first"):
         write([(tmp_path / "nowhere" / "a", FILE)])
     with pytest.raises(StorageError, match="no such file; correct the path"):
         read(tmp_path / "nowhere" / "a")
@@ -141,6 +141,6 @@ def test_without_permission(path, monkeypatch):
         write([(path, FILE)])
     monkeypatch.undo()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(StorageError, match="may not be changed"):
+    with pytest.raises(StorageError, match="is read-only"):
         write([(path, FILE)])
     assert path.read_bytes() == before

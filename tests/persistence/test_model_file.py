@@ -189,7 +189,7 @@ def test_cases_can_be_stored_apart(on_frame, tmp_path):
     assert isinstance(load(tmp_path / "model.bpatch").x_, LeftOut)
     with pytest.raises(StorageError, match=r"cases\.bpatch.*holds the past cases.*as cases="):
         load(tmp_path / "cases.bpatch")
-    with pytest.raises(StorageError, match=r"model\.bpatch.*holds no past cases"):
+    with pytest.raises(StorageError, match=r"model\.bpatch.*contains no past cases"):
         load(tmp_path / "model.bpatch", cases=tmp_path / "model.bpatch")
     with pytest.raises(StorageError, match="no such file"):
         load(tmp_path / "model.bpatch", cases=tmp_path / "elsewhere.bpatch")
@@ -353,7 +353,7 @@ def test_nothing_is_executed_and_nothing_imported_that_the_file_names(blob, tmp_
         with pytest.raises(StorageError, match="choose one of 'PatchworkClassifier'"):
             load(tmp_path / "forged")
     (tmp_path / "pickle").write_bytes(pickle.dumps(os.getcwd))
-    with pytest.raises(StorageError, match="not a file of bayespatch"):
+    with pytest.raises(StorageError, match="not a bayespatch file"):
         load(tmp_path / "pickle")
 
 

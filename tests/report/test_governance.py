@@ -80,5 +80,5 @@ def test_the_command(tmp_path):
     assert "wrote 6 documents" in call("governance", model, "--out", tmp_path / "pack").stdout
     again = call("governance", model, "--out", tmp_path / "pack")
     assert again.exit_code == 2
-    assert "may hold your entries" in again.stderr
+    assert "may contain your entries" in again.stderr
     assert call("governance", model, "--out", tmp_path / "pack", "--force").exit_code == 0

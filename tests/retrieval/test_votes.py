@@ -245,7 +245,7 @@ def test_an_integer_weight_is_as_many_equal_past_cases():
 
 def test_a_gpu_refuses_weights():
     p = Problem(0, n_past=40, n_features=1, n_classes=2, own=True)
-    with pytest.raises(ValueError, match="engine='cuda' has no weights for past cases; pass engine='cpu'"):
+    with pytest.raises(ValueError, match="engine='cuda' does not support sample_weight; pass engine='cpu'"):
         vote(p.index, p.index.ranges(p.new), p.weights, engine="cuda")
     vote(p.index, p.index.ranges(p.new), p.weights, engine="auto")
 

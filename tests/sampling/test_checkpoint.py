@@ -287,7 +287,7 @@ def test_missing_draws_are_named(finished, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "state.bpatch").write_bytes((finished / "state.bpatch").read_bytes())
-    with pytest.raises(StorageError, match=r"draws-00000000-00000005.bpatch there is no such file"):
+    with pytest.raises(StorageError, match=r"draws-00000000-00000005.bpatch no such file"):
         run_here(folder, draws=5, warmup=3)
 
 
@@ -394,11 +394,11 @@ def test_numbers_that_no_chain_has_never_reach_a_kernel(tmp_path_factory, tmp_pa
 
 def test_a_folder_with_other_things_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StorageError, match=r"holds other things than a checkpoint, such as 'notes.txt'"):
+    with pytest.raises(StorageError, match=r"contains something other than a checkpoint, such as 'notes.txt'"):
         run_here(tmp_path)
     with pytest.raises(StorageError, match="is a file; a checkpoint is a folder"):
         run_here(tmp_path / "notes.txt")
-    with pytest.raises(StorageError, match=r"there is no folder .*nowhere; make it first"):
+    with pytest.raises(StorageError, match=r"there is no folder .*nowhere; create it first"):
         run_here(tmp_path / "nowhere" / "run")
     with pytest.raises(StorageError, match="is not a path"):
         run_here(3)

@@ -34,7 +34,7 @@ def test_damaged_and_empty_files_get_one_sentence(tmp_path, library):
     with pytest.raises(ValueError, match="t: cannot be read as Parquet"):
         read_columnar("t", str(path), "Parquet")
     pl.DataFrame({"a": pl.Series([], dtype=pl.Int64)}).write_parquet(path)
-    with pytest.raises(ValueError, match="t: there are columns and no rows"):
+    with pytest.raises(ValueError, match="t: there are columns but no rows"):
         read_columnar("t", str(path), "Parquet")
 
 

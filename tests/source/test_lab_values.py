@@ -27,7 +27,7 @@ def test_limits_and_remarks_among_numbers():
     assert found[300:] == [0.3, 0.3, 10.0, None, None]
     text = str(told[0].message)
     assert "column 'crp': 304 values are read as numbers: 3 at a detection limit" in text
-    assert "(such as '<0.3'), 1 texts as missing ('haemolytic'); to keep the texts" in text
+    assert "(such as '<0.3'), 1 text as missing ('haemolytic'); to keep the texts" in text
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_categories_stay_texts(values):
 
 
 def test_what_may_be_read_in_two_ways_is_left_with_a_warning():
-    with pytest.warns(LabValueWarning, match="'1,234' may be a thousand or a decimal fraction"):
+    with pytest.warns(LabValueWarning, match="'1,234' is ambiguous: the comma may separate thousands or decimals"):
         assert lab_values("platelets", ["1,234", "2,500"]) is None
     with pytest.warns(LabValueWarning, match=r"different units \('mg/dl', 'mmol/l'\)"):
         assert lab_values("glucose", [*(f"{n} mg/dl" for n in numbers()), "5 mmol/l"]) is None

@@ -54,7 +54,7 @@ def test_what_is_no_workbook_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="is a zip archive; unpack it"):
         read(str(tmp_path / "t.zip"))
     (tmp_path / "t.xlsx").write_bytes(workbook([["a", "b"]]))
-    with pytest.raises(ValueError, match="nothing below"):
+    with pytest.raises(ValueError, match="column names but no rows"):
         read(str(tmp_path / "t.xlsx"))
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(ImportError, match=r'pip install "bayespatch\[excel\]"'):

@@ -24,7 +24,7 @@ def test_a_url_is_a_database(tmp_path):
 @pytest.mark.parametrize(
     ("name", "query", "complaint"),
     [
-        ("none.csv", None, "there is no such file"),
+        ("none.csv", None, "no such file"),
         ("", None, "is a folder"),
         ("a.csv", "SELECT 1", "a --query is for a database"),
         ("nul\0byte", None, "cannot be read"),
@@ -39,7 +39,7 @@ def test_paths_that_lead_nowhere_get_one_sentence(tmp_path, name, query, complai
 def test_what_has_no_end_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero", "/dev/stdin"):
-        with pytest.raises(ValueError, match="is a device or a pipe and not a file"):
+        with pytest.raises(ValueError, match="is a device or pipe, not a file"):
             read(str(path))
 
 

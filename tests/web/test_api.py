@@ -106,7 +106,7 @@ def test_the_smallest_change(program):
 
 def test_problems(program):
     assert "no column 'height'" in is_problem(program.post(f"{API}/answers", json={"values": {"height": 3}}), 422)
-    assert "outside of what is possible" in is_problem(
+    assert "outside the possible range" in is_problem(
         program.post(f"{API}/answers", json={"values": {**VALUES, "age": 610}}), 422
     )
     is_problem(program.post(f"{API}/answers", json={"values": VALUES, "more": 1}), 422)

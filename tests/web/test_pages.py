@@ -57,7 +57,7 @@ def test_an_answer_is_what_the_model_says(shared):
 def test_wrong_values_are_named_where_they_stand(shared):
     response = ask(shared.browser(), **{"v:age": "610", "v:bp": "high"})
     assert response.status_code == 422
-    assert "610 is outside of what is possible, 0 to 120" in response.text
+    assert "610 is outside the possible range, 0 to 120" in response.text
     assert "is not a number" in response.text
     assert response.text.count('aria-invalid="true"') == 2
 

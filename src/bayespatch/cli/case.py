@@ -96,7 +96,7 @@ def decision_of(model: Estimator, threshold: str | None, cost: str | None) -> De
 
     if not isinstance(model, PatchworkClassifier):
         if threshold or cost:
-            raise ValueError("--threshold and --cost are for classes, and this model predicts a number; leave them out")
+            raise ValueError("--threshold and --cost are for classes, but this model predicts a number; remove them")
         return None
     asked = read_decision(threshold, cost, model.class_names_, model.classes_.tolist())
     return model.fitted_.decision if asked is None else asked

@@ -30,8 +30,8 @@ def compare(
 ) -> None:
     """Cross-validate the classifier and tuned standard methods on the same folds.
 
-    The usual methods are tuned in each fold, by cross-validation within its training cases. With --group, all rows of a
-    patient are in one fold.
+    Standard methods are tuned in each fold, by cross-validation within its training cases. With --group, all rows of a
+    patient are in the same fold.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def _threshold(y: Series, threshold: str | None, cost: str | None) -> float | No
         threshold, cost = y.attrs.get("threshold"), y.attrs.get("cost")
     for text in (threshold, cost):
         if text and "=" in text:
-            raise ValueError(f"compare calls the rarer class; leave {text.rpartition('=')[0]!r} out of {text!r}")
+            raise ValueError(f"compare flags the rarer class; remove {text.rpartition('=')[0]!r} out of {text!r}")
     decision = read_decision(threshold, cost, ("", "the class"))
     return None if decision is None else decision.threshold
 
@@ -91,7 +91,7 @@ def _standings(found: list[Standing], folds: int, threshold: float | None, n_cla
     shown = (
         f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {directions}"
     )
-    shown += "\nAll methods but the patchwork are tuned within each fold."
+    shown += "\nAll methods except the patchwork are tuned within each fold."
     if "net benefit" in measures:
         called = "the rarer class" if n_classes == 2 else "each class (means over the classes)"
         at = "its share of the cases" if threshold is None else f"{threshold:g}"

@@ -47,5 +47,5 @@ def demo(
         model_report(model, model_page, overwrite=force)
     files = {"patient": str(page), "model": str(model_page)}
     text = f"{why.to_text(width())}\n\nWhat happened to this patient: {truth}\n"
-    text += f"Pages about patient and model: {page} {model_page}\nTo change values in a browser: bayespatch serve"
+    text += f"Pages on the patient and the model: {page} {model_page}\nTo change values in a browser: bayespatch serve"
     show({"explanation": why.to_dict(), "truth": truth, "pages": files}, json, text)

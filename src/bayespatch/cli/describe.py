@@ -39,7 +39,7 @@ def describe(
 ) -> None:
     """Show the columns of a table: kinds, missing values, levels, distributions, and problems.
 
-    With --dictionary a draft of the data dictionary is written, to be filled in and given to fit.
+    With --dictionary, a draft of the data dictionary is written. Complete it and pass it to fit.
 
     Examples
     --------

@@ -99,7 +99,7 @@ def new_survival(coded: Sequence[str] = (), *, categorical: Sequence[str] = (), 
     fixed = {"model": ("I",), "votes": ("auto", "closed"), "scheduler": (None,), "warmup": (20,), "checkpoint": (None,)}
     for name, choices in fixed.items():
         if settings.pop(name, choices[0]) not in choices:
-            raise ValueError(f"--{name} is not for times to an event, whose votes are in closed form; leave it out")
+            raise ValueError(f"--{name} does not apply to survival models, whose votes are in closed form; remove it")
     hyper = {Hyper.auto: "auto", Hyper.default: Hyperparameters(), Hyper.paper: Hyperparameters.paper()}
     settings["hyper"] = hyper[settings["hyper"]]
     return PatchworkSurvival(categorical=(*categorical, *coded), **settings)

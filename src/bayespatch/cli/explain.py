@@ -33,8 +33,8 @@ def explain(
 ) -> None:
     """Explain one case: similar past cases, the findings that matter, and how far to trust the answer.
 
-    What comes out, the ending of --out says: .txt, .json, .html, .png or .pdf. With --change a page (.html) also says
-    which smallest change of these features would change the prediction.
+    The extension of --out sets the format: .txt, .json, .html, .png or .pdf. With --change, a page (.html) also shows
+    the smallest change of these features that would change the prediction.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def _survival(
 ) -> str:
     """The answer of a survival model in one of its forms."""
     if change or form in (Format.png, Format.pdf):
-        raise usage_error("a survival model is explained as .txt, .json or .html, and without --change")
+        raise usage_error("explanations of survival models are .txt, .json or .html, without --change")
     if case.past_row is not None:
         raise usage_error("a survival model explains new cases: pass DATA or --json-row")
     why = model.explain(case.row, top, level=level)

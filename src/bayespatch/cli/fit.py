@@ -37,11 +37,12 @@ def fit(
 ) -> None:
     """Train a model on a table of past cases.
 
-    Blank, NA, N/A, NaN, null and ? are missing values. The model holds the past cases, with their identifiers unless
-    you pass --hide-ids: keep it as you keep them, or put them into a file of their own with --cases.
+    Blank, NA, N/A, NaN, null and ? are missing values. The model file contains the past cases, with their identifiers
+    unless you pass --hide-ids. Protect it like the table, or write the cases to a separate file with --cases.
 
-    A folder, or a pattern in quotes, names a table that lies in many Parquet files. They are read one after the other,
-    or by the workers at --scheduler; of more than 100,000 rows a sample of that size is learned from.
+    DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are read one after the
+    other, or by the workers at --scheduler. With more than 100,000 rows, the model learns from a random sample of that
+    size.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def governance(
     existing = [name for name in DOCUMENTS if (out / f"{name}.md").exists()]
     if existing and not force:
         raise usage_error(
-            f"{out / existing[0]}.md already exists and may hold your entries. Choose another folder with --out, or "
+            f"{out / existing[0]}.md already exists and may contain your entries. Choose another folder with --out, or "
             f"pass --force to replace the documents"
         )
     history = [] if casebase is None else _versions(casebase)

@@ -227,7 +227,7 @@ Categorical = Annotated[
 MissingRule = Annotated[
     Missing,
     typer.Option(
-        help="Missing values: one more value (category), not compared (ignore), by evidence (auto), refused (error).",
+        help="Missing values: a separate value (category), not compared (ignore), chosen by evidence (auto), refused (error).",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -239,7 +239,7 @@ ModelOption = Annotated[
     Model,
     typer.Option(
         "--model",
-        help="How much a neighbor influences a case: all alike (I), by the features that matter (II), freely (III).",
+        help="Influence of a neighbor: equal (I), by the number of features that matter (II), free (III).",
         rich_help_panel=_MODEL,
     ),
 ]
@@ -262,7 +262,7 @@ VotesRule = Annotated[
     VotingWay,
     typer.Option(
         "--votes",
-        help="Every past case votes (closed), or several sampled neighbors of a case do, as in the paper (sampled).",
+        help="All past cases vote (closed), or several sampled neighbors, as in the paper (sampled).",
         rich_help_panel=_MODEL,
     ),
 ]
@@ -285,7 +285,7 @@ Warmup = Annotated[int, typer.Option(help="Sweeps of each chain before the first
 Seed = Annotated[int, typer.Option(help="The same seed gives the same results.", rich_help_panel=_RUN, min=0)]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Threads; all cores if left out.", rich_help_panel=_RUN),
+    typer.Option(help="Threads; all cores by default.", rich_help_panel=_RUN),
 ]
 Checkpoint = Annotated[
     Path | None,
@@ -323,7 +323,7 @@ FileOrFolderOut = Annotated[
     typer.Option(
         "--out",
         metavar="FILE",
-        help="Where to write the output; standard output by default. Of many Parquet files, the folder for the parts.",
+        help="Where to write the output; standard output by default. With many Parquet files, the folder for the parts.",
         show_default=False,
     ),
 ]
@@ -371,8 +371,8 @@ Worklist = Annotated[
     bool,
     typer.Option(
         "--worklist",
-        help="One line a case with interval, both opinions, closest past case and warnings; what deserves attention "
-        "comes first.",
+        help="One line per case with interval, both opinions, closest past case and warnings; highest relative risk "
+        "first.",
     ),
 ]
 Set = Annotated[
@@ -383,15 +383,13 @@ Change = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FEATURE",
-        help="A feature that may change; may be repeated. All of them if left out.",
+        help="A feature that may change; may be repeated. By default all.",
     ),
 ]
 MostChanges = Annotated[
     int, typer.Option("--most", help="The largest number of features that may change together.", min=1)
 ]
-Wanted = Annotated[
-    str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; by default any other one.")
-]
+Wanted = Annotated[str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; by default any other.")]
 MaybeTarget = Annotated[
     str | None, typer.Option("--target", help="The column to predict, if already known.", show_default=False)
 ]
@@ -426,11 +424,11 @@ Cost = Annotated[
     typer.Option(
         "--cost",
         metavar="[CLASS=]MISS:ALARM",
-        help="In place of --threshold: what a missed case and a false alarm cost, such as 10:1.",
+        help="Instead of --threshold: the costs of a missed case and a false alarm, such as 10:1.",
         show_default=False,
     ),
 ]
-Patient = Annotated[int, typer.Option(min=0, max=302, help="Which of the 303 patients is the new one.")]
+Patient = Annotated[int, typer.Option(min=0, max=302, help="The patient (0 to 302) to treat as new.")]
 IntendedUse = Annotated[str, typer.Option(metavar="TEXT", help="The intended use of the model.")]
 CaseBaseUrl = Annotated[
     str | None,

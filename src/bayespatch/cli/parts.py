@@ -113,7 +113,7 @@ def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
     beyond: Counter[str] = sum((Counter(part.n_outside) for part in done), Counter())
     if unseen:
         counts = ", ".join(f"{name!r} ({count})" for name, count in unseen.items())
-        say(f"note: values never seen in past cases, which match nobody, in columns (number of cases): {counts}")
+        say(f"note: values that no past case has, in columns (number of cases): {counts}")
     if beyond:
         counts = ", ".join(f"{name!r} ({count})" for name, count in beyond.items())
         say(

@@ -57,21 +57,21 @@ def predict(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Predict the cases of a table. Columns that the model does not know are ignored.
+    """Predict the cases of a table. Columns that are not in the model are ignored.
 
-    With --abstain, a case gets no prediction where 5 % of the past cases or fewer are as atypical as it: empty cells,
-    or null in JSON. Their number is printed on stderr.
+    With --abstain, cases without adequate precedent (5% of the past cases or fewer are as unusual) get no prediction:
+    empty cells, or null in JSON. Their number is printed on stderr.
 
-    With --worklist every case has its interval, both opinions, its closest past case, its warnings and the reasons why
-    it deserves attention. The highest risk relative to the base rate comes first.
+    With --worklist, each case has its interval, both opinions, the closest past case, warnings and the reasons why it
+    deserves attention. The list starts with the highest risk relative to the base rate.
 
-    With --threshold or --cost, or where the data dictionary gave one of them to fit, each case says whether the class
-    is called. A case is undecided where the interval of its probability includes the threshold; without a threshold,
-    where the interval of the predicted class includes the probability of another class.
+    With --threshold or --cost, on the command line or in the data dictionary of fit, each case is flagged or not. A
+    case is undecided if the interval of its probability includes the threshold; without a threshold, if the interval of
+    the predicted class includes the probability of another class.
 
-    A folder, or a pattern in quotes, names a table that lies in many Parquet files. They are predicted one after the
-    other, or by the workers at --scheduler, and --out is a folder of as many Parquet files, which has its name once all
-    are complete.
+    DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are predicted one after
+    the other, or by the workers at --scheduler. --out is then a folder of Parquet files, which appears once all are
+    complete.
 
     Examples
     --------

@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
-_WHERE, _WHO, _LIMITS = "Where it listens", "Who may come", "Limits"
+_WHERE, _WHO, _LIMITS = "Network", "Access", "Limits"
 Base = Annotated[
     str | None,
     typer.Option("--casebase", metavar="URL", help="The case base; without it, the bundled heart data is shown."),
@@ -44,7 +44,7 @@ Proxy = Annotated[
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Directory for temporary files.")]
 RequireSecondFactor = Annotated[
     bool,
-    typer.Option("--require-second-factor", help="Require a second factor from everybody.", rich_help_panel=_WHO),
+    typer.Option("--require-second-factor", help="Require a second factor from all users.", rich_help_panel=_WHO),
 ]
 SingleSignOn = Annotated[
     Path | None,
@@ -69,12 +69,18 @@ JsonLog = Annotated[bool, typer.Option("--json-log", help="Write the log as one 
 IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Shown on the model's page.")]
 Workers = Annotated[int, typer.Option("--workers", help="Processes.", min=1, rich_help_panel=_LIMITS)]
 Threads = Annotated[
-    int, typer.Option("--threads", help="Questions answered at once by a process.", min=1, rich_help_panel=_LIMITS)
+    int,
+    typer.Option(
+        "--threads", help="Questions that each process answers at the same time.", min=1, rich_help_panel=_LIMITS
+    ),
 ]
 Waiting = Annotated[
-    int, typer.Option("--waiting", help="Questions that may wait; more get 503.", min=0, rich_help_panel=_LIMITS)
+    int,
+    typer.Option("--waiting", help="Questions that may wait; further ones get 503.", min=0, rich_help_panel=_LIMITS),
 ]
-Seconds = Annotated[float, typer.Option("--seconds", help="For one question.", min=1, rich_help_panel=_LIMITS)]
+Seconds = Annotated[
+    float, typer.Option("--seconds", help="Time limit for one question.", min=1, rich_help_panel=_LIMITS)
+]
 Error = Annotated[
     float,
     typer.Option("--error", help="Monte Carlo error of probabilities.", min=0.001, max=0.05, rich_help_panel=_LIMITS),
@@ -108,7 +114,7 @@ def serve(
 ) -> None:
     """Serve the consulting page and the REST interface: the bundled heart data on this machine, or a case base.
 
-    With a case base people sign in; the first start prints a link that makes the first steward.
+    With a case base, users must sign in; the first start prints a one-time link for the first steward.
 
     Examples
     --------

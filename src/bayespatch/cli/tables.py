@@ -110,10 +110,10 @@ def table_options(
             "--time and --event go together: how long a case was followed, and whether the event happened"
         )
     if time is not None and (target is not None or regression):
-        raise usage_error("--time takes the place of --target and --regression; leave these out")
+        raise usage_error("--time replaces --target and --regression; remove these")
     outcome = target if time is None else time
     if outcome is None:
-        raise usage_error("name the column to predict: --target COLUMN, or --time COLUMN and --event COLUMN")
+        raise usage_error("pass the column to predict: --target COLUMN, or --time COLUMN and --event COLUMN")
     return TableOptions(
         data,
         outcome,
@@ -276,7 +276,7 @@ def _described(
 def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, KindOf]) -> Training:
     """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
     if table.n_unknown:
-        say(f"note: {table.n_unknown} rows without {options.target!r} dropped: nothing can be learned from them")
+        say(f"note: {table.n_unknown} rows without {options.target!r} were dropped")
     features = _features(table.X, follow_up)
     empty = [name for name in features.columns if features[name].isna().all()]
     if empty and len(empty) < features.shape[1]:
@@ -290,17 +290,17 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
         more = f" (so do {listed(list(ambiguous)[1:])})" if len(ambiguous) > 1 else ""
         as_id = f"--id {name!r} to identify cases by it, " if options.id_column is None else ""
         raise ValueError(
-            f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to leave it out, or "
+            f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to remove it, or "
             f"--keep {name!r} if it is a feature"
         )
     for name, n in found.repeated.items():
         say(
             f"note: column {name!r} identifies patients, and {n} rows share a value with another row; pass --group "
-            f"{name!r}, so that nobody is predicted from their own other rows"
+            f"{name!r}, so that no patient is predicted from their own rows"
         )
     if found.unique:
         say(
-            f"note: values are nearly all different in {listed(found.unique)}; leave it out with --drop, or name it "
+            f"note: nearly all values are different in {listed(found.unique)}; remove it with --drop, or pass it as "
             f"--id"
         )
     for name, value in found.constant.items():

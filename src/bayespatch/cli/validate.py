@@ -52,8 +52,8 @@ def validate(
     """Validate a model on new cases with known outcomes: from another place, or from a later time.
 
     Reports discrimination and calibration with 95% intervals, drift between the past cases and the new ones, and
-    performance by subgroup and, with --date, by period; with --threshold or --cost also what calling a class does. For
-    a temporal validation, fit with --until and validate with --since.
+    performance by subgroup and, with --date, by period; with --threshold or --cost also the effects of flagging a
+    class. For a temporal validation, fit with --until and validate with --since.
 
     Examples
     --------

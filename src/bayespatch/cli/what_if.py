@@ -29,7 +29,7 @@ def what_if(
 ) -> None:
     """Show what the model would predict if some values of a case were different.
 
-    It says what past cases with such values had, not what a treatment would do.
+    The result describes past cases with such values, not the effect of a treatment.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def load_readmission(
     if missing:
         raise ValueError(
             f"{source} has no column {', '.join(map(repr, missing))}: it is not UCI's diabetic_data.csv, "
-            "which is to be had from https://doi.org/10.24432/C5230J"
+            "which is available from https://doi.org/10.24432/C5230J"
         )
     table = table.assign(**{name: as_numbers(table[name]) for name in IDENTIFIERS}).set_index(IDENTIFIERS)
     y = table.pop(TARGET).astype(str)

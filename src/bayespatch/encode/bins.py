@@ -154,12 +154,14 @@ def _supervised(numbers: NDArray[np.float64], outcome: NDArray[np.float64], n_bi
 def read_outcome(y: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
     """The outcomes that supervised bins look at: classes as numbers 0, 1, ...; other numbers as they are."""
     if y is None:
-        raise ValueError("bins='supervised' looks at the outcome; pass y, or bins='quantile'")
+        raise ValueError("bins='supervised' uses the outcome; pass y, or bins='quantile'")
     outcome: AnyArray = np.asarray(y)
     if outcome.shape != (n_rows,):
         raise ValueError(f"y has shape {outcome.shape} for {n_rows} rows; pass one outcome per row")
     if outcome.dtype.kind == "f" and not np.isfinite(outcome).all():
-        raise ValueError("y has missing or infinite outcomes, of which supervised bins need all; pass bins='quantile'")
+        raise ValueError(
+            "y has missing or infinite outcomes, but supervised bins need all outcomes; pass bins='quantile'"
+        )
     if outcome.dtype.kind == "f" and np.any(outcome != np.floor(outcome)):
         return outcome.astype(np.float64)
     try:

@@ -441,7 +441,7 @@ def _read_codings(
     if isinstance(windows, Mapping):
         radii = {n: _radius(f"windows[{n!r}]", r) for n, r in _by_name("windows", windows, names).items()}
     if isinstance(categorical, str):
-        raise ValueError(f"categorical={categorical!r} is a text; pass a list of names: [{categorical!r}]")
+        raise ValueError(f"categorical={categorical!r} is a string; pass a list of names: [{categorical!r}]")
     codes = frozenset(_by_name("categorical", dict.fromkeys(categorical), names))
     twice = sorted((set(cuts) & set(radii)) | (codes & (set(cuts) | set(radii))))
     if twice:

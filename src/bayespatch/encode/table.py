@@ -319,8 +319,8 @@ def _family_of(name: str, kind: type, values: Sequence[object]) -> Family:
 
 def _refuse_time(name: str, kind: str) -> NoReturn:
     raise ValueError(
-        f"column {name!r} holds dates or times ({kind}), which rarely repeat; convert them to a year, an age in years "
-        f"or days since an event, or drop the column"
+        f"column {name!r} contains dates or times ({kind}), which rarely repeat; convert them to a year, an age in "
+        f"years or days since an event, or drop the column"
     )
 
 

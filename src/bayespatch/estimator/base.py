@@ -271,7 +271,7 @@ class Patchwork(Storable, Learner, Generic[F]):
         if encoded.n_unseen:
             counts = ", ".join(f"{name!r} ({count})" for name, count in encoded.n_unseen.items())
             warnings.warn(
-                f"values that no past case has and that match nobody, in columns (number of cases): {counts}",
+                f"values that no past case has, in columns (number of cases): {counts}",
                 UnseenValueWarning,
                 stacklevel=5,
             )

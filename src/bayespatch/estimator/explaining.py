@@ -281,7 +281,7 @@ class Explaining(Patchwork[F]):
         """
         fitted = self._fitted()
         if not isinstance(fitted, FittedClasses):
-            raise ValueError("a counterfactual needs classes, and this model predicts a number; use what_if")
+            raise ValueError("a counterfactual needs classes, but this model predicts a number; use what_if")
         changeable = _changeable(fitted, change)
         most = check_count("most", most, at_least=1)
         table = read_row(row, fitted.schema)
@@ -294,7 +294,7 @@ class Explaining(Patchwork[F]):
         predicted = fitted.class_names.index(before.predicted)
         wanted = None if to is None else _class_called(fitted, to)
         if wanted == predicted:
-            raise ValueError(f"to={to!r} is what is predicted already; pass another class, or leave it out")
+            raise ValueError(f"to={to!r} is already the predicted class; pass another class, or omit it")
         columns = fitted.schema.columns
 
         def changed(values: Mapping[int, float]) -> JSONObject:
@@ -494,7 +494,7 @@ def _changeable(fitted: Fitted, change: Sequence[str] | None) -> list[int]:
     if change is None:
         return list(range(len(names)))
     if isinstance(change, str) or not len(change):
-        raise ValueError(f"change={change!r} is no list of features; pass names, such as change=[{names[0]!r}]")
+        raise ValueError(f"change={change!r} is not a list of features; pass names, such as change=[{names[0]!r}]")
     called = {column.called: j for j, column in enumerate(fitted.schema.columns)}
     unknown = [name for name in change if name not in names and name not in called]
     if unknown:

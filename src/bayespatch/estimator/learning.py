@@ -262,8 +262,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             check_folder(self.checkpoint)
             if not isinstance(self.random_state, Integral):
                 raise ValueError(
-                    f"random_state={self.random_state!r} gives another seed each time, and a fit with a checkpoint "
-                    f"goes on only with its own; pass a number, such as random_state=0"
+                    f"random_state={self.random_state!r} draws a new seed for each fit, but a checkpoint can only "
+                    f"be continued with the same seed; pass a number, such as random_state=0"
                 )
         self._n_threads()
 
@@ -583,8 +583,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if constant:
             named = ", ".join(repr(name) for name in plain.names if name in constant)
             warnings.warn(
-                f"all rows have the same value in columns {named}, or all rows but one; cases are not compared in "
-                f"them. Drop these columns, or check how they were read",
+                f"all rows have the same value in columns {named}, or all rows but one; they are not used to "
+                "compare cases. Drop these columns, or check how they were read",
                 ConstantColumnWarning,
                 stacklevel=5,
             )
@@ -619,7 +619,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 "transductive=False"
             )
         if self.engine == "cuda":
-            raise ValueError("engine='cuda' has no weights for past cases; pass engine='cpu', or no sample_weight")
+            raise ValueError("engine='cuda' does not support sample_weight; pass engine='cpu', or no weights")
         rows = np.flatnonzero(weights)
         if len(rows) == n_rows:
             return X, y, groups, WeighedRows(weights, None)
@@ -635,9 +635,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             return None
         closed = self._votes_are_closed()
         done = (
-            "they are taken for repeated patients, who do not vote on themselves"
+            "they are treated as repeated patients, who do not vote on themselves"
             if closed
-            else "sampled votes cannot tell them apart, so leave-one-out scores are too good"
+            else "sampled votes do not separate them, so leave-one-out scores are too optimistic"
         )
         warnings.warn(
             f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass groups=, the patient of each row, or drop "
@@ -710,7 +710,7 @@ def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | No
         raise ValueError(f"groups has no value in row {missing[0]}; give every row its group, or drop the row")
     numbers = np.unique(names.astype(str), return_inverse=True)[1].astype(np.int64)
     if numbers.max(initial=0) == 0:
-        raise ValueError("groups has one group only, and nobody could vote; pass the patient of each row")
+        raise ValueError("groups has only one group, so no past case could vote; pass the patient of each row")
     return numbers
 
 

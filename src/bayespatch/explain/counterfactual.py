@@ -95,7 +95,7 @@ class Counterfactual:
         if after.neighbors:
             closest = after.neighbors[0]
             said.append(f"Its closest patient: #{closest.id}, {words.outcome(after.to_dict(), closest.outcome)}.")
-        said.append("This is what the model would say of such a case, not what a treatment would do.")
+        said.append("This is the model's prediction for such a case, not the effect of a treatment.")
         return said
 
     def to_text(self, width: int = 120) -> str:

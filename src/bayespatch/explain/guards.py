@@ -88,7 +88,7 @@ def guard_usual(schema: Schema, numbers: NDArray[np.float64], beyond: Sequence[s
         value = column.raw_value(number) if column.usual and column.name not in beyond else None
         if isinstance(value, int | float) and not column.usual[0] <= value <= column.usual[1]:
             low, high = (number_text(end) for end in column.usual)
-            text = f"{column.called} is {column.own_value(number)}, outside of the usual range, {low} to {high}."
+            text = f"{column.called} is {column.own_value(number)}, outside the usual range, {low} to {high}."
             found.append(Guard("usual", text))
     return found
 
@@ -100,9 +100,9 @@ def guard_unseen(
     return [
         Guard(
             "unseen",
-            f"{column.called} is missing, which it is for no past case: none can agree with it."
+            f"{column.called} is missing, but is known for all past cases, so none can agree with it."
             if texts[column.name] == "missing"
-            else f"No past case has {column.called} = {texts[column.name]}: none can agree with it.",
+            else f"No past case has {column.called} = {texts[column.name]}, so none can agree with it.",
         )
         for column, is_unseen in zip(schema.columns, unseen.tolist(), strict=True)
         if is_unseen and column.name not in beyond
@@ -129,8 +129,8 @@ def guard_values(
 def guard_itself(past: str, id: str | None) -> Guard:
     """The case is one of the past cases, by its name and values, or by its values alone where it has no name."""
     how = "This is" if id is not None else "All values are those of"
-    taken = "" if id is not None else ", which is taken for the case itself"
-    return Guard("itself", f"{how} past case #{past}{taken}. It was left out of its own neighbors, and does not vote.")
+    taken = "" if id is not None else ", which is assumed to be this case"
+    return Guard("itself", f"{how} past case #{past}{taken}. It does not vote on itself.")
 
 
 def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list[Guard]:
@@ -153,13 +153,13 @@ def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
     for group in groups:
         who = f"past cases with {group.label} = {group.value}"
         if group.worse == "accuracy":
-            right = f"{percent(group.accuracy)} were predicted rightly, against {percent(overall)} of all"
+            right = f"{percent(group.accuracy)} were predicted correctly, compared with {percent(overall)} of all"
             found.append(Guard("subgroup", f"Of {group.n} {who}, {right}."))
         elif group.worse == "calibration":
             name = max(group.stated, key=lambda m: abs(group.stated[m] - group.actual[m]))
             text = (
-                f"For {group.n} {who}, {name} was stated with {percent(group.stated[name])} on average and occurred in "
-                f"{percent(group.actual[name])}."
+                f"For {group.n} {who}, {name} was predicted with {percent(group.stated[name])} on average and "
+                f"occurred in {percent(group.actual[name])}."
             )
             found.append(Guard("subgroup", text))
     return found
@@ -174,10 +174,10 @@ def guard_rare(counts: dict[str, int], absent: Sequence[str] = ()) -> list[Guard
         named = ", ".join(f"{name} ({few[name]})" for name in fewest[:MOST_NAMED])
         others = len(few) - MOST_NAMED
         more = f" and {others} other class{'es' * (others > 1)}" if others > 0 else ""
-        found.append(Guard("rare", f"Hardly any past cases had {named}{more}: too few to say much about it."))
+        found.append(Guard("rare", f"Few past cases had {named}{more}: too few for a reliable statement about it."))
     if absent:
         named = ", ".join(absent[:MOST_NAMED]) + (f" and {len(absent) - MOST_NAMED} more" * (len(absent) > MOST_NAMED))
         found.append(
-            Guard("absent", f"No past case that may be a neighbor had {named}: only base rates and risk factors count.")
+            Guard("absent", f"No past case that may vote had {named}, so only base rates and risk factors count.")
         )
     return found

@@ -295,7 +295,7 @@ def _case(fitted: FittedTimes, case: TimesCase) -> JSONObject:
     kinds = [str(guard.kind) for guard in found]
     for column, unseen in zip(fitted.schema.columns, case.unseen.tolist(), strict=True):
         if unseen:
-            texts.append(f"No past case has {column.called} = {case.texts[column.name]}: none can agree with it.")
+            texts.append(f"No past case has {column.called} = {case.texts[column.name]}, so none can agree with it.")
             kinds.append("unseen")
     if case.same >= 0 and fitted.may_be_shown(case.same):
         own = guards.guard_itself(fitted.named(case.same), case.id)

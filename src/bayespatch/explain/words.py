@@ -364,7 +364,7 @@ def checks(why: Data) -> list[Check]:
     found.append(Check(n == 0, "No warnings" if n == 0 else f"{n} warning{'s' * (n > 1)}"))
     found.append(Check(not few, f"Only {count}" if few else sentence(count)))
     if not why["about"].get("converged", True):
-        found.append(Check(False, "The importances are not known well"))
+        found.append(Check(False, "Uncertain importances"))
     return sorted(found, key=lambda check: check.passed)
 
 

@@ -198,9 +198,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if os.path.exists(real) and not os.path.isfile(real):
         raise refuse(path, "is not a file", "pass the name of a file")
     if not os.path.isdir(os.path.dirname(real)):
-        raise refuse(path, f"there is no folder {os.path.dirname(real)}", "make it first, or correct the path")
+        raise refuse(path, f"there is no folder {os.path.dirname(real)}", "create it first, or correct the path")
     if os.path.exists(real) and not os.access(real, os.W_OK):
-        raise refuse(path, "the file is there and may not be changed", "choose another name, or allow writing")
+        raise refuse(path, "the file exists and is read-only", "choose another name, or allow writing")
 
 
 def drop_unfinished(folder: str | os.PathLike[str]) -> None:
@@ -256,4 +256,4 @@ def _naming(*paths: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except OSError as error:
         wrong = f"cannot be written ({error.strerror or error})"
-        raise refuse(" and ".join(map(str, paths)), wrong, "choose a folder with space where you may write") from error
+        raise refuse(" and ".join(map(str, paths)), wrong, "choose a writable folder with free space") from error

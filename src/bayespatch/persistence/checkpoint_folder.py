@@ -98,10 +98,12 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
         if folder.exists() and not folder.is_dir():
             raise refuse(path, "is a file", "a checkpoint is a folder: pass the name of one, old or new")
         if not folder.parent.is_dir():
-            raise refuse(path, f"there is no folder {folder.parent}", "make it first, or correct the path")
+            raise refuse(path, f"there is no folder {folder.parent}", "create it first, or correct the path")
         strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []
     if strange:
-        raise refuse(path, f"holds other things than a checkpoint, such as {strange[0]!r}", "pass another, new name")
+        raise refuse(
+            path, f"contains something other than a checkpoint, such as {strange[0]!r}", "pass another, new name"
+        )
     return folder
 
 
@@ -136,7 +138,7 @@ def _usable(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except OSError as error:
         wrong = f"cannot be used ({error.strerror or error})"
-        raise refuse(path, wrong, "choose a folder where you may write") from error
+        raise refuse(path, wrong, "choose a folder that you can write to") from error
 
 
 def _is_ours(name: str) -> bool:
@@ -155,6 +157,6 @@ def _locked(folder: Path) -> Iterator[None]:
             file = stack.enter_context(open(descriptor, "ab"))
             lock(file.fileno())
         except OSError as error:
-            wrong = "another process is writing there, or this one may not"
+            wrong = "another process is writing there, or you have no permission to write"
             raise refuse(folder, f"{wrong} ({error.strerror or error})", "wait for it, or pass another path") from error
         yield

@@ -159,7 +159,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
     except MemoryError as error:
         raise refuse(path, "there is not enough memory to read it", "read it on a larger machine") from error
     except FileNotFoundError as error:
-        raise refuse(path, "there is no such file", "correct the path") from error
+        raise refuse(path, "no such file", "correct the path") from error
     except PermissionError as error:
         raise refuse(path, "may not be read", "ask its owner for permission") from error
     except OSError as error:
@@ -169,7 +169,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
 def _read_manifest(path: object, file: BinaryIO, size: int) -> JSONObject:
     head = file.read(HEADER.size)
     if head[: len(MAGIC)] != MAGIC:
-        raise refuse(path, "is not a file of bayespatch", "pass a file that save() has written")
+        raise refuse(path, "is not a bayespatch file", "pass a file that save() has written")
     if len(head) < HEADER.size:
         raise refuse(path, "the file is truncated")
     _, version, length, checksum = HEADER.unpack(head)
@@ -190,7 +190,7 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> JSONObject:
     if version < OLDEST:
         raise refuse(
             path,
-            f"was written by bayespatch {str(manifest.get('package'))[:40]!r} in format {version}, and this one "
+            f"was written by bayespatch {str(manifest.get('package'))[:40]!r} in format {version}, but this version "
             f"({__version__!r}) reads formats from {OLDEST} on",
             "fit the model again",
         )

@@ -131,7 +131,7 @@ def save(
                 if place is not None and os.path.lexists(check_path(place)):
                     raise refuse(place, "already exists", "pass overwrite=True to replace it, or another name")
         if not with_cases and cases_path is not None:
-            raise ValueError("cases_path says where the past cases go, with_cases=False that they go nowhere")
+            raise ValueError("cases_path and with_cases=False contradict each other")
         arrays, past = _arrays(fitted)
         cases = None if past is None else packed(past)
         if past is None:  # the model was loaded without its cases
@@ -325,7 +325,7 @@ def load(path: Path, *, cases: Path | None = None) -> Estimator:
     manifest, parts = file.manifest, dict(file.parts)
     if manifest.get("holds") == "cases":
         raise refuse(
-            path, "holds the past cases of a model, and not the model", "pass the model's file, and this one as cases="
+            path, "contains the past cases of a model, not the model", "pass the model's file, and this one as cases="
         )
     if cases is not None:
         parts["cases"] = _cases_of(path, manifest, cases)
@@ -409,7 +409,7 @@ def _cases_in(cases: Path) -> Part:
     """The part with cases of any model."""
     file = read(cases)
     if "cases" not in file.parts or (file.manifest.get("holds") == "cases" and tuple(file.manifest) != _CASES_KEYS):
-        raise refuse(cases, "holds no past cases", "pass the file that was cases_path when the model was saved")
+        raise refuse(cases, "contains no past cases", "pass the file that was cases_path when the model was saved")
     return file.parts["cases"]
 
 

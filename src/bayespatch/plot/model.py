@@ -124,9 +124,9 @@ def parents(model: HasFitted, ax: Axes | None = None, *, top: int = 30) -> Figur
     texts = [wrapped(str(row) if ids is None else ids[row], 16, 1) for row in rows]
     ax.set_xticks(np.arange(len(texts)), texts, rotation=90, fontsize=7)
     ax.set_yticks(np.arange(len(names)), names, fontsize=8)
-    ax.set_xlabel("past cases, those that are neighbors of most others first")
+    ax.set_xlabel("past cases, most frequent neighbors first")
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    bar.set_label("importance of the feature of the past case", fontsize=8)
+    bar.set_label("importance of the feature for the past case", fontsize=8)
     return finished(ax)
 
 
@@ -158,8 +158,8 @@ def calibration(model: HasFitted, ax: Axes | None = None, *, of: int = -1, n_bin
         ax.errorbar(x, y, np.clip(errors, 0, None), fmt=marker, color=color, markersize=5, linewidth=1, label=label)
         ax.plot(x, y, color=color, linewidth=1, alpha=0.6)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    x_text = f"stated probability of {model.fitted_.class_names[of]}"
-    return _labelled(ax, x_text, "how often it occurred (95% interval)", "upper left")
+    x_text = f"predicted probability of {model.fitted_.class_names[of]}"
+    return _labelled(ax, x_text, "observed frequency (95% interval)", "upper left")
 
 
 def roc(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
@@ -185,8 +185,8 @@ def roc(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
         area = np.trapezoid(y, x)
         ax.plot(x, y, color=BLUE, linewidth=1.6, label=f"this model, area {area:.2f}", drawstyle="steps-post")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    y_text = f"sensitivity: share of {model.fitted_.class_names[of]} called"
-    return _labelled(ax, "1 - specificity: share of the others that are called", y_text, "lower right")
+    y_text = f"sensitivity: share of {model.fitted_.class_names[of]} flagged"
+    return _labelled(ax, "1 - specificity: share of the others flagged", y_text, "lower right")
 
 
 def precision_recall(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
@@ -211,8 +211,8 @@ def precision_recall(model: HasFitted, ax: Axes | None = None, *, of: int = -1) 
         x, y = zip(*points, strict=True)
         ax.plot(x, y, color=BLUE, linewidth=1.6, label=f"this model, area {metrics.average_precision(p, hit):.2f}")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    x_text = f"recall: share of {model.fitted_.class_names[of]} called"
-    return _labelled(ax, x_text, "precision: share of the called that have it", "lower left")
+    x_text = f"recall: share of {model.fitted_.class_names[of]} flagged"
+    return _labelled(ax, x_text, "precision: share of the flagged that have it", "lower left")
 
 
 def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:

@@ -18,8 +18,8 @@ from bayespatch.subgroups import Subgroup
 
 DOCUMENTS = ("model-card", "intended-use", "risk-analysis", "tripod-ai", "regulation", "change-log")
 MISSING = {
-    "category": "A missing value is a value of its own.",
-    "ignore": "A missing value is not compared.",
+    "category": "Missing values count as a separate value.",
+    "ignore": "Missing values are not compared.",
     "error": "Missing values are refused.",
 }
 FEW = 50  # past cases of a subgroup; its scores are too uncertain below
@@ -102,7 +102,9 @@ def _content(overview: Overview) -> dict[str, object]:
         "missing_rule": MISSING[overview.about["missing"]],
         "coding": overview.how_found.rpartition(": ")[2],
         "settings": overview.how_found.partition(";")[0],
-        "decision": "" if decision is None else f"{decision['label']} from {100 * decision['at']:.3g}% on",
+        "decision": ""
+        if decision is None
+        else f"{decision['label']} at a probability of {100 * decision['at']:.3g}% or more",
         "headline": _headline(overview.performance),
         "small": [_group(one) for one in subgroups if one.n < FEW],
         "worse": [f"{_group(one)} ({one.worse})" for one in subgroups if one.worse],

@@ -130,7 +130,7 @@ def _on_gpu(engine: str, index: CaseIndex, n: int) -> bool:
     check_choice("engine", engine, ENGINES)
     if index.weights is not None:
         if engine == "cuda":
-            raise ValueError("engine='cuda' has no weights for past cases; pass engine='cpu', or no sample_weight")
+            raise ValueError("engine='cuda' does not support sample_weight; pass engine='cpu', or no weights")
         return False
     if engine == "auto":
         return n * index.n_cases * max(1, len(index.columns)) >= LARGE and gpu_is_present()

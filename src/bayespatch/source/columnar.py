@@ -35,7 +35,7 @@ def read_columnar(
     frame = frame.rename(columns=str)
     check_names(source, list(frame.columns))
     if not len(frame) and not may_be_empty:
-        raise refuse(source, "there are columns and no rows; pass at least two cases")
+        raise refuse(source, "there are columns but no rows; pass at least two cases")
     return frame
 
 

@@ -132,12 +132,12 @@ def _identifier(column: Series) -> str | None:
         if not np.all(numbers == np.floor(numbers)):
             return None
         if named:
-            return "whole numbers, nearly all of them different, and a name like that of one"
+            return "nearly all values are different whole numbers, and the name suggests one"
         steps = np.diff(numbers)
         if known.nunique() == len(known) and (np.all(steps == 1) or np.all(steps > 0)):
-            return "whole numbers that rise from row to row"
+            return "whole numbers that increase from row to row"
         return None
-    return "hardly any two cases share a value, and a name like that of one" if named else None
+    return "nearly all values are different, and the name suggests one" if named else None
 
 
 def _alone(column: Series, y: Series) -> float | None:

@@ -84,7 +84,7 @@ def _answered(url: str, query: str | None) -> tuple[str, Answer]:
     """The name of a database for messages, and its answer to a query, which is a table."""
     scheme = url.partition("://")[0].lower()
     if scheme not in _ASKED:
-        raise refuse(f"{scheme}://***", f"{scheme}:// is not known; pass sqlite:///, postgresql:// or duckdb:///")
+        raise refuse(f"{scheme}://***", f"{scheme}:// is not supported; pass sqlite:///, postgresql:// or duckdb:///")
     address = _server(url) if scheme.startswith("postgres") else _file(scheme, url)
     if query is None or not query.strip():
         raise refuse(address.shown, "a database needs a query; pass one: --query 'SELECT ...'")
@@ -95,8 +95,8 @@ def _answered(url: str, query: str | None) -> tuple[str, Answer]:
     except Exception as error:  # every driver has errors of its own; none of them is ours
         said = str(error).strip().partition("\n")[0]
         if any(secret in str(error) for secret in address.secrets):
-            said = "its answer repeats a part of the URL that may be a password, and is not shown"
-        raise refuse(address.shown, f"the database refuses ({said}); correct the URL or the query") from None
+            said = "its message repeats a part of the URL that may be a password, and is not shown"
+        raise refuse(address.shown, f"the database reports an error ({said}); correct the URL or the query") from None
     if answer.names is None:
         raise refuse(address.shown, "the query returns no table; pass a SELECT")
     return address.shown, answer
@@ -115,7 +115,7 @@ def _ask_sqlite(address: Address, query: str) -> Answer:
             return _answer(connection.execute(query))
         except sqlite3.DatabaseError as error:
             if any(word in str(error) for word in ("not authorized", "prohibited", "authorization denied")):
-                raise refuse(address.shown, f"the query does more than to read ({error}); pass a SELECT") from None
+                raise refuse(address.shown, f"the query does more than read ({error}); pass a SELECT") from None
             raise
 
 
@@ -193,7 +193,7 @@ def _server(url: str) -> Address:
     if "@" in database or "/" in database or parts.fragment:  # a password that was cut in two
         raise refuse(hidden, unclear)
     if not set(given) <= _OPTIONS:
-        raise refuse(hidden, f"an option behind the ? is not known; known are {', '.join(sorted(_OPTIONS))}")
+        raise refuse(hidden, f"an option after the ? is not supported; supported are {', '.join(sorted(_OPTIONS))}")
     options = {name: unquote(value) for name, value in named.items() if value}
     options |= {"port": str(port)} if port is not None else {}
     options |= {"dbname": database} if database else {}

@@ -106,7 +106,7 @@ def dates_of(column: Series) -> Series:
     known = column.dropna()
     if not holds_dates(column):
         example = f", such as {str(known.iloc[0])!r}" if len(known) else ""
-        raise ValueError(f"column {str(column.name)!r} holds no dates{example}; name a column of dates")
+        raise ValueError(f"column {str(column.name)!r} contains no dates{example}; name a column of dates")
     texts = [str(value) for value in known]
     found = [_OTHER.fullmatch(text) for text in texts]
     if not any(found):
@@ -114,14 +114,14 @@ def dates_of(column: Series) -> Series:
     parts = [match for match in found if match is not None]
     if len(parts) < len(texts):
         raise ValueError(
-            f"column {str(column.name)!r} has dates of several kinds, such as {texts[0]!r} and "
+            f"column {str(column.name)!r} has dates in several formats, such as {texts[0]!r} and "
             f"{parts[0].string!r}; write all of them as 2024-12-31"
         )
     first, second = max(int(match[1]) for match in parts), max(int(match[3]) for match in parts)
     day_first = "." in {match[2] for match in parts} or first > 12
     if not day_first and second <= 12:
         raise ValueError(
-            f"column {str(column.name)!r}: {texts[0]!r} may be read day first or month first; write dates as 2024-12-31"
+            f"column {str(column.name)!r}: {texts[0]!r} could be day first or month first; write dates as 2024-12-31"
         )
     return pandas.to_datetime(column, dayfirst=day_first, format="mixed")
 
@@ -150,7 +150,7 @@ def in_period(frame: DataFrame, column: str, since: str | None = None, until: st
         chosen &= days < pandas.Timestamp(until)
     if not chosen.any():
         ends = f"{days.min():%Y-%m-%d} to {days.max():%Y-%m-%d}"
-        raise ValueError(f"no row has a date in the period; {column!r} goes from {ends}: change --since or --until")
+        raise ValueError(f"no row has a date in the period; {column!r} ranges from {ends}; change --since or --until")
     return frame[chosen.to_numpy()]
 
 
@@ -162,7 +162,7 @@ def with_intervals(frame: DataFrame, intervals: Sequence[Interval]) -> DataFrame
         absent = interval.columns(frame)
         if absent:
             raise ValueError(
-                f"there is no column {listed(absent)}, from which {interval.name!r} is to be made; the columns are "
+                f"there is no column {listed(absent)}, which {interval.name!r} is computed from; the columns are "
                 f"{listed(frame.columns, 40)}"
             )
         new[interval.name] = interval.values(frame)

@@ -25,9 +25,9 @@ DELIMITER_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semico
 _LINES = 50  # that are looked at to find the delimiter
 _SUSPECT = re.compile(r"[,;:|^~\t]")  # in the name of an only column: the delimiter has not been found
 _KNOWN_FILES = {
-    b"\xd0\xcf\x11\xe0": "is an Excel workbook of the old kind; save the sheet as .xlsx or CSV and pass that",
+    b"\xd0\xcf\x11\xe0": "is an old Excel workbook (.xls); save the sheet as .xlsx or CSV and pass that",
     b"SQLite format 3\x00": "is a SQLite database; pass it as sqlite:///PATH, with --query 'SELECT ...'",
-    b"\x89bayespatch\n": "is a model of bayespatch; pass a table of cases",
+    b"\x89bayespatch\n": "is a bayespatch model; pass a table of cases",
 }
 
 
@@ -82,7 +82,7 @@ def read_delimited(
         for column, value in zip(columns, values, strict=True):
             column.append(None if value in MISSING else value)
     if not columns[0]:
-        raise refuse(source, "there is a line of column names and nothing below; pass at least two cases")
+        raise refuse(source, "there are column names but no rows; pass at least two cases")
     table = dict(zip(names, columns, strict=True))
     typed = {name: values if name in texts else _typed(values) for name, values in table.items()}
     frame: DataFrame = import_pandas().DataFrame(typed)
@@ -151,7 +151,7 @@ def _check_header(source: str, names: Sequence[str], separator: str) -> None:
         )
     check_names(source, names)
     if all(_is_number(name) for name in names):
-        raise refuse(source, f"the first line holds numbers ({names[0]}, ...); put a line of column names before it")
+        raise refuse(source, f"the first line contains numbers ({names[0]}, ...); put a line of column names before it")
 
 
 def _is_number(text: str) -> bool:

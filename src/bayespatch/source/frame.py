@@ -49,7 +49,7 @@ def frame_of(source: str, names: Sequence[str], rows: Sequence[Sequence[object]]
     """A data frame of rows of Python values, as a database answers."""
     check_names(source, names)
     if not rows:
-        raise refuse(source, "there are columns and no rows; pass at least two cases")
+        raise refuse(source, "there are columns but no rows; pass at least two cases")
     frame: DataFrame = import_pandas().DataFrame.from_records(rows, columns=list(names), coerce_float=True)
     return frame
 

@@ -106,7 +106,10 @@ def lab_values(
         return None
     grouped = [value for value in numbers if isinstance(value, str) and _GROUPED.fullmatch(value.strip())]
     if grouped and not commas and not any(part.comma and value not in grouped for value, part in numbers.items()):
-        _warn(name, f"{grouped[0]!r} may be a thousand or a decimal fraction; write it without the comma")
+        _warn(
+            name,
+            f"{grouped[0]!r} is ambiguous: the comma may separate thousands or decimals; write it without the comma",
+        )
         return None
     units = Counter(part.unit for part in numbers.values() if part.unit)
     if unit is None and not _are_numbers(known, parsed):
@@ -185,7 +188,7 @@ def _tell(
     if n["limits"]:
         parts.append(f"{n['limits']} at a detection limit, as the limit itself (such as {kinds['limits'][0]!r})")
     if n["remarks"]:
-        parts.append(f"{n['remarks']} texts as missing ({listed(kinds['remarks'], 3)})")
+        parts.append(f"{n['remarks']} text{'s' * (n['remarks'] > 1)} as missing ({listed(kinds['remarks'], 3)})")
     if parts:
         keep = "" if strict else "; to keep the texts, give the column the kind text in the data dictionary"
         _warn(name, f"{len(known)} values are read as numbers: {', '.join(parts)}{keep}")

@@ -69,7 +69,7 @@ def read_excel(source: str, data: bytes) -> DataFrame:
     header = ["" if name is None else str(name).strip() for name in (rows[0] + [None] * width)[:width]]
     check_names(source, header)
     if len(rows) < 2:
-        raise refuse(source, "there is a row of column names and nothing below; pass at least two cases")
+        raise refuse(source, "there are column names but no rows; pass at least two cases")
     columns = {name: [_value(row[j] if j < len(row) else None) for row in rows[1:]] for j, name in enumerate(header)}
     frame: DataFrame = import_pandas().DataFrame({name: _typed(values) for name, values in columns.items()})
     return frame

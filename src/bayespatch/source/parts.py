@@ -42,7 +42,7 @@ def parquet_files(where: str) -> list[str] | None:
         wrong = f"there is no file *{ENDING} in the folder; pass a file, or a folder of Parquet files"
     elif glob.has_magic(where):
         found = glob.glob(where, recursive=True)
-        wrong = "no file has such a name; correct the pattern"
+        wrong = "no file matches; correct the pattern"
     else:
         return None
     files = sorted(path for path in found if os.path.isfile(path))
@@ -121,9 +121,7 @@ def _check_parquet(file: str, path: str) -> None:
         with open(path, "rb") as opened:
             is_parquet = opened.read(4) == b"PAR1"
     except OSError as error:
-        raise refuse(
-            repr(file), f"cannot be read ({error}); it must lie where all workers see it, under the same path"
-        ) from error
+        raise refuse(repr(file), f"cannot be read ({error}); all workers must see it under the same path") from error
     if not is_parquet:
         raise refuse(repr(file), "is not Parquet, and many files at once must be; convert it, or pass it alone")
 
@@ -197,5 +195,5 @@ def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -
         os.replace(aside, path)
     except OSError as error:
         raise refuse(
-            repr(path), f"cannot be written ({error}); it must lie where all workers may write, under the same path"
+            repr(path), f"cannot be written ({error}); all workers must be able to write there under the same path"
         ) from error

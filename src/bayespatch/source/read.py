@@ -81,7 +81,7 @@ def read(
             layouts = [layout for magic, layout in BEGINNINGS.items() if beginning.startswith(magic)]
             data = b"" if layouts else beginning + file.read(state.st_size)
     except FileNotFoundError as error:
-        raise refuse(source, "there is no such file; correct the path") from error
+        raise refuse(source, "no such file; correct the path") from error
     except OSError as error:
         raise refuse(source, f"cannot be read ({error}); correct the path") from error
     if layouts:
@@ -117,7 +117,7 @@ def _standard_input() -> bytes:
 def _check_file(source: str, state: os.stat_result) -> None:
     """A file that has an end, and that fits into the memory."""
     if not stat.S_ISREG(state.st_mode):
-        raise refuse(source, "is a device or a pipe and not a file; write what it gives to a file, and pass that")
+        raise refuse(source, "is a device or pipe, not a file; save its output to a file, and pass that")
     if (available := shortage(_TIMES * state.st_size)) is not None:
         wrong = f"is {shown_bytes(state.st_size)} large, and {available} of memory are available"
         remedy = "pass fewer rows or columns, a database and a --query, or a folder of Parquet files"

@@ -90,14 +90,14 @@ def past_rows(
         frame = frame.reset_index(drop=True)
     X = frame.drop(columns=[target, *(name for name in {*left_out, *grouped} if name in frame.columns)])
     if X.shape[1] == 0:
-        raise ValueError("no column is left to learn from; pass a table with features beside the --target")
+        raise ValueError("no column is left to learn from; pass a table with features besides the --target")
     dates = [str(name) for name in X.columns if holds_dates(X[name])]
     if dates:
         drops = " ".join(f"--drop {name!r}" for name in dates)
         raise ValueError(
-            f"column {listed(dates)} holds dates or times, of which no two cases need share one; turn them into what "
-            f"matters (--age {dates[0]!r}: years up to today; --days {dates[0]!r}: days; --as-of COLUMN or DATE: up to "
-            f"then), or leave them out: {drops}"
+            f"column {listed(dates)} contains dates or times, which rarely repeat; convert them "
+            f"(--age {dates[0]!r}: years up to today; --days {dates[0]!r}: days; --as-of COLUMN or DATE: up to "
+            f"then), or remove them: {drops}"
         )
     return Training(X, frame[target], n_unknown, groups)
 
@@ -114,7 +114,7 @@ def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | N
     if absent:
         spare = [name for name in frame.columns if name not in features]
         near = closest(absent[0], spare)
-        remedy = f"its columns are {listed(frame.columns)}" if near is None else f"should {near!r} be named so?"
+        remedy = f"its columns are {listed(frame.columns)}" if near is None else f"did you mean {near!r}?"
         raise ValueError(f"the table has no column {listed(absent)}, which the model needs; {remedy}")
     return frame[list(features)]
 
@@ -138,7 +138,9 @@ def _groups(column: Series) -> Series:
         n_missing, name = int(column.isna().sum()), str(column.name)
         raise ValueError(f"--group {name!r}: {n_missing} rows have no value; fill them in, or remove these rows")
     if column.nunique() == len(column):
-        raise ValueError(f"--group {str(column.name)!r}: no two rows share a value; leave --group out, or name it --id")
+        raise ValueError(
+            f"--group {str(column.name)!r}: no two rows share a value; remove --group, or pass the column as --id"
+        )
     return column
 
 
@@ -175,7 +177,7 @@ def _classes(y: Series) -> Series:
         )
     if y.dtype.kind not in "biuf" and 2 * n_classes > len(y) > 4:
         raise ValueError(
-            f"--target {y.name!r} has {n_classes} classes in {len(y)} rows; name a column whose classes recur"
+            f"--target {y.name!r} has {n_classes} classes in {len(y)} rows; name a column whose classes repeat"
         )
     return y.astype(object) if y.dtype.kind not in "biu" else y
 

@@ -99,7 +99,7 @@ def read(dictionary: Dictionary, said: Mapping[str, str]) -> tuple[dict[str, Val
     >>> read(dictionary, {"age": "61,5", "sex": "1"})
     ({'age': 61.5, 'sex': 1}, {})
     >>> read(dictionary, {"age": "610", "sex": ""})
-    ({'sex': None}, {'age': '610 is outside of what is possible, 0 to 120; correct it'})
+    ({'sex': None}, {'age': '610 is outside the possible range, 0 to 120; correct it'})
     """
     values: dict[str, Value] = {}
     problems: dict[str, str] = {}

@@ -35,7 +35,7 @@ def log(
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """Show the audit log, the newest first: who did what and when.
+    """Show the audit log, newest first: who did what and when.
 
     Examples
     --------
@@ -53,9 +53,9 @@ def log(
 
 
 def verify(base: Base, head: Head = None, folder: Folder = None, json: Json = False) -> None:
-    """Hold the log and the models against their hashes; exit code 1 where something was changed.
+    """Check the log, the cases and the models against their hashes. The exit code is 1 if anything was changed.
 
-    Note the end of the log elsewhere and pass it the next time: then even a log that was rewritten as a whole is found.
+    Note the end of the log elsewhere and pass it as --head next time, to detect even a completely rewritten log.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def verify(base: Base, head: Head = None, folder: Folder = None, json: Json = Fa
 
 @taking(opened=open_base, by=person)
 def backup(opened: Opened, out: Out, by: Person, json: Json = False) -> None:
-    """Copy the whole case base into one file, which is a case base itself, while others go on working.
+    """Copy the whole case base into one SQLite file without interrupting other users.
 
     Examples
     --------
@@ -92,8 +92,8 @@ def restore(
 ) -> None:
     """Fill a new, empty case base from a backup.
 
-    A backup brings back who was forgotten after it was made. Pass the later audit log (casebase log --after N --json)
-    to forget them again.
+    The backup contains patients who were forgotten later. Pass the later audit log (casebase log --after N --json) to
+    forget them again.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def restore(
         opened.restore(file, by=person(by))
         again = [] if log is None else opened.forget_again(log, by=person(by))
         found = opened.verify_audit()
-    text = f"{base_name(base)} is as the backup was"
+    text = f"{base_name(base)} is restored from the backup"
     text += "" if log is None else f"; {counted(len(again), 'case')} forgotten again"
     show({"entries": found.n_entries, "head": found.head, "forgotten": again}, json, text)
 
@@ -119,7 +119,7 @@ def purge(
     past_cases: PastDays = None,
     json: Json = False,
 ) -> None:
-    """Delete what is older than the retention periods, and sessions, tokens and links that have expired.
+    """Delete data older than the retention periods, and expired sessions, tokens and links.
 
     Examples
     --------

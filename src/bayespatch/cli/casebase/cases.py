@@ -35,7 +35,7 @@ def search(
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """Find cases; a value may be 'null', which is a missing one.
+    """Search for cases. The value 'null' matches missing values.
 
     Examples
     --------
@@ -96,9 +96,9 @@ def export(
 
 @taking(opened=open_base, by=person)
 def forget(opened: Opened, case: CaseName, reason: Reason, by: Person, json: Json = False) -> None:
-    """Forget a patient: the values go from every table and every model at once, and from the disk.
+    """Forget a patient: delete the values from all tables, all models and the disk.
 
-    The log keeps who forgot the case, when and why.
+    The log records who forgot the case, when and why.
 
     Examples
     --------
@@ -109,14 +109,18 @@ def forget(opened: Opened, case: CaseName, reason: Reason, by: Person, json: Jso
     if done.note is not None:
         say(f"note: {done.note}; it runs the next time the case base is opened")
     n = len(done.versions) + len(done.removed)
-    gone = f"gone from {counted(n, 'version')} of the model, a refit is recommended" if n else "it was in no model"
+    gone = (
+        f"removed from {counted(n, 'version')} of the model; a refit is recommended"
+        if n
+        else "no model had learned from it"
+    )
     also = f", with {counted(len(done.visits), 'other visit')} of this patient" if done.visits else ""
     show(done, json, f"case {done.case_id} is forgotten{also}; {gone}")
 
 
 @taking(opened=open_base, by=person)
 def drift(opened: Opened, by: Person, every: Every = Period.month, json: Json = False) -> None:
-    """Hold what the model said against what happened since.
+    """Compare predictions with outcomes over time.
 
     Examples
     --------

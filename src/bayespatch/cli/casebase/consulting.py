@@ -37,7 +37,7 @@ def consult(
     top: Neighbors = 4,
     json: Json = False,
 ) -> None:
-    """Ask the active model about a patient, and keep what it showed.
+    """Ask the active model about a patient, and store the answer.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def decide(
     code: Code = "",
     json: Json = False,
 ) -> None:
-    """Write down what was decided after a consultation; to override the model needs a reason or a code.
+    """Record a decision on a consultation; overriding the model requires a reason or a code.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def decide(
 
 @taking(opened=open_base, by=person)
 def outcome(opened: Opened, case: CaseName, outcome: Class, by: Person, json: Json = False) -> None:
-    """Write down what became of a case; a second outcome is refused.
+    """Record the outcome of a case; a second outcome is refused.
 
     Examples
     --------
@@ -86,12 +86,12 @@ def outcome(opened: Opened, case: CaseName, outcome: Class, by: Person, json: Js
     with opened() as base:
         found = base.outcome(case_of(case), outcome, by=by())
         label = base.definition.class_name(found.outcome)
-    show(found, json, f"case {found.id}: {label}; retain it, and it votes from the next consultation on")
+    show(found, json, f"case {found.id}: {label}; once retained, it votes from the next consultation on")
 
 
 @taking(opened=open_base, by=person)
 def retain(opened: Opened, by: Person, cases: MaybeCases = None, json: Json = False) -> None:
-    """Make open cases past ones: those named, or all whose outcome is known. They vote from the next consultation on.
+    """Turn open cases into past cases: the named ones, or all with an outcome. They vote from the next consultation on.
 
     Examples
     --------

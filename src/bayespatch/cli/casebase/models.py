@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @taking(opened=open_base, by=person)
 def refit(opened: Opened, by: Person, settings: Parameter = None, json: Json = False) -> None:
-    """Learn anew from all past cases, beside the active model; the new version is only offered.
+    """Train a new version of the model on all past cases. It is not used until you promote it.
 
-    Killed or stopped, the same command goes on where it was.
+    If the command is interrupted, run it again to continue.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def refit(opened: Opened, by: Person, settings: Parameter = None, json: Json = F
 
 @taking(opened=open_base)
 def models(opened: Opened, json: Json = False) -> None:
-    """List the versions of the model, the newest first.
+    """List the versions of the model, newest first.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def promote(opened: Opened, version: Version, by: Person, reason: Reason = "", j
 
 @taking(opened=open_base, by=person)
 def roll_back(opened: Opened, by: Person, json: Json = False) -> None:
-    """Go back to the version that was active before.
+    """Reactivate the previously active version of the model.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def _parameters(settings: Sequence[str]) -> JSONObject:
 
 def _comparison_text(model: ModelVersion) -> str:
     """How an offered version compares with the active one."""
-    head = f"version {model.version} is offered, {model.n_cases} past cases; promote it to use it"
+    head = f"version {model.version} learned from {model.n_cases} past cases and is ready; promote it to activate it"
     found = (model.metrics or {}).get("both")
     if found is None:
         return head
@@ -106,9 +106,9 @@ def _comparison_text(model: ModelVersion) -> str:
     error = "" if found["gain_error"] is None else f" ± {found['gain_error']:.3f}"
     changes = [[str(one["case"]), one["old"], one["new"], one["outcome"]] for one in found["changes"][:20]]
     parts = [
-        f"Leave-one-out on the {found['n']} past cases that both know:",
+        f"Leave-one-out on the {found['n']} past cases that are in both models:",
         table_text(["", "log score", "Brier", "accuracy"], rows),
-        f"gain in log score {found['gain']:+.3f}{error}; {len(found['changes'])} cases are given another class",
+        f"gain in log score {found['gain']:+.3f}{error}; the predicted class changes for {counted(len(found['changes']), 'case')}",
     ]
     if changes:
         parts.append(table_text(["case", "old", "new", "outcome"], changes))

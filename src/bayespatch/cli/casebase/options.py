@@ -31,7 +31,7 @@ class Role(StrEnum):
 
 
 Base = Annotated[str, typer.Argument(metavar="BASE", help="The case base: a file, or a URL.", show_default=False)]
-By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who does this; your login name if left out.")]
+By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Your name for the audit log; by default your login name.")]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Directory for temporary files.")]
 TableArgument = Annotated[
     str,
@@ -54,12 +54,12 @@ MappingFile = Annotated[
 ]
 Demo = Annotated[bool, typer.Option("--demo", help="Fill it with the bundled heart data, a model and a consultation.")]
 AllowRepeats = Annotated[
-    bool, typer.Option("--allow-repeats", help="Add rows even if they repeat cases that are already there.")
+    bool, typer.Option("--allow-repeats", help="Add rows even if they repeat existing cases.")
 ]
 CaseName = Annotated[
     str,
     typer.Argument(
-        metavar="CASE", help="Its number, or its external id (=17 if an external id is a number).", show_default=False
+        metavar="CASE", help="Case number, or external id (=17 for the external id 17).", show_default=False
     ),
 ]
 MaybeCases = Annotated[
@@ -71,14 +71,14 @@ Number = Annotated[
 Class = Annotated[str, typer.Argument(metavar="CLASS", help="The class, by its value or its label.")]
 Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version of the model.", show_default=False)]
 Values = Annotated[str, typer.Option("--values", metavar="JSON", help="An object with a value for each feature.")]
-OldCase = Annotated[str | None, typer.Option("--case", metavar="CASE", help="An open case that returns.")]
+OldCase = Annotated[str | None, typer.Option("--case", metavar="CASE", help="An existing open case.")]
 ExternalId = Annotated[str | None, typer.Option("--id", metavar="TEXT", help="The external identifier of the case.")]
 Patient = Annotated[
     str | None,
-    typer.Option("--patient", metavar="TEXT", help="Names the patient, whose past visits then do not vote."),
+    typer.Option("--patient", metavar="TEXT", help="The patient, whose past visits do not vote."),
 ]
 Neighbors = Annotated[int, typer.Option("--top", help="How many neighbors to show.", min=1)]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason.")]
 Code = Annotated[str, typer.Option("--code", metavar="TEXT", help="The reason, as a code.")]
 Where = Annotated[
     list[str] | None,
@@ -86,7 +86,7 @@ Where = Annotated[
 ]
 StateOption = Annotated[State | None, typer.Option("--state", help="Only cases in this state.")]
 Order = Annotated[str, typer.Option("--order", metavar="COLUMN", help="The column to sort by.")]
-Descending = Annotated[bool, typer.Option("--descending", help="The largest first.")]
+Descending = Annotated[bool, typer.Option("--descending", help="Sort in descending order.")]
 Offset = Annotated[int, typer.Option("--offset", help="How many to skip.", min=0)]
 Limit = Annotated[int, typer.Option("--limit", help="How many to show.", min=1, max=1000)]
 Parameter = Annotated[
@@ -94,9 +94,9 @@ Parameter = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the classifier, as JSON; may be repeated."),
 ]
 Head = Annotated[
-    str | None, typer.Option("--head", metavar="NUMBER:HASH", help="An end of the log that you noted earlier.")
+    str | None, typer.Option("--head", metavar="NUMBER:HASH", help="The end of the log as noted earlier.")
 ]
-Out = Annotated[Path, typer.Argument(metavar="FILE", help="Where it goes.", show_default=False)]
+Out = Annotated[Path, typer.Argument(metavar="FILE", help="The output file.", show_default=False)]
 Backup = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", show_default=False)]
 Target = Annotated[
     str,
@@ -107,22 +107,22 @@ WithoutSensitive = Annotated[
     bool, typer.Option("--without-sensitive", help="Leave out sensitive columns and external ids.")
 ]
 Window = Annotated[int, typer.Option("--days", metavar="DAYS", help="The last so many days.", min=1, max=3650)]
-Every = Annotated[Period, typer.Option("--every", help="The period of a row.")]
+Every = Annotated[Period, typer.Option("--every", help="The period of each row.")]
 PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]
-RoleOption = Annotated[Role, typer.Option("--role", help="What the person may do.")]
+RoleOption = Annotated[Role, typer.Option("--role", help="The role of the person.")]
 LogCase = Annotated[int | None, typer.Option("--case", metavar="NUMBER", help="Only about this case.")]
 LogBy = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only what this person did.")]
 LogAfter = Annotated[int, typer.Option("--after", metavar="NUMBER", help="Only rows after this one.", min=0)]
 LaterLog = Annotated[
     Path | None,
-    typer.Option("--log", metavar="FILE", help="Later audit log (JSON); forgets again whom it names."),
+    typer.Option("--log", metavar="FILE", help="Later audit log (JSON); patients forgotten in it are forgotten again."),
 ]
 Days = Annotated[
     int | None,
     typer.Option("--consultations", metavar="DAYS", help="Keep consultations of past cases this long.", min=1),
 ]
 OpenDays = Annotated[
-    int | None, typer.Option("--open-cases", metavar="DAYS", help="Forget open cases not seen for so long.", min=1)
+    int | None, typer.Option("--open-cases", metavar="DAYS", help="Forget open cases not consulted for this long.", min=1)
 ]
 PastDays = Annotated[
     int | None, typer.Option("--past-cases", metavar="DAYS", help="Forget past cases this old.", min=1)

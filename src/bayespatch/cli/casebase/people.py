@@ -11,7 +11,7 @@ from bayespatch.cli.terminal import show
 
 @taking(opened=open_base, by=person)
 def invite(opened: Opened, name: PersonName, by: Person, role: RoleOption = Role.clinician, json: Json = False) -> None:
-    """Make a link by which a person chooses a password for the consulting page; it can be used once, for 72 hours.
+    """Create a one-time link with which a user sets a password for the consulting page. It is valid for 72 hours.
 
     Examples
     --------
@@ -20,4 +20,4 @@ def invite(opened: Opened, name: PersonName, by: Person, role: RoleOption = Role
     """
     with opened() as base:
         secret = base.people.invite(name, role.value, by=by())
-    show({"path": f"/join/{secret}"}, json, f"after the address of the consulting page: /join/{secret}")
+    show({"path": f"/join/{secret}"}, json, f"path on the consulting server: /join/{secret}")

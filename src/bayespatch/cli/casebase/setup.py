@@ -37,7 +37,7 @@ def init(
     folder: Folder = None,
     json: Json = False,
 ) -> None:
-    """Create a case base. With a data dictionary it also knows its columns. An existing case base is left as it is.
+    """Create a case base. A data dictionary defines its columns. An existing case base is not changed.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def init(
 
     if (target is None) != (dictionary is None):
         raise usage_error(
-            "pass --dictionary and --target together: the description of the columns, and the one to predict"
+            "--dictionary and --target go together: the description of the columns, and the column to predict"
         )
     if demo and dictionary is not None:
         raise usage_error("pass either --demo or --dictionary: the demo data have their own dictionary")
@@ -85,9 +85,9 @@ def import_(
     mapping: MappingFile = None,
     json: Json = False,
 ) -> None:
-    """Add the cases of a table, all or none: past ones where the outcome is known, open ones where it is missing.
+    """Add all cases of a table, or none on an error. Cases with an outcome become past cases, others open cases.
 
-    Rows that repeat cases exactly are refused, unless --id tells them apart or you pass --allow-repeats.
+    Exact repeats of cases are refused, unless --id distinguishes them or you pass --allow-repeats.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def import_(
     $ bayespatch casebase import clinic.db export/ --mapping mapping.yaml
     """
     if mapping is not None and (id_column or group_column or query or delimiter):
-        raise usage_error("--mapping names the patients itself; leave out --id, --group, --query and --delimiter")
+        raise usage_error("--mapping already identifies the patients; remove --id, --group, --query and --delimiter")
     with opened() as base, working("Importing"):
         table: TableLike = data
         if mapping is not None:
