@@ -24,7 +24,7 @@ COUNT = "find . -path './clinic.db*' -type f -exec cat {} + | grep -c -a -e 'H-7
 # What is said before, and what is typed.
 WALK: list[tuple[str, list[str]]] = [
     (
-        "The clinic begins with 302 past patients (the bundled heart data, but for one) and a data dictionary.",
+        "The clinic starts with 302 past patients (the bundled heart data without one patient) and a data dictionary.",
         [
             "head -4 columns.csv",
             "bayespatch casebase init clinic.db",
@@ -35,15 +35,15 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**First visit.** A patient comes. The blood pressure was mistyped at first; then the model answers, from past "
-        "cases by their numbers.",
+        "**First visit.** A new patient arrives. A mistyped blood pressure is refused; then the model answers and lists the "
+        "closest past cases by number.",
         [
             "bayespatch casebase consult clinic.db --id H-7741 --by 'Dr. Roe' --values '{mistyped}'",
             "bayespatch casebase consult clinic.db --id H-7741 --by 'Dr. Roe' --values '{values}'",
         ],
     ),
     (
-        "**Override.** Dr. Roe decides otherwise, which needs a reason.",
+        "**Override.** Dr. Roe disagrees, which requires a reason.",
         [
             "bayespatch casebase decide clinic.db {consultation} {other} --by 'Dr. Roe'",
             "bayespatch casebase decide clinic.db {consultation} {other} --by 'Dr. Roe' "
@@ -51,7 +51,7 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Outcome.** Months later it is known. A second one is refused.",
+        "**Outcome.** It is recorded months later. A second outcome is refused.",
         [
             f"bayespatch casebase outcome clinic.db {ONE} {{outcome}} --by registry",
             f"bayespatch casebase outcome clinic.db {ONE} {{outcome}} --by registry",
@@ -59,8 +59,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Retained.** The patient is a past case now, and the next refit learns from 303. The new version is only "
-        "offered, with a comparison; the steward promotes it.",
+        "**Retain.** The patient is now a past case, and the next refit learns from 303. The steward sees a comparison with "
+        "the active version and promotes the new one.",
         [
             "bayespatch casebase retain clinic.db --by registry",
             "bayespatch casebase refit clinic.db --by steward",
@@ -69,8 +69,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Forgotten.** The patient asks for it. Before, the files have the name and the reason of the override (lines "
-        "with either are counted); after, they have not.",
+        "**Forget.** The patient asks to be forgotten. Before, the files contain the name and the reason of the override "
+        "(`grep` counts the lines with either); afterwards they do not.",
         [
             COUNT,
             f"bayespatch casebase forget clinic.db {ONE} --reason 'asked for it in writing' --by steward",

@@ -137,7 +137,7 @@ def test_without_permission(path, monkeypatch):
     monkeypatch.setattr("builtins.open", forbidden)
     with pytest.raises(StorageError, match="may not be read; ask its owner"):
         read(path)
-    with pytest.raises(StorageError, match=r"cannot be written \(Permission denied\); choose a folder"):
+    with pytest.raises(StorageError, match=r"cannot be written \(Permission denied\); choose a writable folder"):
         write([(path, FILE)])
     monkeypatch.undo()
     monkeypatch.setattr(os, "access", lambda *_: False)

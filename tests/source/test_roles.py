@@ -52,8 +52,8 @@ def test_without_identifiers_rows_are_counted():
         ({"regression": True}, {}, "'yes', which are not numbers; leave --regression out"),
         ({}, {"day": ["2024-01-05"] * 5 + [None]}, "'day' contains dates or times"),
         ({}, {"day": ["5.1.2024 10:30", *["31.12.2023"] * 5]}, "--drop 'day'"),
-        ({}, {"day": pd.to_datetime(["2024-01-05"] * 6)}, "'day' holds dates"),
-        ({}, {"day": [datetime.date(2024, 1, 5)] * 6}, "'day' holds dates"),
+        ({}, {"day": pd.to_datetime(["2024-01-05"] * 6)}, "'day' contains dates"),
+        ({}, {"day": [datetime.date(2024, 1, 5)] * 6}, "'day' contains dates"),
     ],
 )
 def test_what_nothing_can_be_learned_from_gets_one_sentence(wishes, columns, complaint):
@@ -120,5 +120,5 @@ def test_a_column_says_whose_rows_they_are():
 
 
 def test_a_column_that_differs_in_case_is_suggested():
-    with pytest.raises(ValueError, match="no column 'age', which the model needs; should 'Age' be named so"):
+    with pytest.raises(ValueError, match="no column 'age', which the model needs; did you mean 'Age'"):
         features_of(table().rename(columns={"age": "Age"}), ["age", "pain"])

@@ -227,7 +227,7 @@ Categorical = Annotated[
 MissingRule = Annotated[
     Missing,
     typer.Option(
-        help="Missing values: a separate value (category), not compared (ignore), chosen by evidence (auto), refused (error).",
+        help="Missing values: a separate value (category), not compared (ignore), by evidence (auto), refused (error).",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -323,7 +323,7 @@ FileOrFolderOut = Annotated[
     typer.Option(
         "--out",
         metavar="FILE",
-        help="Where to write the output; standard output by default. With many Parquet files, the folder for the parts.",
+        help="Where to write the output; standard output by default. A folder for many Parquet files.",
         show_default=False,
     ),
 ]
