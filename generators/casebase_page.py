@@ -9,6 +9,7 @@ import csv
 import re
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 HOME = Path(__file__).parents[1]
@@ -24,7 +25,7 @@ COUNT = "find . -path './clinic.db*' -type f -exec cat {} + | grep -c -a -e 'H-7
 # What is said before, and what is typed.
 WALK: list[tuple[str, list[str]]] = [
     (
-        "The clinic starts with 302 past patients (the bundled heart data without one patient) and a data dictionary.",
+        "The clinic starts with 302 past patients (the bundled heart data without one of them) and a data dictionary.",
         [
             "head -4 columns.csv",
             "bayespatch casebase init clinic.db",
@@ -35,8 +36,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**First visit.** A new patient arrives. A mistyped blood pressure is refused; then the model answers and lists the "
-        "closest past cases by number.",
+        "**First visit.** A new patient arrives. A mistyped blood pressure is refused; then the model answers and "
+        "lists the closest past cases by number.",
         [
             "bayespatch casebase consult clinic.db --id H-7741 --by 'Dr. Roe' --values '{mistyped}'",
             "bayespatch casebase consult clinic.db --id H-7741 --by 'Dr. Roe' --values '{values}'",
@@ -59,8 +60,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Retain.** The patient is now a past case, and the next refit learns from 303. The steward sees a comparison with "
-        "the active version and promotes the new one.",
+        "**Retain.** The patient is now a past case, and the next refit learns from 303. The steward sees a comparison "
+        "with the active version and promotes the new one.",
         [
             "bayespatch casebase retain clinic.db --by registry",
             "bayespatch casebase refit clinic.db --by steward",
@@ -69,8 +70,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Forget.** The patient asks to be forgotten. Before, the files contain the name and the reason of the override "
-        "(`grep` counts the lines with either); afterwards they do not.",
+        "**Forget.** The patient asks to be forgotten. Before, the files contain the name and the reason of the "
+        "override (`grep` counts the lines with either); afterwards they do not.",
         [
             COUNT,
             f"bayespatch casebase forget clinic.db {ONE} --reason 'asked for it in writing' --by steward",
@@ -90,7 +91,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         values = make_tables(folder)
-        said = [f"{before}\n\n{session(lines, folder, values)}" for before, lines in WALK]
+        said = [f"{textwrap.fill(before, 120)}\n\n{session(lines, folder, values)}" for before, lines in WALK]
     page = PAGE.read_text(encoding="utf-8")
     begin, end = re.search(r"<!-- begin.*-->\n", page), page.index("<!-- end -->")
     assert begin is not None

@@ -487,7 +487,9 @@ def plain_value(value: object, name: str, where: str = "") -> Value:
         if len(text) > MOST_TEXT:
             raise DictionaryError(f"{where}column {name!r}: a text of {len(text)} characters is too long; shorten it")
         if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
-            raise DictionaryError(f"{where}column {name!r}: the text contains NUL or half of a surrogate pair; remove it")
+            raise DictionaryError(
+                f"{where}column {name!r}: the text contains NUL or half of a surrogate pair; remove it"
+            )
         return text
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)

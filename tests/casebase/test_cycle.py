@@ -104,14 +104,14 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(base):
     other = base.consult(SOMEONE, by=BY)
     n = base.verify_audit().n_entries
     for refused, complaint in {
-        lambda: base.outcome(seen.case_id, 0, by=BY): "has an outcome already, recorded by tester",
+        lambda: base.outcome(seen.case_id, 0, by=BY): "already has an outcome, recorded by tester",
         lambda: base.outcome(99, 0, by=BY): "there is no case 99",
         lambda: base.outcome(2**70, 0, by=BY): "there is no case",
         lambda: base.outcome("nobody", 0, by=BY): "there is no case 'nobody'",
         lambda: base.outcome(other.case_id, "dead", by=BY): "'dead' is not one of its values",
-        lambda: base.decide(seen.id, 1, by=BY): "was decided already, by tester",
+        lambda: base.decide(seen.id, 1, by=BY): "already has a decision, by tester",
         lambda: base.decide(10**6, 1, by=BY): "there is no consultation 1000000",
-        lambda: base.retain([1], by=BY): "case 1 is a past case already",
+        lambda: base.retain([1], by=BY): "case 1 is already a past case",
         lambda: base.consult(SOMEONE, case=1, by=BY): "would be its own precedent",
         lambda: base.consult(SOMEONE, external_id="P-001", by=BY): "would be its own precedent",
         lambda: base.promote(1, by=BY): "is already active",

@@ -298,7 +298,7 @@ def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> N
         taken = connection.execute(query).first()
         if taken is not None:
             raise ConflictError(
-                f"external id {taken.external_id!r} is case {taken.id} already; leave it out, or give it another id"
+                f"external id {taken.external_id!r} is already case {taken.id}; omit it, or pass another id"
             )
 
 
@@ -336,7 +336,7 @@ def record_outcome(transaction: Transaction, case: int | str, outcome: object) -
     """Record the outcome of an open case; a second outcome is refused."""
     row = find_live(transaction.connection, case)
     if row.outcome is not None:
-        raise ConflictError(f"case {row.id} has an outcome already, recorded by {row.outcome_by} at {row.outcome_at}")
+        raise ConflictError(f"case {row.id} already has an outcome, recorded by {row.outcome_by} at {row.outcome_at}")
     plain = required_definition(transaction.connection).outcome(outcome)
     new = {"outcome": json.dumps(plain), "outcome_at": transaction.at, "outcome_by": transaction.by}
     transaction.execute(update(cases).where(cases.c.id == row.id).values(**new))
@@ -353,7 +353,7 @@ def retain(transaction: Transaction, which: Iterable[int | str] | None) -> list[
         rows = [find_live(transaction.connection, case) for case in which]
         for row in rows:
             if row.state == PAST:
-                raise ConflictError(f"case {row.id} is a past case already")
+                raise ConflictError(f"case {row.id} is already a past case")
             if row.outcome is None:
                 raise ConflictError(f"case {row.id} has no outcome yet; record it first, then retain the case")
         ids = sorted({row.id for row in rows})

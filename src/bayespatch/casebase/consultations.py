@@ -243,7 +243,7 @@ def decide(transaction: Transaction, consultation: int, decided: object, reason:
     earlier = transaction.execute(select(decisions).where(decisions.c.consultation_id == consulted.id)).first()
     if earlier is not None:
         raise ConflictError(
-            f"consultation {consulted.id} was decided already, by {earlier.by} at {earlier.at}; "
+            f"consultation {consulted.id} already has a decision, by {earlier.by} at {earlier.at}; "
             f"consult again to revise it"
         )
     definition = case_rows.required_definition(transaction.connection)

@@ -189,7 +189,7 @@ class Checkpoint:
             remedy = f"pass what it was, or {START_ANEW}"
             raise refuse(self.folder, f"is the checkpoint of another run: {differences}", remedy)
         if n_kept > settings.draws:
-            wrong = f"has {n_kept} draws of each chain already, more than draws={settings.draws}"
+            wrong = f"already has {n_kept} draws of each chain, more than draws={settings.draws}"
             raise refuse(self.folder, wrong, f"pass draws={n_kept} or more, or {START_ANEW}")
 
     def _restore(self, run: Run, manifest: JSONMapping, arrays: Arrays) -> list[list[int]]:
