@@ -94,11 +94,11 @@ class Fitted(ABC):
     groups : int array of shape (n,), or None
         Rows of one group (a patient's visits) never vote on each other.
     ids : tuple of n texts, or None
-        Names of the rows; None: they are numbered.
+        Names of the rows; None if they are numbered.
     parents, cases : int arrays of shape (S,) and (N,)
         Rows that may vote, and rows that the model has learned from.
     posterior : Posterior
-        Draws of the importances, and of everything else that was sampled.
+        Draws of the importances and of all other sampled quantities.
     tuning : Tuning or None
         Settings that were compared; None if the user gave `hyper`.
     loo : LeaveOneOutVotes
@@ -173,7 +173,7 @@ class Fitted(ABC):
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """Whether the chains have mixed."""
+        """Convergence of the chains or, without chains, quality of the approximation."""
         names = self.feature_names or [f"x{j}" for j in range(self.posterior.q.shape[2])]
         return self.posterior.diagnostics().with_features(list(names))
 

@@ -1,4 +1,4 @@
-"""What became of the past cases that vote: treatments, later outcomes and times to events, summarized by their votes.
+"""Follow-up of the past cases that vote: treatments, later outcomes and times to events, weighted by votes.
 
 Follow-up columns are recorded for past cases. They are never compared, and a new case needs none of them. Each column
 has one of four kinds:

@@ -1,4 +1,4 @@
-"""Weighted summaries of what became of past cases: survival curves, cumulative incidence, frequencies, quantiles.
+"""Weighted summaries of past cases' outcomes: survival curves, cumulative incidence, frequencies, quantiles.
 
 Every past case counts with a weight, such as its share of the votes on a new case. Only ratios of the weights matter.
 Standard errors use Kish's effective number in place of the number of cases,

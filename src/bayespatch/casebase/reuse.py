@@ -189,7 +189,7 @@ class Reuse:
         to : optional
             The class to reach; by default any other than the predicted one.
         most : int
-            How many features may change at the same time.
+            Largest number of features that may change together.
         top, level, error
             As in `consult`.
 

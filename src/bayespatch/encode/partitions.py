@@ -1,4 +1,4 @@
-"""A table that lies in parts, of which no process need hold all: a Dask data frame, or a number of files.
+"""Partitioned tables, which need not fit into one process: Dask data frames, or several files.
 
 A fit reads such a table twice, each part where it lies. The first time it learns what has to be known of all rows
 (`bayespatch.encode.summary`, and how common the classes are), the second time it takes a sample: rows drawn at random,
@@ -72,7 +72,7 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows of a table that lies in parts, and what is known of all its rows.
+    """A sample of the rows of a partitioned table, with a summary of all rows.
 
     Attributes
     ----------

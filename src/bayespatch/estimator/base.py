@@ -50,13 +50,13 @@ class Patchwork(Storable, Learner, Generic[F]):
     Attributes
     ----------
     fitted_ : Fitted
-        Everything that `fit` has learned, assigned once. All other fitted attributes read it.
+        The result of `fit`, assigned once. All other fitted attributes read it.
     """
 
     fitted_: F
 
     def _fitted(self) -> F:
-        """What was learned; methods call this once, so that a refit in another thread does not disturb them."""
+        """The result of `fit`; methods call this once, so that a refit in another thread does not affect them."""
         fitted: F | None = self.__dict__.get("fitted_")
         if fitted is None:
             raise NotFittedError(
@@ -72,7 +72,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def posterior_(self) -> Posterior:
-        """Draws of the importances, and of everything else that was sampled."""
+        """Draws of the importances and of all other sampled quantities."""
         return self._fitted().posterior
 
     @property
@@ -92,7 +92,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def cases_(self) -> NDArray[np.int64]:
-        """Rows of the training table that the model has learned from, (N,)."""
+        """Rows of the training table used for learning, (N,)."""
         return self._fitted().cases
 
     @property
@@ -107,7 +107,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def values_(self) -> NDArray[np.float64]:
-        """The training table's own values, (n, P)."""
+        """Original values of the training table, (n, P)."""
         return self._fitted().values
 
     @property
@@ -117,7 +117,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def ids_(self) -> tuple[str, ...] | None:
-        """Names of the rows; None: they are numbered."""
+        """Names of the rows; None if they are numbered."""
         return self._fitted().ids
 
     @property
@@ -167,27 +167,27 @@ class Patchwork(Storable, Learner, Generic[F]):
     def feature_importances_(self) -> NDArray[np.float64]:
         """Importance of each feature for predictions, (P,): the share of the base rates' log loss that it removes.
 
-        Measured on past cases, each predicted from all others, when first asked for (`bayespatch.feature_importance`).
+        Measured on past cases, each predicted from all others, on first access (`bayespatch.feature_importance`).
         `posterior_.q` has the draws of the model's own importance parameters.
         """
         return self._fitted().importance.values
 
     @property
     def diagnostics_(self) -> Diagnostics:
-        """Whether the chains have mixed."""
+        """Convergence of the chains or, without chains, quality of the approximation."""
         return self._fitted().diagnostics
 
     def neighbors(self, X: TableLike, y: ArrayLike | None = None, top: int = 4) -> Neighborhood:
-        """The past cases that matter most to each row, how strongly, and through which features.
+        """The past cases that matter most to each row, with probabilities and matching features.
 
         Parameters
         ----------
         X : data frame, array or list of rows
             The cases.
         y : sequence, optional
-            Their outcomes, where they are known: then these count too (type III of the paper).
+            Their outcomes, if known; they then count, too (type III of the paper).
         top : int
-            How many to name, at most as many as there are parents.
+            Number of neighbors, at most the number of parents.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class Patchwork(Storable, Learner, Generic[F]):
         return encoded, self._batches(fitted, posterior, new, detail)
 
     def _batches(self, fitted: Fitted, posterior: Posterior, new: Data, detail: Detail) -> Iterator[Prediction]:
-        """Predictions, each as exact as `error` asks for or the draws allow."""
+        """Predictions, as exact as `error` requires or the draws allow."""
         precedents = 1.0 if fitted.pool is None else max(1.0 - fitted.pool.weight, 0.5)
         worst, n_short = 0.0, 0
         for part in predict_batches(

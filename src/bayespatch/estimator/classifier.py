@@ -1,4 +1,4 @@
-"""The classifier: neighbors vote on the class of a case, and calibration says what the votes are worth."""
+"""The classifier: neighbors vote on the class of a case, and the votes are calibrated."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ from bayespatch.validation import (
 
 
 class PredictedClasses(NamedTuple):
-    """What a classifier says of n cases.
+    """Predictions of a classifier for n cases.
 
     Attributes
     ----------
     probabilities : array of shape (n, M)
-        As `PatchworkClassifier.predict_proba` gives them.
+        As returned by `PatchworkClassifier.predict_proba`.
     votes : array of shape (n, M)
         Shares of the neighbors' votes, before calibration.
     percentiles : array of shape (n,)
-        Share of the past cases, with the same features known, that are no more usual: where it is at most .05, there is
-        no adequate precedent. NaN where too little of the case is known (`Fitted.percentiles`).
+        Share of the past cases, with the same features known, that are at least as unusual; no adequate precedent if at
+        most .05. NaN if too little of the case is known (`Fitted.percentiles`).
     intervals : array of shape (n, M, 2), or None
-        Of the probabilities, where a level was given.
+        Of the probabilities, if a level was given.
     opinions : dict of arrays of shape (n, M), or None
-        "precedents", the calibrated votes, and "additive", where there is a second opinion.
+        "precedents", the calibrated votes, and "additive", if there is a second opinion.
     closest, closest_share : arrays of shape (n,), or None
-        The past case with the largest vote (a row of the training table), and its share of the votes, where a level was
+        The past case with the largest vote (a row of the training table), and its share of the votes, if a level was
         given.
     """
 
@@ -73,79 +73,77 @@ class PredictedClasses(NamedTuple):
 
 @loadable
 class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: ignore[misc]  # scikit-learn has no types
-    """A Bayesian case-based classifier: past cases that resemble a new one in what matters vote on its class.
+    """A Bayesian case-based classifier: past cases vote on the class of a new case, the more similar, the more.
 
     Parameters
     ----------
     model : {"I", "II", "III"}
-        How much a neighbor influences a case: all alike, by the number of features that matter, or freely.
+        Influence of a neighbor on a case: equal, by the number of features that matter, or free.
     likelihood : {"exact", "paper"}
-        The exact likelihood, or the one that the paper prints.
+        The exact likelihood, or the one printed in the paper.
     supervised : bool
         False finds neighbors without the classes of the training cases; these still vote.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all of them. Where
-        votes are sampled, 2,000 at random of a longer table, and a `ManyCasesWarning` says so.
+        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all, or, with sampled votes, at
+        most 2,000 at random, with a `ManyCasesWarning`.
     n_parents : int or float, optional
-        How many parents, or which share of the training cases.
+        Number of parents, or their share of the training cases.
     shown : "all", int, or array
-        Which of those who vote may be named and shown: all, so many at random, or rows of the training table.
-        Groups and other totals count everybody. Needs closed-form votes.
+        Which voters may be named and shown: all, a number drawn at random, or rows of the training table. Groups and
+        other totals include all voters. Needs closed-form votes.
     hyper : "auto" or Hyperparameters
-        The constants of the model; "auto" takes those of `bayespatch.tune`, which suit the size of the table.
+        The constants of the model; "auto" chooses them to suit the size of the table (`bayespatch.tune`).
     importances : {"predictive", "joint"}
-        Where the features' importances come from: "predictive", a posterior of their own, shrinkage prior times
-        leave-one-out predictive likelihood (`bayespatch.importances`), given which all else is sampled; "joint", the
-        paper's posterior of features and labels together, as `bayespatch.sample` gives it.
+        How importances are learned. "predictive": from a separate posterior, a shrinkage prior times the leave-one-out
+        predictive likelihood (`bayespatch.importances`). "joint": from the paper's posterior of features and labels, as
+        in `bayespatch.sample`.
     second_opinion : "auto", None or classifier
-        An additive score beside the precedents, with which they are pooled (`bayespatch.pool`): "auto", a regularised
-        logistic regression on the table's own columns (`bayespatch.second_opinion`); None, precedents alone; or an
-        unfitted scikit-learn classifier, which is cloned and fitted on the table as it is.
+        An additive score that is pooled with the precedents (`bayespatch.pool`). "auto": a regularized logistic
+        regression on the columns of the table (`bayespatch.second_opinion`). None: precedents alone. Or an unfitted
+        scikit-learn classifier, which is cloned and fitted on the table without preprocessing.
     votes : {"auto", "closed", "sampled"}
         "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": several neighbors of a case
-        are sampled at a time, as in the paper. "auto": closed form wherever there is one, which is for model "I", the
-        exact likelihood and predictive importances.
+        are sampled, as in the paper. "auto": closed form if available, that is, for model "I" with the exact likelihood
+        and predictive importances.
     error : float
-        Of sampled votes: Monte Carlo standard error of a predicted probability that is good enough. Votes are drawn
-        until it is reached, or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
+        Sampled votes only: target Monte Carlo standard error of predicted probabilities. Votes are drawn until it is
+        reached or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     class_weight : dict, "balanced" or None
         Weight of a vote for each class, and of its cases in the calibration.
     calibrate : bool
-        Whether votes are turned into probabilities by what the votes on past cases were worth (leave-one-out), or are
-        taken for probabilities as they are.
+        Whether votes are calibrated on leave-one-out votes on past cases. If False, votes are used as probabilities.
     bins, n_bins, windows, categorical, max_levels
-        How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
-        compared, in quantile bins or in windows, unless `windows` says so.
+        How columns are coded; see `bayespatch.encode.Schema.learn`. With ``bins="auto"``, tuning chooses whether
+        numbers are compared in quantile bins or in windows, unless `windows` is given.
     missing : {"auto", "ignore", "category", "error"}
-        What becomes of missing values. "ignore": nothing is compared there. "category": a value like any other, on
-        which cases may agree (as in the paper). "auto": whichever predicts the past cases better, by its evidence. In
-        a row that has more gaps than any past case had they are not compared. "error": they are refused.
+        Handling of missing values. "ignore": they are not compared. "category": a value on which cases may agree, as in
+        the paper. "auto": whichever predicts the past cases better, by its evidence; not compared in a row with more
+        gaps than any past case. "error": refused.
     transductive : bool
-        True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
-        prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
+        If True, training and new cases are sampled together in each call, as in the paper, so a prediction depends
+        slightly on the other rows. If False, new cases are sampled under the fitted posterior.
     engine : str
         "auto" or the name of an engine.
     scheduler : str, optional
-        Address of a Dask scheduler, such as "tcp://10.0.0.1:8786": its workers read and predict the parts of Dask
-        data frames, and predict by sampled votes.
+        Address of a Dask scheduler, such as "tcp://10.0.0.1:8786". Its workers read and predict partitions of Dask data
+        frames, and compute sampled votes.
     chains, draws, warmup, thin : int
-        Chains, draws that are kept of each (of all importances, for predictions), sweeps before the first, and sweeps
-        for each.
+        Number of chains, draws kept per chain, sweeps before the first draw, and sweeps per draw.
     n_jobs : int, optional
-        Threads; None and -1: all cores that this process may use. Results do not depend on it.
+        Number of threads; None and -1 use all available cores. Results do not depend on it.
     random_state : int, RandomState or None
-        Pass a number for results that can be repeated.
+        Pass a number for reproducible results.
     warm_start : bool
-        Of sampled votes: True begins a refit where the last fit ended, which saves warm-up when cases were added at the
-        table's end.
+        Sampled votes only: whether a refit starts where the last fit ended, which saves warm-up after cases were
+        appended to the table.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
     checkpoint : path, optional
-        Of sampled votes, whose fits take longer: a folder in which a fit is written down as it goes, every half minute
-        or so. Where it holds one already, that one goes on: after a kill at any moment the same fit (same data and
-        parameters, a number for `random_state`) gives the very model that it would have given undisturbed. The folder
-        stays after a fit, which is then done again at once; where the importances are sampled jointly, more `draws`
-        continue it. Delete it when the model is saved. It is for one fit: another one is refused.
+        Sampled votes only: a folder in which the state of the fit is saved about every half minute. If it contains a
+        state, the fit continues from it: after a kill, the same fit (same data and parameters, a number for
+        `random_state`) gives the same model as without interruption. The folder is kept after the fit; with joint
+        importances, more `draws` extend the run. Delete it once the model is saved. A checkpoint belongs to one fit;
+        others are refused.
 
     Attributes
     ----------
@@ -156,29 +154,29 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     posterior_ : Posterior
         The draws.
     diagnostics_ : Diagnostics
-        Whether the chains have mixed.
+        Convergence of the chains or, without chains, quality of the approximation.
     hyper_ : Hyperparameters
         The constants used.
     parents_, cases_ : int arrays of shape (S,) and (N,)
-        The parents, and the cases that the model has learned from, as rows of the training table.
+        The parents and the cases used for learning, as rows of the training table.
     x_, y_ : arrays of shape (n, P) and (n,)
         The training table and its classes as codes.
     tuning_ : Tuning or None
-        The settings that were tried and their scores; None where `hyper` was given.
+        The settings that were tried and their scores; None if `hyper` was given.
     loo_ : LeaveOneOutVotes
-        The votes on past cases as if they were new, by all others (leave-one-out).
+        Leave-one-out votes on past cases.
     calibration_ : Calibration
-        How votes are read as probabilities.
+        The map from votes to probabilities.
     opinion_ : AdditiveScore, UserOpinion, LinearOpinion or None
         The second opinion.
     pool_ : Pool or None
-        How both opinions are pooled; its `log_loss` says how each did on the training cases.
-    values_, ids_ : array of shape (n, P), and tuple of n texts or None
-        The training table's own values (numbers instead of bins) and the names of its rows (a data frame's index):
-        what explanations show.
-    class_names_, target_ : tuple of M texts, and text
-        What classes and outcome are called: from ``y.attrs["labels"]`` and ``y.attrs["description"]`` of a pandas
-        Series, else the classes themselves and the Series' name.
+        How both opinions are pooled; its `log_loss` compares them on the training cases.
+    values_, ids_ : array of shape (n, P), and tuple of n strings or None
+        The original values of the training table (numbers instead of bins) and the names of its rows (a data frame's
+        index), which explanations show.
+    class_names_, target_ : tuple of M strings, and str
+        Names of classes and outcome: from ``y.attrs["labels"]`` and ``y.attrs["description"]`` of a pandas Series,
+        otherwise the classes and the name of the Series.
     feature_importances_ : array of shape (P,)
         Posterior mean of each feature's importance, q; `posterior_.q` has its draws.
 
@@ -293,29 +291,29 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         follow_up: FollowUpColumns = None,
         sample_weight: ArrayLike | None = None,
     ) -> PatchworkClassifier:
-        """Learn how columns are coded, which features matter, and who resembles whom.
+        """Learn the coding of the columns and the importances of the features from a training table.
 
         Parameters
         ----------
         X : data frame, array or list of rows, of shape (n, P)
-            The training table as it is: numbers, texts, categories, booleans, missing values. A Dask data frame is read
-            where its partitions lie; of more than 100,000 rows a sample of that size is learned from, and a
-            `ManyCasesWarning` says so.
+            The raw training table: numbers, text, categories, booleans, missing values. A Dask data frame is read by
+            its workers; with more than 100,000 rows, the model learns from a sample of that size, with a
+            `ManyCasesWarning`.
         y : sequence of length n
-            Classes. Beside a Dask data frame a Dask Series, or the name of a column. Ordered categories (pandas) and
-            an Enum (polars) are classes in order, which the second opinion makes use of.
+            Classes; with a Dask data frame, a Dask Series or the name of a column. Ordered categories (pandas) and an
+            Enum (polars) are ordered classes, whose order the second opinion uses.
         groups : sequence of length n, optional
-            Which rows belong together: the patient of each visit. Rows of one group never vote on each other, and are
-            held out together in importances, calibration, pool and `loo_`. Without it, rows that repeat others beyond
-            chance are taken for groups, with a `RepeatedRowsWarning`.
+            Group of each row, such as the patient of each visit. Rows of one group never vote on each other, and are
+            held out together in importances, calibration, pool and `loo_`. By default, rows that repeat others more
+            often than chance explains form groups, with a `RepeatedRowsWarning`.
         follow_up : list of str, or dict, optional
             Columns of X (a data frame) that are recorded for past cases but not compared, and that new cases do not
             need: ``["stay"]``, or with their kinds, ``{"drug": "treatment", "stay": "number", "days": ("time",
             "died")}``. Explanations summarize them among the past cases that vote; see `bayespatch.follow_up`.
         sample_weight : sequence of length n, optional
-            How often each row counts: its vote, its part in what is learned (importances, base rates, calibration,
-            second opinion, pool). A whole number w counts like w copies of the row in one group, and 0 leaves the row
-            out. Bins, ranks, percentiles and the scores of reports count every row once. Needs closed-form votes.
+            Weight of each row in votes, importances, base rates, calibration, second opinion and pool. A whole number w
+            counts like w copies of the row in one group; rows of weight 0 are ignored. Bins, ranks, percentiles and the
+            scores of reports count every row once. Needs closed-form votes.
 
         Returns
         -------
@@ -421,12 +419,12 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
 
     @by_partition
     def predict_opinions(self, X: TableLike) -> dict[str, NDArray[np.float64]]:
-        """What each opinion says alone, beside the pool of both.
+        """Probabilities of each opinion alone and of their pool.
 
         Returns
         -------
         dict of arrays of shape (n, M)
-            "precedents", the calibrated votes; "additive", the second opinion; "pool", what `predict_proba` says.
+            "precedents", the calibrated votes; "additive", the second opinion; "pool", as in `predict_proba`.
 
         Examples
         --------
@@ -442,20 +440,20 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
 
     @by_partition
     def predict(self, X: TableLike, abstain: bool | float = False) -> AnyArray:
-        """The most probable class; or, if asked to, nothing where the past holds no adequate precedent.
+        """The most probable class, optionally None for cases without adequate precedent.
 
         Parameters
         ----------
         X : data frame, array or list of rows
             The cases.
         abstain : bool or float
-            True refuses a case where 5 % of the past cases or fewer are as atypical as it; a number is another share.
-            See `Explanation.precedent`.
+            If True, cases without adequate precedent get None: at most 5% of the past cases are as unusual. A number
+            sets another share. See `Explanation.precedent`.
 
         Returns
         -------
         array of shape (n,)
-            With `abstain`, an array of objects with None where the model refuses: nothing can mistake it for a class.
+            With `abstain`, an array of objects with None for refused cases.
 
         Examples
         --------
@@ -479,10 +477,10 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     def predict_interval(self, X: TableLike, level: float = 0.9) -> NDArray[np.float64]:
         """Intervals of the risk of patients with predictions like these.
 
-        Of all patients to whom the model gives about the same probability, the mean risk lies within the interval in at
-        least 90 % of cases (with ``level=0.9``). One patient's own risk can lie outside: outcomes do not show how much
-        the risks of patients with equal predictions differ. Intervals are wide where few past cases vote, where the
-        second opinion has few rows to learn from, and where the two opinions differ (`Pool.interval`).
+        Among all patients with about the same predicted probability, the mean risk is within the interval in at least
+        90% of cases (with ``level=0.9``). One patient's own risk can be outside, because outcomes do not show how much
+        the risks of patients with equal predictions differ. Intervals are wide if few past cases vote, if the second
+        opinion is learned from few rows, or if the two opinions differ (`Pool.interval`).
 
         Returns
         -------
@@ -503,14 +501,14 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
 
     @by_partition
     def predict_all(self, X: TableLike, level: float | None = None) -> PredictedClasses:
-        """Probabilities, votes, how usual the cases are, and intervals: all from the same draws, taken once.
+        """Probabilities, votes, percentiles and intervals, all from the same draws.
 
         Parameters
         ----------
         X : data frame, array or list of rows
             The cases.
         level : float, optional
-            Probability of the intervals; without it there are none, which is quicker.
+            Probability of the intervals; None omits them, which is faster.
 
         Returns
         -------
@@ -557,7 +555,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     def _learn_opinion(
         self, X: TableLike, learned: Learned, order: NDArray[np.int64] | None
     ) -> AdditiveScore | UserOpinion | None:
-        """The second opinion; `order` has the classes from the first to the last, if they are ordered."""
+        """The second opinion; `order` lists the classes in order, if they are ordered."""
         if self.second_opinion is None or learned.n_classes < 2:
             return None
         values, groups, weights = learned.encoded.values, learned.groups, learned.weights

@@ -50,25 +50,25 @@ class Explaining(Patchwork[F]):
         exclude_self: bool = True,
         error: float = ERROR,
     ) -> Explanation:
-        """The patchwork of one case: which past cases vote on it, through what, and how far to trust the prediction.
+        """Explain one case: which past cases vote, which features matter, and how far to trust the prediction.
 
         Parameters
         ----------
         row : dict, Series, sequence of values, or table with one row
-            The case; a dict or a Series by the names of the features. Values may be given by their labels.
+            The case; a dict or a Series has the feature names as keys. Values may be given by their labels.
         y : optional
-            Its outcome, where it is known: then it counts in finding the neighbors (type III of the paper).
+            The outcome, if known; it then counts in finding the neighbors (type III of the paper).
         top : int
-            How many of the closest past cases to name.
+            Number of closest past cases to show.
         level : float
             Of the credible intervals.
         quantile : float
-            A case that is less familiar than all but this share of the past cases has no adequate precedent.
+            Share of past cases at or below which there is no adequate precedent.
         exclude_self : bool
-            Whether a case that is a past case (all values equal, and its name where it has one) is left out of its own
-            neighbors; the explanation says so.
+            Whether a case that is a past case (equal in all values, and in its name if it has one) does not vote on
+            itself; the explanation says so.
         error : float
-            Monte Carlo standard error of the probability that is good enough.
+            Target Monte Carlo standard error of the probability.
 
         Returns
         -------
@@ -103,11 +103,11 @@ class Explaining(Patchwork[F]):
         X : data frame, array or list of rows
             The cases.
         y : sequence, optional
-            Their outcomes, where they are known.
+            Their outcomes, if known.
         top, level, quantile, exclude_self
             As in `explain`.
         error : float, optional
-            As in `explain`; None: as exactly as `predict_proba` is asked to be.
+            As in `explain`; None: the same error as in `predict_proba`.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class Explaining(Patchwork[F]):
         quantile: float = QUANTILE,
         error: float = ERROR,
     ) -> Explanation:
-        """`explain` for a case of the training table, on which all others vote but not itself.
+        """Explain a case of the training table by the votes of all others.
 
         Parameters
         ----------
@@ -184,9 +184,8 @@ class Explaining(Patchwork[F]):
         )
 
     def may_be_shown(self, row: int) -> bool:
-        """Whether a row of the training table may appear in anything that is shown: only parents, or `shown`.
-
-        This is the one rule; explanations, reports and pictures of past cases all obey it.
+        """Whether a row of the training table may be shown: only parents, restricted by `shown`. Explanations, reports
+        and figures of past cases all follow this rule.
 
         Examples
         --------
@@ -208,7 +207,7 @@ class Explaining(Patchwork[F]):
         quantile: float = QUANTILE,
         error: float = ERROR,
     ) -> WhatIf:
-        """What the model would say if some values of a case were others.
+        """Predict a case with some values changed, and compare.
 
         Parameters
         ----------
@@ -251,10 +250,10 @@ class Explaining(Patchwork[F]):
         error: float = ERROR,
         exclude_self: bool = True,
     ) -> Counterfactual:
-        """The smallest change of some features that would change the prediction, to values that past cases have.
+        """Find the smallest change of some features that changes the prediction, using only values of past cases.
 
-        Changes are tried in the order of their size (`explain.smallest_change`); the result says whether it is proven
-        to be the smallest.
+        Changes are tried in order of size (`explain.smallest_change`); the result states whether it is proven to be the
+        smallest.
 
         Parameters
         ----------
@@ -263,9 +262,9 @@ class Explaining(Patchwork[F]):
         change : sequence of str, optional
             The features that may change; all by default.
         to : optional
-            The class to reach, or its label; by default any other than the predicted one.
+            The class to reach, or its label; by default any class other than the predicted one.
         most : int
-            How many features may change at the same time.
+            Largest number of features that may change together.
         top, level, quantile, error, exclude_self
             As in `explain`.
 
@@ -329,10 +328,10 @@ class Explaining(Patchwork[F]):
         return Counterfactual(reached, WhatIf(before, after), names, *extent)
 
     def overview(self, *, quantile: float = QUANTILE) -> Overview:
-        """The model as a whole: what matters, which past cases vote most, how good predictions are, and for whom.
+        """Summarize the model: important features, influential past cases, and performance, also by subgroup.
 
-        Each past case is predicted from the others (leave-one-out); other methods' rankings of the features stand
-        beside the model's own. It takes some seconds.
+        Each past case is predicted from the others (leave-one-out). Rankings of the features by other methods are
+        included for comparison. Takes a few seconds.
 
         Parameters
         ----------
@@ -355,14 +354,14 @@ class Explaining(Patchwork[F]):
         return summarize(fitted, about, _check_share("quantile", quantile), self._n_threads())
 
     def report(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a page about the model: data, settings, how good it is and for whom, intended use and limits.
+        """Write a page about the model: data, settings, performance by subgroup, intended use and limits.
 
         Parameters
         ----------
         path : path
-            Of the HTML file, which needs nothing else: no network, and nothing from elsewhere.
+            The HTML file, which is self-contained and needs no network.
         overwrite : bool
-            Whether a file that is there is replaced.
+            Whether to replace an existing file.
 
         Examples
         --------
@@ -420,7 +419,7 @@ class Explaining(Patchwork[F]):
         return self._fitted().loo_probabilities
 
     def loo_opinions(self) -> dict[str, NDArray[np.float64]] | None:
-        """Leave-one-out probabilities of each opinion alone and of the pool; None where there is no second opinion.
+        """Leave-one-out probabilities of each opinion alone and of the pool; None without a second opinion.
 
         Returns
         -------
@@ -437,8 +436,8 @@ class Explaining(Patchwork[F]):
     def has_as_neighbor(self, parent: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Past cases, as rows of the training table, and the probability that a parent is their neighbor.
 
-        Where every past case votes in closed form, these are the past cases most like the parent, and the probability
-        is its share of the votes on them.
+        With closed-form votes, these are the past cases most similar to the parent, and the probability is its share of
+        the votes on them.
 
         Parameters
         ----------
@@ -459,12 +458,12 @@ class Explaining(Patchwork[F]):
         return self._fitted().has_as_neighbor(parent, self._n_threads())
 
     def neighbor_totals(self) -> NDArray[np.float64]:
-        """Of how many past cases each parent is a neighbor, on average.
+        """Average number of past cases of which each parent is a neighbor.
 
         Returns
         -------
         array of shape (S,)
-            Where every past case votes in closed form, an estimate from some of the past cases.
+            With closed-form votes, an estimate from some of the past cases.
 
         Examples
         --------
@@ -482,7 +481,7 @@ def _case_texts(
 
 
 def _budget(fitted: Fitted) -> int:
-    """How many changes of a case are tried in the order of their size."""
+    """Number of changes of a case to try, in order of size."""
     if not fitted.votes_are_closed:
         return _LEAST_TRIED
     return int(np.clip(_PAIRED // len(fitted.parents), _LEAST_TRIED, _MOST_TRIED))
@@ -513,7 +512,7 @@ def _class_called(fitted: FittedClasses, label: object) -> int:
 
 
 def check_abstain(abstain: bool | float) -> float | None:
-    """The share of past cases at which a model refuses; None: it never does."""
+    """The share of past cases at which a model abstains; None: never."""
     if isinstance(abstain, bool | np.bool_):
         return QUANTILE if abstain else None
     return _check_share("abstain", abstain)

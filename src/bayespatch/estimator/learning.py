@@ -179,7 +179,7 @@ class _Chosen(NamedTuple):
 
 
 class ManyCasesWarning(UserWarning):
-    """There are too many past cases for all of them to be looked at; some are, drawn at random."""
+    """Only a random sample of the past cases is used, because there are too many."""
 
 
 class RepeatedRowsWarning(UserWarning):
@@ -187,7 +187,7 @@ class RepeatedRowsWarning(UserWarning):
 
 
 class ConstantColumnWarning(UserWarning):
-    """Columns have the same value in every row, or in every row but one, and tell nothing."""
+    """Columns with the same value in all rows, or in all rows but one, carry no information."""
 
 
 class _Names(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -292,7 +292,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     # The work
 
     def _sampled(self, X: TableLike, y: ArrayLike, seed: int, *, classes: bool) -> Sample | None:
-        """The sample of a table that lies in parts; None where the table is here."""
+        """The sample of a partitioned table; None for a table in memory."""
         if isinstance(X, Sample):
             sample = X
         elif is_partitioned(X) or hasattr(y, "npartitions"):

@@ -1,4 +1,4 @@
-"""Predictions of Dask data frames, each partition where it lies."""
+"""Predictions of Dask data frames, partition by partition on the workers."""
 
 from __future__ import annotations
 

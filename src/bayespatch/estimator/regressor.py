@@ -1,4 +1,4 @@
-"""The regressor: neighbors vote for their own outcomes, and leave-one-out says how far to trust them."""
+"""The regressor: neighbors vote for their own outcomes, calibrated by leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is 
 
 
 class PredictedNumbers(NamedTuple):
-    """What a regressor says of n cases: means, (n,), and intervals, (n, 2), where a level was given."""
+    """Predictions of a regressor for n cases: means, (n,), and intervals, (n, 2), if a level was given."""
 
     means: NDArray[np.float64]
     intervals: NDArray[np.float64] | None
@@ -44,78 +44,76 @@ class PredictedNumbers(NamedTuple):
 
 @loadable
 class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ignore[misc]  # scikit-learn has no types
-    """A Bayesian case-based regressor: past cases that resemble a new one in what matters vote with their outcomes.
+    """A Bayesian case-based regressor: past cases vote with their outcomes, the more similar, the more.
 
-    To find out who resembles whom, outcomes are cut into a few classes of about equal size. A prediction is made from
-    the neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see
-    `bayespatch.kernel_density`.
+    To learn which cases are similar, outcomes are divided into a few classes of about equal size. A prediction uses the
+    neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see `bayespatch.kernel_density`.
 
     Parameters
     ----------
     model : {"I", "II", "III"}
-        How much a neighbor influences a case: all alike, by the number of features that matter, or freely.
+        Influence of a neighbor on a case: equal, by the number of features that matter, or free.
     likelihood : {"exact", "paper"}
-        The exact likelihood, or the one that the paper prints.
+        The exact likelihood, or the one printed in the paper.
     supervised : bool
         False finds neighbors without the outcomes of the training cases; these still vote.
     n_outcome_bins : int
-        Into how many classes outcomes are cut; fewer come out where many cases share an outcome.
+        Number of outcome classes; fewer if many cases share an outcome.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all of them. Where
-        votes are sampled, 2,000 at random of a longer table, and a `ManyCasesWarning` says so.
+        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all, or, with sampled votes, at
+        most 2,000 at random, with a `ManyCasesWarning`.
     n_parents : int or float, optional
-        How many parents, or which share of the training cases.
+        Number of parents, or their share of the training cases.
     shown : "all", int, or array
-        Which of those who vote may be named and shown: all, so many at random, or rows of the training table.
-        Groups and other totals count everybody. Needs closed-form votes.
+        Which voters may be named and shown: all, a number drawn at random, or rows of the training table. Groups and
+        other totals include all voters. Needs closed-form votes.
     hyper : "auto" or Hyperparameters
-        The constants of the model; "auto" takes those of `bayespatch.tune`, which suit the size of the table.
+        The constants of the model; "auto" chooses them to suit the size of the table (`bayespatch.tune`).
     importances : {"predictive", "joint"}
-        Where the features' importances come from: "predictive", a posterior of their own, shrinkage prior times
-        leave-one-out predictive likelihood (`bayespatch.importances`), given which all else is sampled; "joint", the
-        paper's posterior of features and labels together, as `bayespatch.sample` gives it.
+        How importances are learned. "predictive": from a separate posterior, a shrinkage prior times the leave-one-out
+        predictive likelihood (`bayespatch.importances`). "joint": from the paper's posterior of features and labels, as
+        in `bayespatch.sample`.
     second_opinion : "auto" or None
         An additive mean beside the precedents, with whose distribution theirs is pooled; None: precedents alone.
     votes : {"auto", "closed", "sampled"}
         "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": several neighbors of a case
-        are sampled at a time, as in the paper. "auto": closed form wherever there is one, which is for model "I", the
-        exact likelihood and predictive importances.
+        are sampled, as in the paper. "auto": closed form if available, that is, for model "I" with the exact likelihood
+        and predictive importances.
     error : float
-        Of sampled votes: Monte Carlo standard error of a predicted probability that is good enough. Votes are drawn
-        until it is reached, or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
+        Sampled votes only: target Monte Carlo standard error of predicted probabilities. Votes are drawn until it is
+        reached or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     bins, n_bins, windows, categorical, max_levels
-        How columns are coded; see `bayespatch.encode.Schema.learn`. ``bins="auto"`` lets tuning choose how numbers are
-        compared, in quantile bins or in windows, unless `windows` says so.
+        How columns are coded; see `bayespatch.encode.Schema.learn`. With ``bins="auto"``, tuning chooses whether
+        numbers are compared in quantile bins or in windows, unless `windows` is given.
     missing : {"auto", "ignore", "category", "error"}
-        What becomes of missing values. "ignore": nothing is compared there. "category": a value like any other, on
-        which cases may agree (as in the paper). "auto": whichever predicts the past cases better, by its evidence. In
-        a row that has more gaps than any past case had they are not compared. "error": they are refused.
+        Handling of missing values. "ignore": they are not compared. "category": a value on which cases may agree, as in
+        the paper. "auto": whichever predicts the past cases better, by its evidence; not compared in a row with more
+        gaps than any past case. "error": refused.
     transductive : bool
-        True predicts as the paper does: training and new cases are sampled together, in each call anew, so that a
-        prediction depends a little on the other rows. False samples the new cases under the fitted posterior.
+        If True, training and new cases are sampled together in each call, as in the paper, so a prediction depends
+        slightly on the other rows. If False, new cases are sampled under the fitted posterior.
     engine : str
         "auto" or the name of an engine.
     scheduler : str, optional
-        Address of a Dask scheduler, such as "tcp://10.0.0.1:8786": its workers read and predict the parts of Dask
-        data frames, and predict by sampled votes.
+        Address of a Dask scheduler, such as "tcp://10.0.0.1:8786". Its workers read and predict partitions of Dask data
+        frames, and compute sampled votes.
     chains, draws, warmup, thin : int
-        Chains, draws that are kept of each (of all importances, for predictions), sweeps before the first, and sweeps
-        for each.
+        Number of chains, draws kept per chain, sweeps before the first draw, and sweeps per draw.
     n_jobs : int, optional
-        Threads; None and -1: all cores that this process may use. Results do not depend on it.
+        Number of threads; None and -1 use all available cores. Results do not depend on it.
     random_state : int, RandomState or None
-        Pass a number for results that can be repeated.
+        Pass a number for reproducible results.
     warm_start : bool
-        Of sampled votes: True begins a refit where the last fit ended, which saves warm-up when cases were added at the
-        table's end.
+        Sampled votes only: whether a refit starts where the last fit ended, which saves warm-up after cases were
+        appended to the table.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
     checkpoint : path, optional
-        Of sampled votes, whose fits take longer: a folder in which a fit is written down as it goes, every half minute
-        or so. Where it holds one already, that one goes on: after a kill at any moment the same fit (same data and
-        parameters, a number for `random_state`) gives the very model that it would have given undisturbed. The folder
-        stays after a fit, which is then done again at once; where the importances are sampled jointly, more `draws`
-        continue it. Delete it when the model is saved. It is for one fit: another one is refused.
+        Sampled votes only: a folder in which the state of the fit is saved about every half minute. If it contains a
+        state, the fit continues from it: after a kill, the same fit (same data and parameters, a number for
+        `random_state`) gives the same model as without interruption. The folder is kept after the fit; with joint
+        importances, more `draws` extend the run. Delete it once the model is saved. A checkpoint belongs to one fit;
+        others are refused.
 
     Attributes
     ----------
@@ -219,28 +217,28 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         follow_up: FollowUpColumns = None,
         sample_weight: ArrayLike | None = None,
     ) -> PatchworkRegressor:
-        """Learn how columns are coded, which features matter, and who resembles whom.
+        """Learn the coding of the columns and the importances of the features from a training table.
 
         Parameters
         ----------
         X : data frame, array or list of rows, of shape (n, P)
-            The training table as it is: numbers, texts, categories, booleans, missing values. A Dask data frame is read
-            where its partitions lie; of more than 100,000 rows a sample of that size is learned from, and a
-            `ManyCasesWarning` says so.
+            The raw training table: numbers, text, categories, booleans, missing values. A Dask data frame is read by
+            its workers; with more than 100,000 rows, the model learns from a sample of that size, with a
+            `ManyCasesWarning`.
         y : sequence of length n
-            Outcomes: finite numbers. Beside a Dask data frame a Dask Series, or the name of a column.
+            Outcomes: finite numbers; with a Dask data frame, a Dask Series or the name of a column.
         groups : sequence of length n, optional
-            Which rows belong together: the patient of each visit. Rows of one group never vote on each other, and are
-            held out together in importances, calibration, pool and `loo_`. Without it, rows that repeat others beyond
-            chance are taken for groups, with a `RepeatedRowsWarning`.
+            Group of each row, such as the patient of each visit. Rows of one group never vote on each other, and are
+            held out together in importances, calibration, pool and `loo_`. By default, rows that repeat others more
+            often than chance explains form groups, with a `RepeatedRowsWarning`.
         follow_up : list of str, or dict, optional
             Columns of X (a data frame) that are recorded for past cases but not compared, and that new cases do not
             need: ``["stay"]``, or with their kinds, ``{"drug": "treatment", "stay": "number", "days": ("time",
             "died")}``. Explanations summarize them among the past cases that vote; see `bayespatch.follow_up`.
         sample_weight : sequence of length n, optional
-            How often each row counts: its vote, its part in what is learned (importances, base rates, calibration,
-            second opinion, pool). A whole number w counts like w copies of the row in one group, and 0 leaves the row
-            out. Bins, ranks, percentiles and the scores of reports count every row once. Needs closed-form votes.
+            Weight of each row in votes, importances, base rates, calibration, second opinion and pool. A whole number w
+            counts like w copies of the row in one group; rows of weight 0 are ignored. Bins, ranks, percentiles and the
+            scores of reports count every row once. Needs closed-form votes.
 
         Returns
         -------
@@ -310,7 +308,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
 
     @property
     def edges_(self) -> NDArray[np.float64]:
-        """Where outcomes are cut into classes, (M - 1,)."""
+        """Edges of the outcome classes, (M - 1,)."""
         return self._fitted().edges
 
     @property
@@ -369,7 +367,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
 
     @by_partition
     def predict_interval(self, X: TableLike, level: float = 0.9) -> NDArray[np.float64]:
-        """Intervals in which the outcome lies with the probability `level`, and on either side with the same.
+        """Central prediction intervals: the outcome is inside with probability `level`.
 
         Returns
         -------
@@ -386,14 +384,14 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
 
     @by_partition
     def predict_all(self, X: TableLike, level: float | None = None) -> PredictedNumbers:
-        """Means and intervals, from the same draws, taken once.
+        """Means and intervals, from the same draws.
 
         Parameters
         ----------
         X : data frame, array or list of rows
             The cases.
         level : float, optional
-            Probability of the intervals; without it there are none.
+            Probability of the intervals; None omits them.
 
         Returns
         -------

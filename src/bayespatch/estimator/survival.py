@@ -1,4 +1,4 @@
-"""The survival model: similar past cases vote with what became of them, censored cases included."""
+"""The survival model: similar past cases vote with their outcomes, including censored ones."""
 
 from __future__ import annotations
 
@@ -164,12 +164,12 @@ random_state, progress
     def fit(
         self, X: TableLike, y: EventTimes, groups: ArrayLike | None = None, follow_up: FollowUpColumns = None
     ) -> PatchworkSurvival:
-        """Learn how columns are coded, which features matter, and how far to trust the votes.
+        """Learn the coding of the columns, the importances of the features, and the calibration of the votes.
 
         Parameters
         ----------
         X : data frame, array or list of rows, of shape (n, P)
-            The training table as it is.
+            The raw training table.
         y : structured array of length n, or data frame with two columns
             The event (True if it happened, False if follow-up ended without it) and the time, in this order.
         groups, follow_up

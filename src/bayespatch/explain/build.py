@@ -73,7 +73,7 @@ def explain_cases(
     words : CaseTexts
         The same cases in the user's words.
     top : int
-        How many of the closest past cases to name.
+        Number of closest past cases to show.
     level : float
         Of the credible intervals.
     quantile : float
@@ -84,7 +84,7 @@ def explain_cases(
         Which row of the training table each case is itself, -1: none. It does not vote on itself, and a warning says
         so.
     error : float
-        Monte Carlo standard error of the probability that is good enough.
+        Target Monte Carlo standard error of the probability.
     n_threads : int
         Threads.
     engine : {"cpu", "cuda", "auto"}

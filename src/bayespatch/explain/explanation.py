@@ -1,4 +1,4 @@
-"""Which past cases a case resembles, in what, how strongly, what became of them, and how far to trust it."""
+"""The explanation of a case: similar past cases, shared features, outcomes, and how far to trust the prediction."""
 
 from __future__ import annotations
 

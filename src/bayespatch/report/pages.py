@@ -41,7 +41,7 @@ def case_report(explanation: Explanation | Data, path: Path, *, overwrite: bool 
     path : path
         Of the HTML file.
     overwrite : bool
-        Whether a file that is there is replaced.
+        Whether to replace an existing file.
     """
     _check_free(path, overwrite)
     _write(path, case_page(explanation))
@@ -58,7 +58,7 @@ def model_report(model: HasOverview, path: Path, *, intended_use: str = "", over
     intended_use : str, optional
         For whom and for what the model is meant; without it, the page says that it is not specified.
     overwrite : bool
-        Whether a file that is there is replaced.
+        Whether to replace an existing file.
     """
     _check_free(path, overwrite)
     if not isinstance(intended_use, str):
