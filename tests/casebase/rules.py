@@ -156,7 +156,7 @@ def machine(places: Places) -> type[RuleBasedStateMachine]:
             if row["state"] == "withdrawn":
                 return self.refused("was forgotten", lambda: self.base.outcome(case, value, by=BY))
             if row["outcome"] is not None:
-                return self.refused("has an outcome already", lambda: self.base.outcome(case, value, by=BY))
+                return self.refused("already has an outcome", lambda: self.base.outcome(case, value, by=BY))
             self.base.outcome(case, value, by=BY)
             row["outcome"] = value
             self.expected.n_log += 1

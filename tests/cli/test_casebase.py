@@ -46,7 +46,7 @@ def test_one_patient_from_a_terminal(clinic, tmp_path):
     assert "give a reason" in complaint("casebase", "decide", base, seen["id"], other)
     assert not document("casebase", "decide", base, seen["id"], other, "--reason", "looks it", *by)["agrees"]
     assert document("casebase", "outcome", base, "N-1", "sick", *by)["outcome"] == 1
-    assert "has an outcome already" in complaint("casebase", "outcome", base, "31", "sick")
+    assert "already has an outcome" in complaint("casebase", "outcome", base, "31", "sick")
     assert document("casebase", "retain", base, *by) == {"retained": [31]}
     assert document("casebase", "search", base, "--where", "age>=61", "--where", "pain=typical", *by)["total"] >= 1
     assert "31" in call("casebase", "search", base, "--where", "external_id=N-1").stdout

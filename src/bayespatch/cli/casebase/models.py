@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bayespatch.cli.app import usage_error
-from bayespatch.cli.casebase.opening import Opened, Person, open_base, person
+from bayespatch.cli.casebase.opening import Opened, Person, counted, open_base, person
 from bayespatch.cli.casebase.options import Parameter, Reason, Version
 from bayespatch.cli.options import Json
 from bayespatch.cli.shared import taking
@@ -108,7 +108,8 @@ def _comparison_text(model: ModelVersion) -> str:
     parts = [
         f"Leave-one-out on the {found['n']} past cases that are in both models:",
         table_text(["", "log score", "Brier", "accuracy"], rows),
-        f"gain in log score {found['gain']:+.3f}{error}; the predicted class changes for {counted(len(found['changes']), 'case')}",
+        f"gain in log score {found['gain']:+.3f}{error}; the predicted class changes for "
+        f"{counted(len(found['changes']), 'case')}",
     ]
     if changes:
         parts.append(table_text(["case", "old", "new", "outcome"], changes))

@@ -31,7 +31,9 @@ class Role(StrEnum):
 
 
 Base = Annotated[str, typer.Argument(metavar="BASE", help="The case base: a file, or a URL.", show_default=False)]
-By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Your name for the audit log; by default your login name.")]
+By = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="Your name for the audit log; by default your login name.")
+]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Directory for temporary files.")]
 TableArgument = Annotated[
     str,
@@ -53,9 +55,7 @@ MappingFile = Annotated[
     ),
 ]
 Demo = Annotated[bool, typer.Option("--demo", help="Fill it with the bundled heart data, a model and a consultation.")]
-AllowRepeats = Annotated[
-    bool, typer.Option("--allow-repeats", help="Add rows even if they repeat existing cases.")
-]
+AllowRepeats = Annotated[bool, typer.Option("--allow-repeats", help="Add rows even if they repeat existing cases.")]
 CaseName = Annotated[
     str,
     typer.Argument(
@@ -93,9 +93,7 @@ Parameter = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the classifier, as JSON; may be repeated."),
 ]
-Head = Annotated[
-    str | None, typer.Option("--head", metavar="NUMBER:HASH", help="The end of the log as noted earlier.")
-]
+Head = Annotated[str | None, typer.Option("--head", metavar="NUMBER:HASH", help="The end of the log as noted earlier.")]
 Out = Annotated[Path, typer.Argument(metavar="FILE", help="The output file.", show_default=False)]
 Backup = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", show_default=False)]
 Target = Annotated[
@@ -122,7 +120,8 @@ Days = Annotated[
     typer.Option("--consultations", metavar="DAYS", help="Keep consultations of past cases this long.", min=1),
 ]
 OpenDays = Annotated[
-    int | None, typer.Option("--open-cases", metavar="DAYS", help="Forget open cases not consulted for this long.", min=1)
+    int | None,
+    typer.Option("--open-cases", metavar="DAYS", help="Forget open cases not consulted for this long.", min=1),
 ]
 PastDays = Annotated[
     int | None, typer.Option("--past-cases", metavar="DAYS", help="Forget past cases this old.", min=1)

@@ -40,7 +40,7 @@ async def promote(ask: Ask) -> Response:
 
 
 async def roll_back(ask: Ask) -> Response:
-    """Go back to the version that was active before."""
+    """Reactivate the previously active version of the model."""
     await ask.do(ask.base.roll_back, by=ask.by)
     return ask.go("/model")
 
