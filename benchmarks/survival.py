@@ -165,10 +165,15 @@ def shown(name, found):
     print(f"  weight of the Cox model {found['cox_weight']:.2f}", flush=True)
 
 
+def write(path, found):
+    if path:
+        path.write_text(json.dumps(found, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folds", type=int, default=10)
-    parser.add_argument("--rows", type=int, default=1500, help="of FLCHAIN")
+    parser.add_argument("--rows", type=int, default=500, help="of FLCHAIN")
     parser.add_argument("--sets", nargs="*", default=["GBSG2", "WHAS500", "veterans", "FLCHAIN"])
     parser.add_argument("--coverage", type=int, default=0, metavar="TABLES", help="simulate instead")
     parser.add_argument("--size", type=int, default=400, help="of a simulated table")
@@ -177,15 +182,14 @@ def main():
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.coverage:
-        found = coverage(given.coverage, given.size, given.seed)
-    else:
-        found = {}
-        for name, (X, y) in tables(given.rows).items():
-            if name in given.sets:
-                found[name] = compare(X, y, given.folds, given.seed)
-                shown(name, found[name])
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+        write(given.out, coverage(given.coverage, given.size, given.seed))
+        return
+    found = {}
+    for name, (X, y) in tables(given.rows).items():
+        if name in given.sets:
+            found[name] = compare(X, y, given.folds, given.seed)
+            shown(name, found[name])
+            write(given.out, found)
 
 
 if __name__ == "__main__":

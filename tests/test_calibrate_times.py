@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayespatch.calibrate_times import Course, TimesCalibration
+from bayespatch.calibrate_times import Course, Spread, TimesCalibration
 
 
 def simulated(level, shape, n=4000, seed=0):
@@ -50,3 +50,20 @@ def test_the_variance_of_a_curve_adds_up_its_sources():
     votes = 4 * 0.02 + 0.25 * (0.25**2 * 0.1 + 0.75**2 * 0.3)
     slopes = np.array([0.3, shape]) @ calibration.covariance @ np.array([0.3, shape])
     np.testing.assert_allclose(calibration.variance(course, weight), votes + slopes)
+
+
+def test_the_variance_of_the_ratio_includes_that_of_the_votes_over_the_draws():
+    rng = np.random.default_rng(3)
+    y = rng.integers(4, size=60)  # classes: two intervals, with and without an event
+    events, expected = np.zeros((60, 2)), np.zeros((60, 2))
+    events[np.arange(60), y // 2] = y % 2
+    expected[np.arange(60), y // 2] = np.array([0.2, 0.3, 0.7, 0.9])[y]
+    draws = rng.dirichlet(np.ones(60), 200) * 0.05 + 0.95 / 60
+    votes = np.stack([draws[:, y == m].sum(axis=1) for m in range(4)], axis=1)
+    covariance = np.cov(votes.T, bias=True)[None]
+    spread = Spread(covariance, np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.2, 0.3, 0.7, 0.9]))
+    mean = draws.mean(axis=0, keepdims=True)
+    found = Course.of_votes(mean, events, expected, 0.01, spread).ratio_variance
+    given = Course.of_votes(mean, events, expected, 0.01).ratio_variance
+    by_draw = Course.of_votes(draws, events, expected, 0.01).log_ratio
+    np.testing.assert_allclose(found - given, by_draw.var(), rtol=0.02)

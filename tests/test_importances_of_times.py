@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayespatch.importances_of_times import LEAST, LeaveOneOutTimes, TimeIntervals, expected_events
+from bayespatch.importances_of_times import LEAST, WHOLE, LeaveOneOutTimes, TimeIntervals, expected_events
 from bayespatch.model import Data, Model
 
 
@@ -49,7 +49,9 @@ def test_the_likelihood_is_that_of_observed_over_expected_events():
     interval, event, slope = data.y // 2, data.y % 2, np.exp(position[-1])
     exposure = (np.arange(intervals.n) < interval[:, None]) + 0.5 * (np.arange(intervals.n) == interval[:, None])
     hazard = np.array([(event * (interval == k)).sum() / exposure[:, k].sum() for k in range(intervals.n)])
-    expected = exposure @ hazard
+    part = np.arange(intervals.n) >= (intervals.n + 1) // 2  # the late half
+    expected = np.stack([(exposure * hazard)[:, part == g].sum(axis=1) for g in (0, 1)], axis=1)
+    happened = event[:, None] * (part[interval][:, None] == np.arange(2))
     comparisons = np.stack([np.abs(data.x[:, None, j] - data.x[None, :, j]) for j in range(2)])
     for i in range(0, len(data.y), 7):
         log_w = np.zeros(len(data.y))
@@ -60,8 +62,12 @@ def test_the_likelihood_is_that_of_observed_over_expected_events():
         w = np.exp(log_w)
         w[i] = 0.0
         w /= w.sum()
-        ratio = (w @ event + LEAST * event.mean()) / (w @ expected + LEAST * event.mean())
-        wanted = event[i] * np.log(hazard[interval[i]] * ratio**slope) - expected[i] * ratio**slope
+        rate = LEAST * event.mean()
+        both = w @ happened, w @ expected
+        above, below = (each + WHOLE * each.sum() + rate for each in both)
+        hazard_ratio = (above / below) ** slope
+        wanted = event[i] * np.log(hazard[interval[i]] * hazard_ratio[int(part[interval[i]])])
+        wanted -= expected[i] @ hazard_ratio
         np.testing.assert_allclose(scores[i], wanted, rtol=1e-7)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from bayespatch.calibrate_times import Course, TimesCalibration
+from bayespatch.calibrate_times import Course, Spread, TimesCalibration
 from bayespatch.encode.column import number_text
 from bayespatch.encode.table import DataFrame
 from bayespatch.feature_importance import PooledModel
@@ -51,6 +51,21 @@ class Curves(NamedTuple):
         width = float(ndtri((1.0 + level) / 2.0)) * self.log_error
         log = np.log(np.maximum(self.hazard, _SMALLEST))
         return np.stack([np.exp(-np.exp(log + width)), np.exp(-np.exp(log - width))], axis=-1)
+
+
+class CaseVotes(NamedTuple):
+    """Shares of the votes on n cases.
+
+    Attributes
+    ----------
+    share : array of shape (n, S)
+        Of each past case.
+    covariance : array of shape (n, M, M), or None
+        Of the shares of the classes over the draws of the importances; None counts as 0.
+    """
+
+    share: NDArray[np.float32]
+    covariance: Array | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -137,14 +152,20 @@ class FittedTimes(Fitted):
         place = self.time_intervals.place(self.time)
         return np.eye(self.time_intervals.n)[place] * self.event[:, None], self.base_exposure(self.time)
 
-    def course(self, share: NDArray[np.float32]) -> Course:
-        """What happened to the voters, from shares of the votes, (n, S)."""
-        events, expected = self.outcomes_by_interval
-        return Course.of_votes(share.astype(np.float64), events[self.parents], expected[self.parents], LEAST)
+    def course(self, votes: CaseVotes) -> Course:
+        """What happened to the voters."""
+        events, expected = (part[self.parents] for part in self.outcomes_by_interval)
+        spread = None
+        if votes.covariance is not None:
+            n_classes, of_parents = votes.covariance.shape[1], self.y[self.parents]
+            n = np.maximum(np.bincount(of_parents, minlength=n_classes), 1)
+            means = (np.bincount(of_parents, part.sum(axis=1), n_classes) / n for part in (events, expected))
+            spread = Spread(votes.covariance, *means)
+        return Course.of_votes(votes.share.astype(np.float64), events, expected, LEAST, spread)
 
-    def precedents(self, share: NDArray[np.float32], times: Array) -> Curves:
-        """Curves by the precedents alone, from shares of the votes, (n, S)."""
-        course = self.course(share)
+    def precedents(self, votes: CaseVotes, times: Array) -> Curves:
+        """Curves by the precedents alone."""
+        course = self.course(votes)
         ratio = np.exp(self.times_calibration.log_hazard_ratio(course))
         parts = ratio[:, None] * self.base_exposure(times)
         hazard = parts.sum(axis=2)
@@ -157,16 +178,16 @@ class FittedTimes(Fitted):
             return None
         return Curves(self.opinion.cumulative_hazard(values, times), self.opinion.log_error(values, times))
 
-    def survival(self, share: NDArray[np.float32], values: Array, times: Array) -> Array:
+    def survival(self, votes: CaseVotes, values: Array, times: Array) -> Array:
         """Pooled probability to be event-free, (n, T)."""
-        precedents, additive = self.precedents(share, times), self.additive(values, times)
+        precedents, additive = self.precedents(votes, times), self.additive(values, times)
         if additive is None or self.pool is None:
             return precedents.survival
         return self.pool.combine(additive.survival, precedents.survival)
 
-    def survival_interval(self, share: NDArray[np.float32], values: Array, times: Array, level: float) -> Array:
+    def survival_interval(self, votes: CaseVotes, values: Array, times: Array, level: float) -> Array:
         """Intervals of the pooled probability to be event-free, (n, T, 2)."""
-        precedents, additive = self.precedents(share, times), self.additive(values, times)
+        precedents, additive = self.precedents(votes, times), self.additive(values, times)
         ends = precedents.interval(level)
         if additive is None or self.pool is None:
             return ends

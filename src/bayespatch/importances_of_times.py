@@ -1,19 +1,20 @@
 """Importances for times to an event: the leave-one-out likelihood of right-censored times.
 
 Time is cut into K intervals. The class of a case is its interval and whether its event happened there, ``2 k + event``,
-so sums of votes by class are all that is needed. The cases of a class expect E_c events: the hazards h0_k of all past
-cases, summed over the intervals that they were followed through, the last one by half. The voters on a case have O
-events (the share of their votes that belongs to cases with an event) where E (the mean of E_c over their votes) were
-expected. The case has the hazards of all past cases, multiplied by a power of this ratio:
+so sums of votes by class are all that is needed. In part g of the follow-up, its early or late half, the cases of a
+class expect E_cg events: the hazards h0_k of all past cases, summed over the intervals of this part that they were
+followed through, the last one by half. The voters on a case have O_g events there (the share of their votes that
+belongs to cases with an event) where E_g (the mean of E_cg over their votes) were expected; O and E are the sums over
+both parts. The case has the hazards of all past cases, multiplied by a power of a ratio:
 
-    h_k = h0_k ratio^slope,   ratio = (O + LEAST p) / (E + LEAST p),
+    h_k = h0_k ratio_g^slope,   ratio_g = (O_g + WHOLE O + LEAST p) / (E_g + WHOLE E + LEAST p),   k in part g,
 
 where p is the share of all past cases with an event. The slope is learned along with the importances. A case
-contributes ``event log h - E_c ratio^slope``. Everything else is as in `importances_at_scale`.
+contributes ``event log h - sum_g E_cg ratio_g^slope``. Everything else is as in `importances_at_scale`.
 
-Only the ratio over the whole follow-up counts here. With about ten events in an interval, ratios of single intervals
-are mostly noise, and a likelihood of these asks for too small a slope. How hazards change over time is learned
-afterwards (`calibrate_times`).
+A feature may matter early and not late, so each part has a ratio of its own, drawn towards that of the whole follow-up.
+With about ten events in an interval, ratios of single intervals are mostly noise, and a likelihood of these asks for
+too small a slope. How far to trust the course over time is learned afterwards (`calibrate_times`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 EVENTS_PER_INTERVAL = 10  # at least, on average
+N_PARTS = 2  # of the follow-up, in which hazards may differ
+WHOLE = 0.5  # how much the whole follow-up counts in the ratio of a part
 _SMALLEST = 1e-9  # events in an interval
 
 
@@ -88,22 +91,38 @@ class TimeIntervals(NamedTuple):
         return np.asarray((np.where(own & event, log_event, 0.0) - exposure * hazard).sum(axis=1))
 
 
+def parts_of(n_intervals: int) -> Array:
+    """Which intervals belong to which part of the follow-up: 1 where they do, (K, G).
+
+    Examples
+    --------
+    >>> parts_of(3).tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    """
+    n_parts = min(N_PARTS, n_intervals)
+    return np.eye(n_parts)[np.arange(n_intervals) * n_parts // n_intervals]
+
+
 def expected_events(codes: Codes, n_intervals: int) -> tuple[Array, Array]:
-    """Events that the cases of each class expect, (2 K,), and the hazards of all cases, (K,).
+    """Events that the cases of each class expect in each part of the follow-up, (2 K, G), and the hazards of all, (K,).
 
     The expected events of all cases add up to their events.
 
     Examples
     --------
     >>> expected, hazard = expected_events(np.array([0, 1, 1, 3]), 2)  # one case censored, three events
-    >>> expected, hazard
-    (array([0.4, 0.4, 1.8, 1.8]), array([0.8, 2. ]))
+    >>> hazard
+    array([0.8, 2. ])
+    >>> expected[[0, 2]]
+    array([[0.4, 0. ],
+           [0.8, 1. ]])
     """
     n_cases = np.bincount(codes, minlength=2 * n_intervals).reshape(n_intervals, 2)
     leaving = n_cases.sum(axis=1)
     followed_through = leaving.sum() - np.cumsum(leaving) + 0.5 * leaving
     hazard = (n_cases[:, 1] + _SMALLEST) / np.maximum(followed_through, 0.5)
-    return np.repeat(np.cumsum(hazard) - 0.5 * hazard, 2), hazard
+    exposure = np.tri(n_intervals) - 0.5 * np.eye(n_intervals)
+    return np.repeat((exposure * hazard) @ parts_of(n_intervals), 2, axis=0), hazard
 
 
 class LeaveOneOutTimes(LeaveOneOutBatches):
@@ -123,8 +142,11 @@ class LeaveOneOutTimes(LeaveOneOutBatches):
     """
 
     @cached_property
-    def _expected(self) -> tuple[Array, Array]:
-        return expected_events(self.data.y, self.data.n_classes // 2)
+    def _by_part(self) -> tuple[Array, Array, Array]:
+        """Events and expected events of each class in each part of the follow-up, (M, G), and the hazards, (K,)."""
+        n = self.data.n_classes // 2
+        events = np.asarray(np.kron(parts_of(n), [[0.0], [1.0]]), dtype=np.float64)
+        return events, *expected_events(self.data.y, n)
 
     def scores(self, position: Array, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """Log likelihood of some cases given all others, (n,), and its gradient, (n, P + E + 1)."""
@@ -140,21 +162,22 @@ class LeaveOneOutTimes(LeaveOneOutBatches):
         )
         total = votes.sums[:, :, -1].sum(axis=1)
         share = votes.sums / np.where(total > 0.0, total, 1.0)[:, None, None]
-        expected, base = self._expected
-        event = np.arange(self.data.n_classes) % 2
-        rate = LEAST * float(event[self.data.y].mean())
-        happened = np.einsum("nmc,m->nc", share, event)
-        awaited = np.einsum("nmc,m->nc", share, expected)
-        above, below = happened[:, -1] + rate, awaited[:, -1] + rate
-        log_ratio = np.log(above / below)
+        events, expected, base = self._by_part
         codes = self.data.y[rows]
-        mine, ratio = event[codes], np.exp(slope * log_ratio)
-        log_p = mine * (np.log(base[codes // 2]) + slope * log_ratio) - expected[codes] * ratio
+        rate = LEAST * float(events[self.data.y].sum(axis=1).mean())
+        smooth = np.eye(events.shape[1]) + WHOLE
+        happened = np.einsum("nmc,mg->ngc", share, events @ smooth)
+        awaited = np.einsum("nmc,mg->ngc", share, expected @ smooth)
+        above, below = happened[:, :, -1] + rate, awaited[:, :, -1] + rate
+        log_ratio = np.log(above / below)
+        mine, ratio = events[codes], np.exp(slope * log_ratio)
+        log_p = (mine * slope * log_ratio - expected[codes] * ratio).sum(axis=1)
+        log_p += mine.sum(axis=1) * np.log(base[codes // 2])
         # Derivative by the logarithm of the ratio, and from there by the logarithms of the weights.
         by_ratio = slope * (mine - expected[codes] * ratio)
-        everyone = share[:, :, :-1].sum(axis=1)
-        of_above = (happened[:, :-1] - happened[:, -1:] * everyone) / above[:, None]
-        of_below = (awaited[:, :-1] - awaited[:, -1:] * everyone) / below[:, None]
-        gradient = self.effects.gradient(position, by_ratio[:, None] * (of_above - of_below))
+        everyone = share[:, :, :-1].sum(axis=1)[:, None]
+        of_above = (happened[:, :, :-1] - happened[:, :, -1:] * everyone) / above[:, :, None]
+        of_below = (awaited[:, :, :-1] - awaited[:, :, -1:] * everyone) / below[:, :, None]
+        gradient = self.effects.gradient(position, np.einsum("ng,ngc->nc", by_ratio, of_above - of_below))
         weight = self.weight[rows]
-        return weight * log_p, weight[:, None] * np.column_stack([gradient, by_ratio * log_ratio])
+        return weight * log_p, weight[:, None] * np.column_stack([gradient, (by_ratio * log_ratio).sum(axis=1)])

@@ -3,6 +3,7 @@
 import json
 import sys
 import warnings
+from dataclasses import replace
 from functools import cache
 from html import escape
 
@@ -15,6 +16,8 @@ import bayespatch
 from bayespatch import PatchworkSurvival
 from bayespatch.estimator.survival import StepFunction
 from bayespatch.explain.words import percent
+from bayespatch.fitted_times import CaseVotes
+from bayespatch.predict.closed import ClosedForm
 from bayespatch.survival import kaplan_meier
 
 SHORT = dict(draws=20, chains=2, random_state=0)
@@ -97,6 +100,31 @@ def test_both_opinions_are_pooled_and_the_interval_holds_the_pool():
     assert np.all((ends[..., 0] <= found["pool"]) & (found["pool"] <= ends[..., 1]))
     wider = model.predict_survival_interval(new, times, level=0.95)
     assert np.all((wider[..., 0] <= ends[..., 0]) & (ends[..., 1] <= wider[..., 1]))
+
+
+def test_the_interval_of_the_precedents_includes_the_uncertainty_of_the_importances():
+    model = fitted()
+    fitted_times, new = model.fitted_, table(15, 7)[0]
+    (votes, _), *more = model._voted(fitted_times, new)
+    assert not more
+    posterior, cases, _ = model._new_cases(fitted_times, new)
+    closed = ClosedForm.of(posterior, cases)
+    ratios = []
+    for chain, draw in np.ndindex(*closed.log_weights.shape[:2]):
+        one = (slice(chain, chain + 1), slice(draw, draw + 1))
+        single = replace(closed, log_weights=closed.log_weights[one], differ=closed.differ[one])
+        share = single.predict(cases.x, cases.y, detail="shares").neighbors.share
+        ratios.append(fitted_times.course(CaseVotes(share)).log_ratio)
+    variance = [fitted_times.course(one).ratio_variance for one in (votes, CaseVotes(votes.share))]
+    errors = np.sqrt(variance[0] - variance[1])
+    # Past cases of one class count alike here, though they were followed for different times.
+    np.testing.assert_allclose(errors, np.std(ratios, axis=0), rtol=0.35)
+    np.testing.assert_allclose(errors.mean(), np.std(ratios, axis=0).mean(), rtol=0.05)
+    times = np.array([100.0, 400.0])
+    wide, narrow = (
+        np.diff(fitted_times.precedents(one, times).interval(0.9), axis=2) for one in (votes, CaseVotes(votes.share))
+    )
+    assert np.all(wide > narrow)
 
 
 def test_without_differences_the_curve_is_that_of_all_past_cases():

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from bayespatch.calibrate import Calibration
-from bayespatch.calibrate_times import TimesCalibration
+from bayespatch.calibrate_times import TimesCalibration, held_out_log_ratios
 from bayespatch.encode import is_partitioned, read_row
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.estimator.base import Patchwork
@@ -20,14 +20,14 @@ from bayespatch.estimator.explaining import QUANTILE
 from bayespatch.estimator.learning import Learned, RandomState, split_follow_up
 from bayespatch.explain.cases import CaseTexts
 from bayespatch.explain.survival import SurvivalExplanation, TimesCase, explain_times
-from bayespatch.fitted_times import EventTimes, FittedTimes, outcome_names, read_times
+from bayespatch.fitted_times import CaseVotes, EventTimes, FittedTimes, outcome_names, read_times
 from bayespatch.follow_up import FollowUpColumns
 from bayespatch.importances_of_times import LeaveOneOutTimes, TimeIntervals
 from bayespatch.leave_one_out import LeaveOneOutVotes, by_fold, cases_left_out, cases_of
 from bayespatch.model import HIDDEN, Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
-from bayespatch.predict import predict_batches
+from bayespatch.predict import predict_batches, predict_cases
 from bayespatch.progress import Tell, progress_meter
 from bayespatch.second_opinion import CoxScore
 from bayespatch.second_opinion.cox import check_installed
@@ -307,8 +307,8 @@ random_state, progress
     def predict_survival_interval(self, X: TableLike, times: ArrayLike, level: float = 0.9) -> Array:
         """Intervals of the probability to be event-free at some times.
 
-        They show the uncertainty from few voters and, for the second opinion, from few events, and span both opinions
-        where they differ.
+        They show the uncertainty from few voters, of the importances and of the calibration. For the second opinion
+        they show that from few events. Where both opinions differ, the intervals span both.
 
         Returns
         -------
@@ -320,7 +320,7 @@ random_state, progress
         (2, 1, 2)
         """
         at, level, fitted = _read_at(times), check_level(level), self._fitted()
-        parts = [fitted.survival_interval(share, values, at, level) for share, values in self._voted(fitted, X)]
+        parts = [fitted.survival_interval(votes, values, at, level) for votes, values in self._voted(fitted, X)]
         return np.concatenate(parts)
 
     def predict_opinions(self, X: TableLike, times: ArrayLike) -> dict[str, Array]:
@@ -340,12 +340,12 @@ random_state, progress
         if fitted.pool is None:
             raise ValueError("the model has no second opinion; fit it with second_opinion='cox'")
         found: dict[str, list[Array]] = {"precedents": [], "additive": [], "pool": []}
-        for share, values in self._voted(fitted, X):
+        for votes, values in self._voted(fitted, X):
             additive = fitted.additive(values, at)
             assert additive is not None
-            found["precedents"].append(fitted.precedents(share, at).survival)
+            found["precedents"].append(fitted.precedents(votes, at).survival)
             found["additive"].append(additive.survival)
-            found["pool"].append(fitted.survival(share, values, at))
+            found["pool"].append(fitted.survival(votes, values, at))
         return {name: np.concatenate(parts) for name, parts in found.items()}
 
     def explain(
@@ -394,11 +394,11 @@ random_state, progress
         place = np.flatnonzero(fitted.parents == same)
         own = int(place[0]) if len(place) else -1
 
-        def vote(codes: Array) -> tuple[NDArray[np.float32], Array]:
+        def vote(codes: Array) -> tuple[CaseVotes, Array]:
             cases = new._replace(x=codes, y=np.full(len(codes), HIDDEN), own_parent=np.full(len(codes), own))
-            parts = list(predict_batches(posterior, cases, detail="shares", n_threads=self._n_threads()))
-            shares = [part.neighbors.share for part in parts if part.neighbors is not None]
-            return np.concatenate(shares), np.concatenate([part.familiarity for part in parts])
+            part = predict_cases(posterior, cases, detail="spread", n_threads=self._n_threads())
+            assert part.neighbors is not None
+            return CaseVotes(part.neighbors.share, part.covariance), part.familiarity
 
         case = TimesCase(texts.named(0), texts.texts[0], encoded.values[0], encoded.x[0], encoded.unseen[0], new, same)
         options: Parameters = {"level": check_level(level), "quantile": check_level(quantile)}
@@ -418,18 +418,18 @@ random_state, progress
         """
         return harrell_concordance(*read_times(y), self.predict(X))
 
-    def _voted(self, fitted: FittedTimes, X: TableLike) -> Iterator[tuple[NDArray[np.float32], Array]]:
+    def _voted(self, fitted: FittedTimes, X: TableLike) -> Iterator[tuple[CaseVotes, Array]]:
         """Shares of the votes and values of the rows of X, batch by batch."""
-        encoded, parts = self._predictions(fitted, X, detail="shares")
+        encoded, parts = self._predictions(fitted, X, detail="spread")
         first = 0
         for part in parts:
             assert part.neighbors is not None
             last = first + len(part.neighbors.share)
-            yield part.neighbors.share, encoded.values[first:last]
+            yield CaseVotes(part.neighbors.share, part.covariance), encoded.values[first:last]
             first = last
 
     def _survival(self, fitted: FittedTimes, X: TableLike, times: Array) -> Array:
-        parts = [fitted.survival(share, values, times) for share, values in self._voted(fitted, X)]
+        parts = [fitted.survival(votes, values, times) for votes, values in self._voted(fitted, X)]
         return np.asarray(check_finite("the survival probability", np.concatenate(parts)))
 
     def _learn_cox(
@@ -455,18 +455,21 @@ random_state, progress
         for part in predicted(fitted.posterior, hidden):
             votes.append(part.mean_votes())
             familiarity.append(part.familiarity)
-        for places, own in by_fold(fitted.posterior, learned.held_out, chosen):
+        folds = list(by_fold(fitted.posterior, learned.held_out, chosen))
+        for places, own in folds:
             parts = predicted(own, cases_of(hidden, places))
             shares[places] = np.concatenate([part.neighbors.share for part in parts if part.neighbors is not None])
         events, expected = fitted.outcomes_by_interval
-        calibration = TimesCalibration.learn(fitted.course(shares), expected[chosen], events[chosen])
+        course, expected, events = fitted.course(CaseVotes(shares)), expected[chosen], events[chosen]
+        calibration = TimesCalibration.learn(course, expected, events)
         loo = LeaveOneOutVotes(chosen, np.concatenate(votes), np.concatenate(familiarity))
         fitted = replace(fitted, loo=loo, times_calibration=calibration)
         if fitted.opinion is None:
             return fitted
-        ends = np.append(fitted.time_intervals.cuts, np.inf)
-        hazard = np.diff(fitted.precedents(shares, ends).hazard, axis=1, prepend=0.0)
-        both = fitted.opinion.loo[chosen], hazard
+        log_ratio = calibration.log_hazard_ratio(course)
+        if learned.held_out:
+            log_ratio = held_out_log_ratios(course, expected, events, [places for places, _ in folds])
+        both = fitted.opinion.loo[chosen], np.exp(log_ratio) * fitted.base_exposure(np.array([np.inf]))
         each = [np.exp(fitted.time_intervals.log_likelihood(h, learned.y[chosen])) for h in both]
         return replace(fitted, pool=Pool.learn_densities(*each))
 

@@ -16,7 +16,7 @@ from bayespatch.explain.evidence import agreement
 from bayespatch.explain.html import survival_answer
 from bayespatch.explain.text import fit_width
 from bayespatch.explain.words import DISCLAIMER, interval, percent, points
-from bayespatch.fitted_times import FittedTimes
+from bayespatch.fitted_times import CaseVotes, FittedTimes
 from bayespatch.follow_up import LEAST_CASES, N_TIMES, round_times
 from bayespatch.model import Data
 from bayespatch.survival import effective_number
@@ -119,7 +119,7 @@ class SurvivalExplanation:
         return self.to_text()
 
 
-Vote = Callable[[Array], tuple[NDArray[np.float32], Array]]  # codes (K, P) to shares (K, S) and familiarity (K,)
+Vote = Callable[[Array], tuple[CaseVotes, Array]]  # codes (K, P) to votes on K cases and familiarity (K,)
 
 
 def explain_times(
@@ -139,7 +139,7 @@ def explain_times(
     fitted : FittedTimes
     case : TimesCase
     vote : callable
-        From codes of cases, (K, P), to shares of the votes on them, (K, S), and their familiarity, (K,).
+        From codes of cases, (K, P), to the votes on them and their familiarity, (K,).
     horizon : float or None
         Time by which the event is asked about; None: a round time about half way to the end of follow-up.
     top : int
@@ -149,15 +149,15 @@ def explain_times(
     quantile : float
         Share of past cases at or below which there is no adequate precedent.
     """
-    share, familiarity = vote(case.codes[None])
-    weights = share[0].astype(np.float64)
+    votes, familiarity = vote(case.codes[None])
+    weights = votes.share[0].astype(np.float64)
     end = float(np.sort(fitted.time)[-min(LEAST_CASES, len(fitted.time))])
     end = max(end, float(fitted.event_times[0]))
     marks = round_times(end) or [end]
     at = float(marks[(len(marks) - 1) // 2]) if horizon is None else float(horizon)
     percentile = float(fitted.percentile(familiarity)[0])
     found = _attribution(fitted, case, vote, at)
-    ends = 1.0 - fitted.survival_interval(share, case.values[None], np.array([at]), level)[0, 0, ::-1]
+    ends = 1.0 - fitted.survival_interval(votes, case.values[None], np.array([at]), level)[0, 0, ::-1]
     return SurvivalExplanation(
         case=_case(fitted, case),
         prediction={
@@ -166,9 +166,9 @@ def explain_times(
             "probability": found["total"],
             "interval": ends.tolist(),
             "population": 1.0 - float(_population(fitted, np.array([at]))[0]),
-            **_curve(fitted, case, share, weights, np.linspace(0.0, end, N_TIMES), marks, level),
+            **_curve(fitted, case, votes, weights, np.linspace(0.0, end, N_TIMES), marks, level),
         },
-        opinions=_opinions(fitted, case, share, at),
+        opinions=_opinions(fitted, case, votes, at),
         attribution=found,
         precedent={"adequate": percentile > quantile, "percentile": percentile, "quantile": quantile},
         neighbors=_neighbors(fitted, case, weights, top),
@@ -192,7 +192,7 @@ def _population(fitted: FittedTimes, times: Array) -> Array:
 def _curve(
     fitted: FittedTimes,
     case: TimesCase,
-    share: NDArray[np.float32],
+    votes: CaseVotes,
     weights: Array,
     times: Array,
     marks: list[float],
@@ -200,16 +200,16 @@ def _curve(
 ) -> JSONObject:
     """The pooled curve, as a summary of times."""
     values, events = case.values[None], fitted.event_times
-    survival = fitted.survival(share, values, times)[0]
-    ends = fitted.survival_interval(share, values, times, level)[0]
-    whole = fitted.survival(share, values, events)[0]
-    around = fitted.survival_interval(share, values, events, level)[0]
+    survival = fitted.survival(votes, values, times)[0]
+    ends = fitted.survival_interval(votes, values, times, level)[0]
+    whole = fitted.survival(votes, values, events)[0]
+    around = fitted.survival_interval(votes, values, events, level)[0]
     median = [next(iter(events[curve <= 0.5].tolist()), None) for curve in (whole, around[:, 0], around[:, 1])]
     at_marks = np.array(marks)
-    low_high = fitted.survival_interval(share, values, at_marks, level)[0].tolist()
+    low_high = fitted.survival_interval(votes, values, at_marks, level)[0].tolist()
     numbers = zip(
         marks,
-        fitted.survival(share, values, at_marks)[0].tolist(),
+        fitted.survival(votes, values, at_marks)[0].tolist(),
         low_high,
         _population(fitted, at_marks),
         strict=True,
@@ -237,13 +237,13 @@ def _curve(
     }
 
 
-def _opinions(fitted: FittedTimes, case: TimesCase, share: NDArray[np.float32], at: float) -> JSONObject | None:
+def _opinions(fitted: FittedTimes, case: TimesCase, votes: CaseVotes, at: float) -> JSONObject | None:
     times = np.array([at])
     additive = fitted.additive(case.values[None], times)
     if additive is None or fitted.pool is None:
         return None
     return {
-        "precedents": 1.0 - float(fitted.precedents(share, times).survival[0, 0]),
+        "precedents": 1.0 - float(fitted.precedents(votes, times).survival[0, 0]),
         "additive": 1.0 - float(additive.survival[0, 0]),
         "weight": fitted.pool.weight,
     }

@@ -123,14 +123,18 @@ class ClosedForm:
         shares = (1.0 - LEAST) * sums.shares(heard) + LEAST * self.base  # (n, C * D, M)
         n_batches = min(n_draws, _batches_per_chain(n_chains))
         votes = shares.reshape(n, n_chains * n_batches, n_draws // n_batches, -1).mean(axis=2)
-        neighbors = None
+        neighbors = covariance = None
         if detail:
             neighbors = self._neighbors(ranges, sums, heard, left_out, n_threads, engine)
+        if detail == "spread":
+            apart = shares - shares.mean(axis=1, keepdims=True)
+            covariance = np.swapaxes(apart, 1, 2) @ apart / apart.shape[1]
         return Prediction(
             votes,
             self._familiarity(x, sums),
             np.full(n, n_chains * n_draws),
             neighbors,
+            covariance,
         )
 
     def _by_class(self, y: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from bayespatch.model import Model
 from bayespatch.types import AnyArray
 
-Detail = bool | Literal["shares"]  # who the neighbors are, and (True) which of their features matter
+# Who the neighbors are, and (True) which of their features matter, or ("spread") how votes vary over the draws
+Detail = bool | Literal["shares", "spread"]
 
 
 class Importances(Protocol):
@@ -100,12 +101,15 @@ class Prediction(NamedTuple):
     n_draws : int array of shape (n,)
         Draws that were used for each case, of all chains together.
     neighbors : NeighborStatistics, or None where they were not asked for
+    covariance : array of shape (n, M, M), or None where it was not asked for
+        Of the shares of the votes over the draws of the importances.
     """
 
     votes_by_batch: NDArray[np.float64]
     familiarity: NDArray[np.float64]
     n_draws: NDArray[np.int64]
     neighbors: NeighborStatistics | None
+    covariance: NDArray[np.float64] | None = None
 
     def mean_votes(self) -> NDArray[np.float64]:
         """The share of the votes for each class: the mean over the draws, (n, M)."""
@@ -121,11 +125,13 @@ class Prediction(NamedTuple):
         together = None
         if statistics:
             together = NeighborStatistics(*(np.concatenate(pieces) for pieces in zip(*statistics, strict=True)))
+        spread = [part.covariance for part in parts if part.covariance is not None]
         return cls(
             np.concatenate([part.votes_by_batch for part in parts]),
             np.concatenate([part.familiarity for part in parts]),
             np.concatenate([part.n_draws for part in parts]),
             together,
+            np.concatenate(spread) if spread else None,
         )
 
 

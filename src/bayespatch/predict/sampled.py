@@ -85,9 +85,9 @@ def predict_batches(
         Whose q-tilde is used; `data.x_parents` must be the parents that it was sampled with.
     data : Data
         The new cases, their labels hidden (types I and II) or known (type III), and the parents.
-    detail : bool or "shares"
+    detail : bool, "shares" or "spread"
         Also say who the neighbors are and which features matter; "shares" leaves the features out, which takes P times
-        less memory.
+        less memory. "spread" adds the covariance of the votes over the draws, of votes in closed form alone.
     excluded : bool array of shape (n, S), optional
         Parents that may not be neighbors of a case, beside the case itself (`data.own_parent`). Model I alone.
     calibration : Calibration, optional
@@ -113,6 +113,8 @@ def predict_batches(
         check_choice("engine", engine, PREDICTING)
         yield from predict_closed(posterior, data, detail=detail, excluded=excluded, n_threads=n_threads, engine=engine)
         return
+    if detail == "spread":
+        raise ValueError("detail='spread' needs votes in closed form; fit with votes='closed', or pass 'shares'")
     if scheduler is not None and len(data.x) > CASES_PER_PART:
         settings = dict(detail=detail, calibration=calibration, error=error, max_passes=max_passes)
         yield from _predict_on_workers(posterior, data, excluded, settings, scheduler)
