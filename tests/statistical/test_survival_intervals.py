@@ -10,7 +10,7 @@ import pytest
 
 from bayespatch import PatchworkSurvival
 from bayespatch.calibrate_times import Course
-from bayespatch.fitted_times import Curves, FittedTimes
+from bayespatch.fitted_times import CaseVotes, Curves, FittedTimes
 
 N_TABLES, N_PAST, N_NEW = 20, 400, 100
 CENSORED = (0.0, 0.3, 0.6)
@@ -76,6 +76,16 @@ def votes_are_certain(monkeypatch):
     monkeypatch.setattr(Course, "of_votes", wrong)
 
 
+def importances_are_certain(monkeypatch):
+    """The variance of the votes over the draws of the importances is forgotten."""
+    right = FittedTimes.survival_interval
+
+    def wrong(self, votes, *given):
+        return right(self, CaseVotes(votes.share), *given)
+
+    monkeypatch.setattr(FittedTimes, "survival_interval", wrong)
+
+
 def all_cases_vote_alike(monkeypatch):
     """The variance is that of the events of all past cases, whatever their shares."""
     right = Course.of_votes
@@ -119,7 +129,14 @@ def variance_for_standard_error(monkeypatch):
 
 @pytest.mark.parametrize(
     "plant",
-    [votes_are_certain, all_cases_vote_alike, not_calibrated, second_opinion_alone, variance_for_standard_error],
+    [
+        votes_are_certain,
+        importances_are_certain,
+        all_cases_vote_alike,
+        not_calibrated,
+        second_opinion_alone,
+        variance_for_standard_error,
+    ],
 )
 def test_planted_mistakes_are_found(plant, monkeypatch):
     plant(monkeypatch)
