@@ -79,7 +79,7 @@ SESSIONS: dict[str, list[str]] = {
         "bayespatch explain wine.bpatch new-wine.csv --row 0 --out wine.pdf; head -c 8 wine.pdf",
         "bayespatch explain wine.bpatch new-wine.csv --row 0 --out wine.docx",
     ],
-    "From a table of one's own to a page, two commands each": [
+    "From your own table to a page, two commands each": [
         f"bayespatch fit tumors.csv.gz --target diagnosis --id patient_id --labels 0=malignant,1=benign {SHORT} "
         f"--out tumors.bpatch",
         "bayespatch explain tumors.bpatch --row 7 --out tumor.html",

@@ -74,7 +74,7 @@ class Entry:
     ----------
     name : str
     kind : {"number", "text", "boolean", "any"}
-        "any" where nothing was said, until `Dictionary.completed` has seen values.
+        "any" if not specified, until `Dictionary.completed` has seen values.
     label, unit : str
         What the column is called and measured in; may be empty.
     levels : tuple of (value, label) pairs
@@ -82,9 +82,9 @@ class Entry:
     phrases : tuple of (value, phrase) pairs
         What patients with a value are called in a sentence: "men", "with a normal thallium scan".
     usual : pair of numbers, or None
-        A number outside of it is accepted with a warning.
+        A number outside it is accepted with a warning.
     possible : pair of numbers, or None
-        A number outside of it is refused.
+        A number outside it is refused.
     coarse : float or None
         Numbers are shown to people who need not see them exactly as ranges of this width.
     identifier : bool

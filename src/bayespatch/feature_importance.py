@@ -109,8 +109,8 @@ class PooledModel(NamedTuple):
     calibration : Calibration
         Of the votes.
     opinion : AdditiveScore, AdditiveMean, array of shape (T, M), or None
-        The second opinion; a user's own model is given by its leave-one-out probabilities, which stay as they are
-        whichever features are known.
+        The second opinion; a user's own model is given by its leave-one-out probabilities, which do not depend on the
+        known features.
     pool : Pool or None
     values : array of shape (T, P)
         The training table as `EncodedTable.values`.

@@ -7,7 +7,7 @@ has one of four kinds:
 - "number": median and quartiles;
 - "time": time to an event or to the end of follow-up, beside a column that says which of the two it was. A weighted
   Kaplan-Meier curve, and the cumulative incidence of each event if there are several;
-- "treatment": a category whose values are listed with what became of the past cases that had each of them.
+- "treatment": a category whose values are listed with the outcomes of the past cases that had each of them.
 
 Every past case counts with its share of the votes (`bayespatch.survival`). Intervals use the effective number of
 cases. Summaries of fewer than `LEAST_CASES` past cases, or of an effective number below `LEAST_EFFECTIVE`, are
@@ -537,7 +537,7 @@ def _treatments(
     others: Sequence[tuple[FollowUpColumn, Sequence[float] | None]],
     outcome: tuple[FollowUpColumn, Sequence[float] | None] | None,
 ) -> JSONObject:
-    """The treatments that similar past cases had, and what became of each group."""
+    """The treatments that similar past cases had, and the outcomes of each group."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
     found = _head(column, weights[rows], level)
     if found["suppressed"]:

@@ -7,7 +7,7 @@ A feature matters if it tells who predicts whom. The importances q have the post
 a shrinkage prior times the leave-one-out predictive likelihood (not the likelihood of the features, and not a joint
 posterior of features and labels: that one is the paper's, and is what ``sample`` gives). The prediction of case i is
 the model's own where the case has exactly one neighbor, which is known in closed form
-(``engine/cpu/leave_one_out.py``), read as a probability by a slope that is learned along (``calibrate``):
+(``engine/cpu/leave_one_out.py``), calibrated by a slope that is learned along (``calibrate``):
 
     log p(y_i = m | ...) = slope log share_im + (1 - slope) log base_m + constant.
 
@@ -243,7 +243,7 @@ def draw_importances(
     n_threads: int = 1,
     report: Callable[[int], object] = lambda done: None,
 ) -> PredictiveDraws:
-    """Sample the posterior of q, in several chains that know nothing of each other, as long as diagnostics ask for.
+    """Sample the posterior of q, in several independent chains, as long as diagnostics ask for.
 
     Chains take at least `MIN_STEPS` steps for each draw that is kept, and more, up to `MAX_STEPS`, until R-hat and
     effective sample sizes are good (`diagnostics`).

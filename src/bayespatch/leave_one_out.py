@@ -143,7 +143,7 @@ def n_left_out(y: NDArray[np.int64]) -> int:
 
 
 def cases_left_out(past: Data, most: int | None = None) -> tuple[NDArray[np.int64], Data]:
-    """Which past cases are predicted by the others, at most so many, evenly spread; and these, their classes hidden."""
+    """The past cases to predict by the others, at most this number, evenly spread; and these, classes hidden."""
     n = len(past.x)
     chosen = np.linspace(0, n - 1, n_left_out(past.y) if most is None else min(n, most)).round().astype(np.int64)
     hidden = np.full(len(chosen), HIDDEN)

@@ -225,7 +225,7 @@ def _area(hit: NDArray[np.bool_], score: NDArray[np.float64]) -> float:
 
 
 def rate_interval(count: int, n: int) -> tuple[float, float]:
-    """Wilson's interval of a rate; all of 0 to 1 where there is no case.
+    """Wilson's interval of a rate; 0 to 1 without cases.
 
     Examples
     --------

@@ -123,7 +123,7 @@ def choose_shown(
     Parameters
     ----------
     shown : "all", int, or array
-        An int: so many parents at random. An array: rows of the table, or a boolean mask over them.
+        An int: this number of parents at random. An array: rows of the table, or a boolean mask over them.
     parents : int array of shape (S,)
     n_rows : int
     rng : numpy Generator

@@ -37,7 +37,7 @@ _FIELDS = ("weight", "weight_sd", "log_loss", "sharpness", "base")
 
 @dataclass(frozen=True)
 class Pool:
-    """The weight of the additive opinion, and what each opinion alone and the pool were worth on the training cases.
+    """The weight of the additive opinion, and the log loss of each opinion alone and of the pool on the training cases.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ def base_rates(
 
 
 def constants(data: Data, base: NDArray[np.float64]) -> Hyperparameters:
-    """Constants for so many parents and such base rates.
+    """Constants for this number of parents and these base rates.
 
     Base votes follow the base rates. Where a class has more of the parents than of the cases (balanced parents, class
     weights), its votes count less, so that a parent drawn at random votes as the base rates are.
@@ -145,7 +145,7 @@ def tune(
     report : callable
         Called with the number of codings that are done.
     log_prior : dict of floats, optional
-        Log prior odds of codings; 0 where nothing is said.
+        Log prior odds of codings; 0 by default.
     given : Hyperparameters, optional
         The constants, where they are not those of `constants`.
     n_threads : int

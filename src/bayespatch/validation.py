@@ -139,7 +139,7 @@ def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def refuse_masked(name: str, array: object) -> None:
-    """Values that are masked are not there, whatever lies below the mask."""
+    """Masked values are missing, whatever the data below the mask."""
     n_masked = int(np.ma.getmaskarray(array).sum()) if isinstance(array, np.ma.MaskedArray) else 0
     if n_masked:
         raise ValueError(f"{name} has {n_masked} masked values; pass known values, or leave these rows out")

@@ -178,7 +178,7 @@ def test_columns_survive_json(column):
     ],
 )
 def test_a_damaged_column_is_refused(column, change):
-    with pytest.raises(ValueError, match="anew"):
+    with pytest.raises(ValueError, match="again"):
         Column.from_dict({**column.to_dict(), **change})
 
 
@@ -200,5 +200,5 @@ def test_a_column_keeps_its_unit_and_usual_range_and_its_raw_values():
 
 def test_what_is_no_column_is_refused():
     for data in (None, [], {}, "age"):
-        with pytest.raises(ValueError, match="store the schema anew"):
+        with pytest.raises(ValueError, match="store the schema again"):
             Column.from_dict(data)

@@ -161,7 +161,7 @@ def test_another_fit_is_refused(tmp_path):
         (dict(model="II"), "another run: model was 'I' and is 'II'"),
         (dict(windows={"age": 3}), "the data differs"),
     ):
-        with pytest.raises(StorageError, match=f"{said}.*delete the folder to start anew"):
+        with pytest.raises(StorageError, match=f"{said}.*delete the folder to start again"):
             learn(tmp_path / "run", **{**given, **changes})
 
 

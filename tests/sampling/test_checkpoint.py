@@ -256,7 +256,7 @@ def finished(tmp_path_factory):
 def test_another_run_is_refused_and_told_apart(finished, changes, said):
     with pytest.raises(StorageError, match=f"is the checkpoint of another run: {said}") as caught:
         run_here(finished, **{"draws": 5, "warmup": 3, **changes})
-    assert "pass what it was, or pass another path, or delete the folder to start anew" in str(caught.value)
+    assert "pass what it was, or pass another path, or delete the folder to start again" in str(caught.value)
 
 
 def test_another_version_is_refused(finished, monkeypatch):
@@ -279,7 +279,7 @@ def test_a_damaged_file_is_named(finished, tmp_path, name, at):
         if path.name == name:
             blob[at] ^= 4
         (folder / path.name).write_bytes(blob)
-    with pytest.raises(StorageError, match=f"{name} .*delete the folder to start anew"):
+    with pytest.raises(StorageError, match=f"{name} .*delete the folder to start again"):
         run_here(folder, draws=5, warmup=3)
 
 

@@ -1,4 +1,4 @@
-"""Kernels that also run on the CPU, in tests: compiled anew when a source of this package or of bayespatch changes."""
+"""Kernels that also run on the CPU, in tests: recompiled when a source of this package or of bayespatch changes."""
 
 from __future__ import annotations
 

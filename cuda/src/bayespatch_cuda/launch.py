@@ -1,6 +1,6 @@
 """Launching kernels that take many arrays, quickly.
 
-numba-cuda finds out the types of all arguments and describes every array to the driver anew at each launch, which
+numba-cuda finds out the types of all arguments and describes every array to the driver again at each launch, which
 takes longer than most of our kernels run. Here neither types nor named tuples of arrays ever change: they are described
 once, and a launch converts only numbers and what comes in plain tuples, which are made for a single launch.
 Where numba-cuda is not built as expected, kernels are launched in the ordinary way.

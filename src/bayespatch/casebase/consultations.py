@@ -24,7 +24,7 @@ WAITING = ("decision", "outcome", "retention")  # the next step of an open case
 
 @dataclass(frozen=True)
 class Consultation:
-    """An explanation that was shown, to whom and when; `explanation` is `Explanation.to_dict()`."""
+    """An explanation that was shown, its reader and time; `explanation` is `Explanation.to_dict()`."""
 
     id: int
     case_id: int

@@ -164,7 +164,7 @@ class Database:
             return CaseBaseError(UNSTORABLE)
         code = getattr(original, "sqlstate", None) or ""
         lost = getattr(error, "connection_invalidated", False) or code[:2] in ("08", "57") or "connection" in message
-        public = "the database cannot be used at the moment; tell whoever runs this server"
+        public = "the database cannot be used at the moment; contact the operator of the server"
         if "database is locked" in message or code == "55P03":
             wrong = f"another process has been writing for more than {self.timeout:g} seconds; "
             wrong = public = f"{wrong}try again, nothing was changed"

@@ -317,7 +317,7 @@ class Retrieve:
         return page
 
     def consultation(self, consultation: int, *, by: str) -> tuple[Consultation, Decision | None, Case]:
-        """A consultation by its number as it was shown, with its decision and case.
+        """A consultation by its number as shown, with its decision and case.
 
         Examples
         --------

@@ -44,7 +44,7 @@ class Group(NamedTuple):
 def new_app(
     commands: Sequence[Callable[..., object]], about: str, version: str, groups: Mapping[str, Group] | None = None
 ) -> typer.Typer:
-    """The program with its commands, in their order; a docstring's examples stand below its options."""
+    """The program with its commands, in their order; a docstring's examples are shown after its options."""
     options = _GlobalOptions()
     app = typer.Typer(
         name="bayespatch",
@@ -143,7 +143,7 @@ def _close_stdout() -> None:
 
 @contextmanager
 def _terminable() -> Iterator[list[int]]:
-    """SIGTERM ends a command as Ctrl-C does, with a last checkpoint where there is one; yields the code to end with."""
+    """Let SIGTERM end a command like Ctrl-C, with a last checkpoint if there is one; yields the exit code."""
     code = [_INTERRUPTED]
 
     def stop(*_: object) -> None:

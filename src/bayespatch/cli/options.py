@@ -47,7 +47,7 @@ class VotingWay(StrEnum):
 
 
 class Missing(StrEnum):
-    """What becomes of missing values."""
+    """How missing values are handled."""
 
     auto = "auto"
     category = "category"

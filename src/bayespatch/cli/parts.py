@@ -33,7 +33,7 @@ class _Request(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """What became of one part."""
+    """The result of one part."""
 
     path: str  # of its predictions
     n_bytes: int

@@ -137,7 +137,7 @@ def table_options(
 
 
 def read_training(options: TableOptions) -> Learned:
-    """The table, with a word about columns that will not help and a question about those that may be identifiers."""
+    """Read the table, with notes on useless columns; columns that may be identifiers are refused."""
     data = options.data
     dictionary = _dictionary(options)
     texts = [name for name in (options.id_column, options.group) if name]

@@ -2,7 +2,7 @@
 
 ``table`` reads any table into plain columns, ``bins`` cuts numbers, ``ranks`` ranks them, ``column`` codes one
 column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of past ones. ``summary`` says what has to
-be known of all rows of a table, ``partitions`` reads one that lies in parts; ``order`` says in which order classes
+be known of all rows of a table, ``partitions`` reads partitioned ones; ``order`` says in which order classes
 are.
 """
 

@@ -59,7 +59,7 @@ class Column:
     unit : str
         In what its numbers are measured; may be empty.
     usual : pair of floats, or empty
-        The usual range of its numbers; one outside of it is worth a warning.
+        The usual range of its numbers; numbers outside it get a warning.
     nested : tuple of float
         Ranked: further windows, which closed-form votes compare as well (`bayespatch.retrieval`).
     is_compared : bool
@@ -93,7 +93,7 @@ class Column:
 
     def __post_init__(self) -> None:
         for complaint in _complaints(self):
-            raise ValueError(f"column {self.name!r}: {complaint}; learn the schema anew from the table")
+            raise ValueError(f"column {self.name!r}: {complaint}; learn the schema again from the table")
 
     @property
     def is_coded(self) -> bool:
@@ -169,7 +169,7 @@ class Column:
         return MISSING_NUMBER if self.has_window else self.n_known
 
     def _code_of_values(self, column: PlainColumn) -> NDArray[np.float64]:
-        """The place of each value in the list, -1 where it is not there."""
+        """The place of each value in the list, -1 if absent."""
         if self.family == "text":
             code_of: dict[object, int] = {value: code for code, value in enumerate(self.values)}
             return np.array([code_of.get(text, -1) for text in column.texts], dtype=np.float64)
@@ -297,7 +297,7 @@ class Column:
     def from_dict(cls, data: object) -> Column:
         """The column that `to_dict` wrote; anything else is refused."""
         if not isinstance(data, dict) or set(data) != {part.name for part in fields(cls)}:
-            raise ValueError("a stored column does not have the parts of a column; store the schema anew")
+            raise ValueError("a stored column does not have the parts of a column; store the schema again")
         parts: JSONObject = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
         return cls(**parts)
 

@@ -92,9 +92,9 @@ class Schema:
     columns : tuple of Column
         One for each feature, in the order of the codes.
     missing : {"category", "ignore", "error"}
-        What becomes of missing values.
+        How missing values are handled.
     least_known : int
-        So many values are known of every row of the training table. Under ``missing="category"`` the missing values of
+        Number of values known in every row of the training table. Under ``missing="category"`` the missing values of
         a row of which less is known are not compared: a form that nobody has filled in is not a pattern of gaps.
     named : bool
         Whether the columns have names of their own; else they are x0, x1, ... and other tables are read by position.
@@ -117,11 +117,13 @@ class Schema:
     def __post_init__(self) -> None:
         check_choice("missing", self.missing, MISSING_RULES)
         if not self.columns or len(set(self.names)) < len(self.columns) or not isinstance(self.named, bool):
-            raise ValueError("a schema needs columns, each with a name of its own; learn it anew from the table")
+            raise ValueError("a schema needs columns, each with a name of its own; learn it again from the table")
         if type(self.least_known) is not int or not 0 <= self.least_known <= len(self.columns):
-            raise ValueError(f"least_known={self.least_known!r} is not a number of columns; learn the schema anew")
+            raise ValueError(f"least_known={self.least_known!r} is not a number of columns; learn the schema again")
         if self.missing != "category" and any(column.missing_is_value for column in self.columns):
-            raise ValueError(f"a column counts missing as a value, but missing={self.missing!r}; learn the schema anew")
+            raise ValueError(
+                f"a column counts missing as a value, but missing={self.missing!r}; learn the schema again"
+            )
 
     @classmethod
     def learn(
@@ -153,7 +155,7 @@ class Schema:
             (``{"age": [45, 55]}``: under 45, from 45 up to but not including 55, from 55), a number of bins, a word, or
             a pair such as ``("uniform", 5)``; its key None stands for all columns that it does not name.
         n_bins : int
-            The number of bins where nothing else is said. Fewer come out where many cases share a value.
+            The default number of bins. Fewer come out where many cases share a value.
         windows : float, str or dict, optional
             Columns that are not binned but compared by distance: ``{"chol": 20}``, two cases agree where they differ by
             at most 20; or by rank: ``{"chol": "10%"}``, two cases agree where at most 10 % of the past cases lie
@@ -167,8 +169,8 @@ class Schema:
             a value not seen before. (A column with a window holds the number `MISSING_NUMBER` for it, which only agrees
             with itself.) "ignore": NaN, left out of every comparison. "error": refused, here and later.
         max_levels : int
-            Up to so many distinct whole numbers are coded one by one, provided that each is seen twice on average (one
-            or two of them always).
+            Up to this number of distinct whole numbers are coded one by one, provided that each is seen twice on
+            average (one or two of them always).
         labels : dict, optional
             What values are called, ``{"cp": {4: "asymptomatic"}}``; by default from ``X.attrs["labels"]``.
         descriptions : dict, optional
@@ -347,7 +349,7 @@ class Schema:
         if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "least_known", "columns"}:
             raise ValueError("this is not a stored schema; pass what Schema.to_dict has returned")
         if type(data["format"]) is not int or data["format"] != _FORMAT or not isinstance(data["columns"], list):
-            raise ValueError(f"the stored schema has format {data['format']!r}, known is {_FORMAT}; store it anew")
+            raise ValueError(f"the stored schema has format {data['format']!r}, known is {_FORMAT}; store it again")
         columns = tuple(Column.from_dict(column) for column in data["columns"])
         return cls(columns, data["missing"], data["named"], data["least_known"])
 
@@ -401,7 +403,7 @@ def _learn_column(
 
 
 def _usual(plain: PlainColumn, given: object) -> tuple[float, ...]:
-    """The usual range of a column of numbers, where there is one."""
+    """The usual range of a column of numbers, if any."""
     if plain.family != "number" or not isinstance(given, tuple | list) or len(given) != 2:
         return ()
     return float(given[0]), float(given[1])

@@ -1,8 +1,8 @@
 """What has to be known of all rows of a table to code it: types, levels, ranges, missing values.
 
-A summary is small however long the table is, and summaries of parts of a table make that of all of it. So a table that
-lies in parts, on one machine or on many, is summarised part by part; quantiles, which do not add up, come from a sample
-of its rows (`Schema.learn`).
+A summary is small however long the table is, and summaries of parts of a table make that of all of it. So a partitioned
+table, on one machine or on many, is summarized part by part; quantiles, which do not add up, come from a sample of its
+rows (`Schema.learn`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ColumnSummary:
     is_whole : bool
         Whether all are whole numbers.
     low, high : float
-        The smallest and the largest number; infinite where there is none.
+        The smallest and the largest number; infinite if there is none.
     declared : tuple or None
         All values that the column's type allows, in its order; None where it does not say.
     ordered : bool
@@ -86,7 +86,7 @@ def summarise(table: PlainTable, categorical: Collection[str] = (), max_levels: 
     categorical : names
         Columns whose numbers are names of categories: all of them are noted.
     max_levels : int
-        At least so many distinct numbers of the other columns are noted.
+        At least this number of distinct numbers of the other columns are noted.
 
     Examples
     --------

@@ -2,7 +2,8 @@
 
 Floating-point sums depend on their order. So the cases are divided into `N_BLOCKS` blocks, by their number in the whole
 data alone; each block is summed from its first case to its last, and then the blocks, from the first to the last. A
-part of the data that consists of whole blocks needs to send only their sums, so many whatever the number of cases.
+part of the data that consists of whole blocks needs to send only their sums, whose size does not depend on the number
+of cases.
 """
 
 from __future__ import annotations

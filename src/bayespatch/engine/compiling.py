@@ -1,4 +1,4 @@
-"""How the kernels are compiled: kept on disk, without Python's lock, and compiled anew when any source changes.
+"""How the kernels are compiled: kept on disk, without Python's lock, and recompiled when any source changes.
 
 Numba looks at the file of each function alone to see whether its compiled code is still good; but a kernel contains the
 kernels that it calls, from other files, and would go on running their old code. So what is kept is stamped with a

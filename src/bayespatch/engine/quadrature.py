@@ -11,7 +11,7 @@ are positive: 1/T is a finite mixture, and given a node the w are independent, e
     p(x_ij | z_i, q~) = sum_r W_r (c1 G_r + lam C_r),   G_r = prod_b f_b,   C_r = sum_agreeing q~_b s_r prod_others f_b,
 
 with f_b = 1 + q~_b (s_r - 1): either x_ij comes from the base rate, or it was copied from an agreeing neighbor, which
-is on. And w given z is drawn by choosing the node, where x_ij comes from, and then every w by itself. That is exact.
+is on. And w given z is drawn by choosing the node, where x_ij comes from, and then every w separately. That is exact.
 
 For long lists fewer nodes than K = n/2 + 1 are enough for all digits of a double: some multiple of sqrt(n).
 

@@ -1,4 +1,5 @@
-"""Random numbers for the kernels: one stream per (seed, chain, sweep, purpose, item), whoever draws it, wherever.
+"""Random numbers for the kernels: one stream per (seed, chain, sweep, purpose, item), independent of process and
+thread.
 
 A stream is a xoroshiro128++ generator (Blackman and Vigna, 2021) whose 128-bit state is hashed from its key with the
 finaliser of SplitMix64 (Steele, Lea and Flood, 2014). A key names what the numbers are for, so results depend neither

@@ -629,7 +629,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return _safe_indexing(X, rows), _safe_indexing(y, rows), groups, WeighedRows(weights[rows], rows)
 
     def _repeated_rows(self, table: _TrainingTable) -> NDArray[np.int64] | None:
-        """Groups of rows that repeat each other beyond chance, with a warning; None where there are none."""
+        """Groups of rows that repeat each other beyond chance, with a warning; None if there are none."""
         repeats = table.schema.duplicates(table.encoded)
         if not repeats:
             return None

@@ -126,7 +126,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, loo_, feature_importances_
         As in `PatchworkClassifier`; tuning_, y_ and loo_ have the classes.
     calibration_ : Calibration
-        How votes for the classes are read as probabilities.
+        The map from votes for the classes to probabilities.
     kernel_density_ : KernelDensity
         How the neighbors' outcomes are read as a distribution.
     values_, ids_, class_names_, target_

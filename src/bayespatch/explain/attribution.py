@@ -80,7 +80,7 @@ class Sets(NamedTuple):
 
     @classmethod
     def sampled(cls, p: int, n_sets: int, rng: np.random.Generator) -> Sets:
-        """About so many: all of the smallest and largest sizes, and of the others pairs of a set and its complement."""
+        """About this number: all of the smallest and largest sizes, otherwise pairs of complementary sets."""
         mass = {s: (p - 1) / (s * (p - s)) * (1 if 2 * s == p else 2) for s in range(1, p // 2 + 1)}
         left, rest = float(n_sets), sum(mass.values())
         sets, weights = [], []
@@ -249,7 +249,7 @@ class Points(NamedTuple):
     Attributes
     ----------
     base : float
-        The number if nothing is known of the case.
+        The number for a case without known values.
     parts : array of shape (p, 2)
         What each feature adds through precedents and through the additive opinion.
     error : array of shape (p,)

@@ -88,7 +88,7 @@ class Ballot:
         )
 
     def closest(self, top: int, may_show: NDArray[np.bool_]) -> Rows:
-        """Places of the parents with the most influence, at most so many, among those that may be shown."""
+        """Places of the parents with the most influence, at most this number, among those that may be shown."""
         influence = np.where(may_show, self.influence, 0.0)
         order = np.argsort(-influence, kind="stable")[:top]
         return order[influence[order] > 0.0]

@@ -51,8 +51,8 @@ class Explanation:
     predicted : str
         The most probable class.
     probabilities, votes : dict
-        Probability of each class, calibrated and pooled with the second opinion where there is one; and the plain share
-        of the votes.
+        Probability of each class, calibrated and pooled with the second opinion, if any; and the plain share of the
+        votes.
     population : dict
         Share of each class among the past cases.
     intervals : dict
@@ -60,7 +60,7 @@ class Explanation:
     error : float or None
         Monte Carlo standard error of the probability, largest over the classes.
     like_this : LikeThis or None
-        What votes like these were worth for past cases.
+        Past cases with similar votes, and their outcomes.
     attribution : Attribution or None
         What each value adds to the prediction, from the base rate on: the reason for it. None where neighbors are
         sampled, and where the second opinion cannot say what it would be without a value.

@@ -1,4 +1,4 @@
-"""What became of similar patients, in words and as the points of a curve, for every rendering.
+"""Outcomes of similar patients, in words and as the points of a curve, for every rendering.
 
 Each function takes a summary as `FollowUp.summaries` returns it.
 """

@@ -1,4 +1,4 @@
-"""Groups of voters who resemble a case in the same way, whatever became of them.
+"""Groups of voters who resemble a case in the same way, regardless of outcome.
 
 The voters, the fewest past cases that cast nearly all votes, are split by whether they share a value with the case: the
 value whose sharing explains most of the differences between them, then again within the parts, as a tree. Values count

@@ -82,7 +82,7 @@ def guard_numbers(schema: Schema, numbers: NDArray[np.float64], limits: NDArray[
 
 
 def guard_usual(schema: Schema, numbers: NDArray[np.float64], beyond: Sequence[str]) -> list[Guard]:
-    """Numbers outside of what the data dictionary calls usual; `beyond`: features of which more was said already."""
+    """Numbers outside the usual range, except for the features `beyond`, which already have a warning."""
     found = []
     for column, number in zip(schema.columns, numbers.tolist(), strict=True):
         value = column.raw_value(number) if column.usual and column.name not in beyond else None

@@ -42,7 +42,7 @@ def answer(why: Data, *, case_link: str = "", date: str = "") -> str:
 
 
 def survival_answer(why: Data, sentences: Sequence[str], precedent: str, *, case_link: str = "", date: str = "") -> str:
-    """The answer of a survival model, from `SurvivalExplanation.to_dict`, and what is said beside its figures."""
+    """The answer of a survival model, from `SurvivalExplanation.to_dict`, and the text next to its figures."""
     template = environment().get_template("survival.html")
     said = {"sentences": sentences, "precedent": precedent}
     return str(template.render(why=why, case_link=case_link, date=date, **said))

@@ -15,7 +15,7 @@ _MOST_FEATURES = 10  # in the summary; all are in the report
 
 @dataclass(frozen=True)
 class FeatureSummary:
-    """One feature: how it is coded, how often it is missing, how much it matters, and to whom else it does.
+    """One feature: how it is coded, how often it is missing, how much it matters, and its importance by other methods.
 
     Attributes
     ----------

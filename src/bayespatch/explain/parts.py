@@ -101,7 +101,7 @@ class Differs(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Past cases that resemble the case in the same way, whatever became of them.
+    """Past cases that resemble the case in the same way, regardless of outcome.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class Stability:
     ----------
     overlap : float or None
         Mean share of a chain's most influential past cases (as many as are shown) that another chain's list has too;
-        None where there is one chain.
+        None for a single chain.
     """
 
     overlap: float | None
@@ -314,7 +314,7 @@ class Attribution:
     label : str or None
         The class whose probability is explained: of two the last, of more the predicted one; None for numbers.
     base : float
-        The probability, or the number, if nothing is known of the case.
+        The probability, or the number, for a case without known values.
     total : float
         The prediction.
     error : float

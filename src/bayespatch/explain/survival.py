@@ -69,7 +69,7 @@ class SurvivalExplanation:
     opinions : dict or None
         Probability of the event by the horizon: "precedents", "additive" (the Cox model), and its "weight".
     attribution : dict
-        "base" (nothing is known of the case), "total", and "features": [{"feature", "value", "points", "precedents",
+        "base" (without known values), "total", and "features": [{"feature", "value", "points", "precedents",
         "additive"}], largest first, in percentage points of the probability of the event by the horizon. They add up
         from base to total.
     precedent : dict
@@ -360,7 +360,7 @@ def headline(why: JSONObject) -> str:
 
 
 def sentences(why: JSONObject) -> Iterator[str]:
-    """What stands below the headline."""
+    """The text below the headline."""
     said, both = why["prediction"], why["opinions"]
     yield f"All past patients: {percent(said['population'])}."
     yield f"{course.median(said)}.".capitalize()
@@ -397,7 +397,7 @@ def _lines(why: JSONObject) -> Iterator[str]:
     yield ""
     base, total = (percent(why["attribution"][end]) for end in ("base", "total"))
     when = course.number(said["time"])
-    yield f"What raises or lowers the risk by {when}, from {base} with nothing known to {total} (percentage points):"
+    yield f"What raises or lowers the risk by {when}, from {base} without known values to {total} (percentage points):"
     for row in why["attribution"]["features"]:
         yield f"  {points(row['points'] / 100):>6} {row['feature']} {row['value']}"
     yield ""

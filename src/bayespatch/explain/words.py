@@ -234,7 +234,7 @@ def group_members(why: Data, part: Data) -> str:
 
 
 class _Statement(NamedTuple):
-    """A value in a sentence about patients, as a phrase where there is one, and always as name and value."""
+    """A value in a sentence about patients, as a phrase, if any, and always as name and value."""
 
     phrase: str
     plain: str

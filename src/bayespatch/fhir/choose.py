@@ -17,7 +17,7 @@ ProblemKind = Literal["missing", "outdated", "conflict", "unit", "value", "range
 
 
 class Problem(NamedTuple):
-    """Why a value of the record was not used, or was not there.
+    """Why a value of the record is missing or was not used.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ from bayespatch.types import AnyArray, JSONObject
 from bayespatch.version import __version__
 
 STATE, LOCK = "state.bpatch", "lock"
-START_ANEW = "pass another path, or delete the folder to start anew"
+START_ANEW = "pass another path, or delete the folder to start again"
 _DRAWS = re.compile(r"draws-\d{8}-\d{8}\.bpatch")
 _DTYPE = re.compile(r"[|<>][biuf][1248]")
 

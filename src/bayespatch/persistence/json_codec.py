@@ -5,7 +5,7 @@ is. Rules for what JSON has no word for:
 
 - NumPy's numbers become Python's; what offers itself as an array (a pandas Index, a polars Series) becomes an array;
 - a function that watches the progress is stored as False, and a random generator as None: a loaded model predicts as
-  before, but a refit is seeded anew;
+  before, but a refit gets a new seed;
 - a classifier of the user's own as second opinion is stored as None; what it has learned is stored where it is linear;
 - the folder of a checkpoint and the address of a scheduler are stored as None: they are of the place where the fit was
   made, and of that fit;

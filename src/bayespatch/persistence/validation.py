@@ -119,7 +119,7 @@ _FARTHEST = 1e6  # from 0, of the numbers of a calibration
 
 
 def check_manifest(manifest: JSONMapping) -> Parts:
-    """The fields of `Fitted` that a manifest describes by itself; any contradiction in it is a ValueError."""
+    """The fields of `Fitted` that a manifest alone describes; any contradiction in it is a ValueError."""
     if tuple(manifest) != MANIFEST or manifest["holds"] != "model":
         raise ValueError("it does not have the keys of a model")
     check_choice("estimator", manifest["estimator"], ESTIMATORS)

@@ -1,6 +1,6 @@
 """Pictures of a case and of a model (matplotlib); every function returns the Figure that it has drawn.
 
-Colors are those of Okabe and Ito, which color-blind readers can tell apart, and nothing is said by color alone.
+Colors are those of Okabe and Ito, which color-blind readers can tell apart, and color is never the only signal.
 
 Examples
 --------

@@ -203,7 +203,7 @@ def predict_closed(
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> Iterator[Prediction]:
-    """Predict cases in closed form, so many at a time that memory stays within bounds; see `predict_batches`."""
+    """Predict cases in closed form, in batches that keep memory within bounds; see `predict_batches`."""
     closed = ClosedForm.of(posterior, data)
     n_chains, n_draws = closed.log_weights.shape[:2]
     per_case = n_chains * n_draws * data.n_classes * 3

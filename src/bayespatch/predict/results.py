@@ -73,7 +73,7 @@ class NeighborStatistics(NamedTuple):
     share_by_chain : array of shape (n, chains, S), float32
         `share` in each chain.
     features : array of shape (n, S, P), float32
-        Probability of being a neighbor to whom the feature matters.
+        Probability of being a neighbor for which the feature matters.
     explained : array of shape (n, P), float32
         Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
 
@@ -148,7 +148,7 @@ class Neighborhood:
     influence : array of shape (n, top), float32
         Mean weight of the neighbor's vote.
     features : array of shape (n, top, P), float32
-        Probability of being a neighbor to whom the feature matters.
+        Probability of being a neighbor for which the feature matters.
     """
 
     rows: NDArray[np.int64]

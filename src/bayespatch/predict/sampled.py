@@ -77,7 +77,7 @@ def predict_batches(
     engine: str = "cpu",
     scheduler: str | None = None,
 ) -> Iterator[Prediction]:
-    """Predict cases that were not part of the fit, so many at a time that memory stays within bounds.
+    """Predict cases that were not part of the fit, in batches that keep memory within bounds.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def predict_batches(
     excluded : bool array of shape (n, S), optional
         Parents that may not be neighbors of a case, beside the case itself (`data.own_parent`). Model I alone.
     calibration : Calibration, optional
-        How votes are read as probabilities, whose error is to be small; without it votes are probabilities.
+        The map from votes to probabilities, whose error is to be small; without it votes are probabilities.
     error : float
         Monte Carlo standard error of an even chance at which a case is done; rarer classes must be as exact on their
         own scale (`Calibration.scaled_error`), so no probability has a larger one.
@@ -100,7 +100,7 @@ def predict_batches(
     n_threads : int
         Threads; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
-        What finds the neighbors; "auto" takes a GPU where there is one and the cases are many.
+        What finds the neighbors; "auto" uses a GPU if present and if there are many cases.
     scheduler : str, optional
         The address of a Dask scheduler: its workers predict, with the CPU's kernels, and the result is the same.
 
@@ -251,7 +251,7 @@ class _Votes(Protocol):
     """Votes on a batch of cases, round after round."""
 
     def n_more(self, done: int) -> int:
-        """How many rounds to add after so many."""
+        """Number of rounds to add after a number of rounds."""
 
     def add(self, todo: NDArray[np.int64], rounds: range) -> None:
         """Add the votes of some rounds on some of the cases."""
@@ -366,7 +366,7 @@ class _VotesByPlace(_Counted):
         return order, voters, draws
 
     def n_more(self, done: int) -> int:
-        """One: each goes on where the last one ended."""
+        """One: each continues where the last one ended."""
         return 1
 
     def add(self, todo: NDArray[np.int64], rounds: range) -> None:
@@ -548,7 +548,7 @@ def _prediction_key(posterior: Importances) -> np.uint64:
 
 
 def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
-    """The votes on a case of which nothing is known, (M,): what calibration is anchored at.
+    """The votes on a case without any known value, (M,), the anchor of the calibration.
 
     In Model I its neighbors come from their prior, every parent with probability alpha, and the mean share of a class
     is an integral over one number: ``E[h_m / sum h] = int_0^inf E[h_m exp(-t sum h)] dt``, the expectation in closed

@@ -156,7 +156,7 @@ class SubsetVoter:
         return self.log_range <= _DOUBLE and size * min(FEWEST_DRAWS, self.n_draws) <= MOST_PRODUCTS
 
     def affordable_sets(self, n_draws: int) -> int:
-        """How many subsets can be evaluated in so many draws."""
+        """Number of subsets that can be evaluated with a number of draws."""
         return int(MOST_EXPONENTIALS / (max(1, min(len(self.counts), MOST_PATTERNS)) * min(n_draws, self.n_draws)))
 
     def vote_on_all(self) -> SubsetVotes:

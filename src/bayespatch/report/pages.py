@@ -1,4 +1,4 @@
-"""Fills the templates. Texts from the data are escaped by the template engine; no text is ever taken for HTML."""
+"""Fills the templates. Texts from the data are escaped by the template engine; text is never interpreted as HTML."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def survival_page(explanation: SurvivalExplanation) -> str:
 
 
 def case_body(explanation: Explanation | Data, *, case_link: str = "", date: str = "") -> str:
-    """The answer about a case, without the page around it: for a page of one's own.
+    """The answer about a case, without the page around it: for your own page.
 
     It has no style attributes and no scripts; `style` and `script` go with it.
 

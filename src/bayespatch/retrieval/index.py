@@ -122,7 +122,7 @@ class CaseIndex:
     def with_cases(self, x: NDArray[np.float64], y: NDArray[np.int64]) -> CaseIndex:
         """The same past cases and k more, coded as x, (k, P), with classes y: equal to an index of all of them.
 
-        The comparisons stay as they are.
+        The comparisons do not change.
 
         Examples
         --------
@@ -243,7 +243,7 @@ def comparisons(
 def _agreeing(
     levels: NDArray[np.float64], values: NDArray[np.float64], window: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First and last code whose level is within the window of each value; first > last where there is none.
+    """First and last code whose level is within the window of each value; first > last if there is none.
 
     Rounding in ``value - window`` may be off by one level, which the comparison ``abs(level - value) <= window``, the
     definition of agreement, puts right.

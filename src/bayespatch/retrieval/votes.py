@@ -177,7 +177,7 @@ def vote(
     n_threads : int
         Threads of the CPU; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
-        Where to compute. "auto" uses a GPU where there is one and cases x past cases x comparisons are at least 10
+        Where to compute. "auto" uses a GPU if present and cases x past cases x comparisons are at least 10
         million. Weights beyond single precision are added on the CPU.
 
     Examples
@@ -232,7 +232,7 @@ def vote_shares(
     heard : array of shape (M,) or (n, M)
         Weight of a vote for each class.
     n_chains : int
-        C: the draws are those of so many chains, one after the other, and shares are means over each.
+        C: the draws are those of C chains, one after the other, and shares are means over each.
 
     Examples
     --------
@@ -290,7 +290,7 @@ def leave_one_out(
     log_weights : array of shape (K,)
         Log weight of every comparison.
     slope : float
-        How shares of the votes are read as probabilities.
+        The map from shares of the votes to probabilities.
     heard, base : arrays of shape (M,)
         Weight of a vote for each class, and base rates; `LEAST` of the votes is the base rates'.
     """

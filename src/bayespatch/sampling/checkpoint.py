@@ -93,7 +93,7 @@ def describe(
 def opened(path: str | os.PathLike[str], run_of: Mapping[str, object], every: float) -> Iterator[Checkpoint]:
     """The checkpoint at `path` of the run that `run_of` describes; no other process can have it meanwhile.
 
-    The folder is made where there is none. One that holds a checkpoint of another run, or anything else, is refused.
+    The folder is created if missing. One that holds a checkpoint of another run, or anything else, is refused.
     """
     with open_folder(path) as folder:
         yield Checkpoint(folder, run_of, every)
@@ -165,7 +165,7 @@ class Checkpoint:
     # Reading
 
     def resume(self, run: Run) -> None:
-        """Put a new run where the checkpoint left off; nothing happens where there is none yet."""
+        """Put a new run where the checkpoint left off; does nothing if there is none yet."""
         if (self.folder / STATE).exists():
             with reported(self.folder, STATE):
                 manifest, arrays = read_arrays(self.folder / STATE, "checkpoint", _STATE_KEYS)
@@ -181,7 +181,7 @@ class Checkpoint:
         drop_unnamed_draws(self.folder, {draws_name(first, last) for first, last in self.written})
 
     def _refuse_another(self, before: Mapping[str, object], n_kept: int, settings: SamplingSettings) -> None:
-        """A run goes on only where everything that determines its draws is as it was."""
+        """A run continues only if everything that determines its draws is as it was."""
         now = self.run_of
         differ = [name for name in now if before.get(name) != now[name]] + [name for name in before if name not in now]
         if differ:

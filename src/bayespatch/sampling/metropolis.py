@@ -90,7 +90,7 @@ class Chain:
     def advance(
         self, n_steps: int, adapt: bool = False, stopped: Callable[[], bool] = lambda: False
     ) -> tuple[Array, Array]:
-        """So many steps: the positions after each, (n_steps, K), and the log density there, (n_steps,).
+        """A number of steps: the positions after each, (n_steps, K), and the log density there, (n_steps,).
 
         `adapt`: the size of local moves may be tuned (warm-up). `stopped` is asked before every step; where it says so,
         what is left of the steps is not done, and the result is not to be used.

@@ -217,8 +217,8 @@ class Posterior:
     def diagnostics(self) -> Diagnostics:
         """R-hat, effective sample sizes and Monte Carlo errors of each q_j, log_joint and the mean number of neighbors.
 
-        Where q has a posterior of its own: of each q_j, the slope and the log density there (`diagnose_steps`); how
-        exactly the votes given q are known is said with each prediction.
+        Where q has a posterior of its own: of each q_j, the slope and the log density there (`diagnose_steps`); each
+        prediction states the precision of the votes given q.
 
         Returns
         -------

@@ -108,9 +108,9 @@ def sample(
         its last draws instead of draws from the prior, which shortens the warm-up.
     checkpoint : path, optional
         A folder in which the run is written down as it goes. Where it holds a run already, that one goes on: after a
-        kill at any moment the same call gives the very draws that it would have given undisturbed. A finished run
-        stays there and is returned at once; with more `draws` it is continued. Delete the folder when you have
-        what you want. A folder that holds a run on other data, or with other arguments, is refused.
+        kill at any moment, the same call gives the same draws as without interruption. A finished run stays there and
+        is returned at once; with more `draws` it is continued. Delete the folder when you have what you want. A folder
+        that holds a run on other data, or with other arguments, is refused.
     checkpoint_every : float
         Seconds between two times of writing. It takes 4*N*S bytes, the neighbors of each chain and the draws since
         the last time; where that is slow it is done more rarely, so that it takes no more than a twentieth of the time.
@@ -138,7 +138,7 @@ def sample(
     >>> posterior.q.shape
     (4, 50, 1)
 
-    A run that is killed, or interrupted with Ctrl-C, goes on where the last checkpoint was:
+    A run that is killed, or interrupted with Ctrl-C, continues from the last checkpoint:
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -301,7 +301,7 @@ class AdditiveScore:
         y : int array of shape (n,)
             Their classes.
         left_out : bool array of shape (n,)
-            The rows to do without. Terms, base rates and moderation stay as they are.
+            The rows to do without. Terms, base rates and moderation do not change.
         row_weight : array of shape (n,), optional
             How often each row counts, as in `learn`.
         """
@@ -391,7 +391,7 @@ class AdditiveScore:
     # Parts
 
     def _batches(self, values: Array) -> Iterator[Array]:
-        """Rows, so many at a time."""
+        """Rows in batches."""
         for rows in row_batches(len(values), len(self.intercept)):
             large = values[rows]
             yield from (large[first : first + _BATCH] for first in range(0, max(len(large), 1), _BATCH))
@@ -558,7 +558,7 @@ def _parts(score: AdditiveScore) -> JSONObject:
 
 
 def _rows_by_content(values: Array, y: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """About so many rows, of each class evenly spread over its rows sorted by content: their order does not matter."""
+    """About this number of rows, of each class evenly spread over its rows in the order of their content."""
     if len(y) <= most:
         return np.arange(len(y))
     found = []

@@ -147,8 +147,8 @@ class Design:
     terms : tuple of P Term
         Of each feature.
     least_known : int
-        So many values are known of every training row. Where fewer are, missing values count in proportion, and a row
-        of which nothing is known is neutral altogether.
+        Number of values known in every training row. Where fewer are, missing values count in proportion, and a row
+        without any known value is neutral.
 
     Examples
     --------

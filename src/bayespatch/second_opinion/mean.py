@@ -31,7 +31,7 @@ class AdditiveMean:
     design : Design
         From values to terms.
     base : float
-        Mean outcome of the training table: what a row gets of which nothing is known.
+        Mean outcome of the training table: the prediction for a row without any known value.
     coef : array of shape (D,)
         Of the terms, averaged over the priors.
     covariance : array of shape (D, D)

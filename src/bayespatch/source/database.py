@@ -53,7 +53,7 @@ class Cursor(Protocol):
 
 
 class Answer(NamedTuple):
-    """What a query returns; `names` is None where it is no table."""
+    """What a query returns; `names` is None if it is not a table."""
 
     names: Sequence[str] | None
     rows: Sequence[Sequence[object]]
@@ -177,7 +177,7 @@ def _check_there(address: Address) -> None:
 
 
 def _server(url: str) -> Address:
-    """User, password, host, port, database and options, each by itself."""
+    """User, password, host, port, database and options, separately."""
     hidden = "postgresql://***"
     unclear = (
         "the URL cannot be read; pass postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in the password write "

@@ -50,7 +50,7 @@ def with_lab_values(
     ----------
     frame : pandas data frame
     texts : names
-        Columns that stay as they are.
+        Columns that are not changed.
     numbers : dict of str to str, optional
         Columns that are numbers, whatever they hold -> their unit, or an empty text.
     commas : bool
@@ -139,7 +139,7 @@ def _unit(text: str) -> str:
 
 
 def _are_numbers(known: Sequence[Cell], parsed: Mapping[Cell, _Parsed | None]) -> bool:
-    """Whether a column of which nothing else is known holds measurements."""
+    """Whether a column without further information contains measurements."""
     counts = Counter(known)
     remarks = [value for value, part in parsed.items() if part is None]
     plain = [value for value, part in parsed.items() if part is not None and not part.limit]

@@ -44,7 +44,7 @@ def read(
     texts : names
         Columns that stay text even where all values look like numbers.
     numbers : dict of str to str, optional
-        Columns that are numbers -> their unit, or an empty text. Whatever is no number in them becomes missing, with a
+        Columns that are numbers -> their unit, or an empty string. Non-numeric values in them become missing, with a
         `LabValueWarning`. Other columns are read as numbers where nearly all their values are (`lab_values`).
 
     Returns

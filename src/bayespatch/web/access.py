@@ -85,7 +85,7 @@ class Ask:
     async def unconfirmed(self, what: str) -> Response | None:
         """None where the form has the person's password; otherwise the page that asks for it, with the same form.
 
-        A session that someone else has got hold of must not be enough for what outlives it. Whoever has no password
+        A stolen session must not be enough for changes that outlive it. A person without a password
         confirms at the provider, which lasts for some minutes.
         """
         if not self.service.settings.sign_in:
@@ -263,7 +263,7 @@ def local_path(path: str) -> str:
 
 
 def page_number(text: str) -> int:
-    """The page of a list that someone asks for; 1 where it is no number, or beyond every list.
+    """The page of a list that someone asks for; 1 if it is not a number or too large.
 
     Examples
     --------

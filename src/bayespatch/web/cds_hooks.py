@@ -75,7 +75,7 @@ class AcceptedSuggestion(BaseModel):
 
 
 class Feedback(BaseModel):
-    """What became of a card."""
+    """The outcome of a card."""
 
     card: Text
     outcome: Literal["accepted", "overridden"]
@@ -85,7 +85,7 @@ class Feedback(BaseModel):
 
 
 class Report(BaseModel):
-    """What became of some cards."""
+    """The outcomes of some cards."""
 
     feedback: list[Feedback] = Field(max_length=_MOST_FEEDBACK)
 

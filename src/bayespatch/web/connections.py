@@ -26,7 +26,7 @@ class LimitedProtocol(H11Protocol):
     _counted = ""
 
     def connection_made(self, transport: Any) -> None:
-        """A new connection: it has to send a request soon, and takes the place of an idle one where there is none."""
+        """A new connection: it must send a request soon, and replaces an idle one if all places are taken."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS - SPARE:
             longest = next((one for one in self.idle if one in self.connections), None)

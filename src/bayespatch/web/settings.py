@@ -28,7 +28,7 @@ class Settings:
     certificate, key : str
         TLS files; empty: plain HTTP.
     proxies : str
-        Addresses of reverse proxies whose X-Forwarded headers are trusted, with commas; empty: nobody's.
+        Addresses of reverse proxies whose X-Forwarded headers are trusted, separated by commas; empty: none.
     workers : int
         Processes.
     threads : int
@@ -54,7 +54,7 @@ class Settings:
     record_systems : str
         TOML file with the record systems that ask about their patients (`RecordSystems`); empty: none.
     security_contact : str
-        A URI (mailto:, https: or tel:) for whoever finds a vulnerability; stands in /.well-known/security.txt.
+        A URI (mailto:, https: or tel:) for reports of vulnerabilities, published in /.well-known/security.txt.
     json_log : bool
         Whether the log has a JSON object on each line.
     example : int

@@ -279,7 +279,7 @@ class Provider:
         """Who it is, what they are called and what they may do."""
         role, name = self.settings.role_of(claims), claims.get(self.settings.name_claim)
         if role is None:
-            public = "Your account has no role here. Ask whoever manages accounts in your organization."
+            public = "Your account has no role here. Contact the person who manages accounts in your organization."
             raise SignInError("no role in the claims", public)
         if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
             raise SignInError(f"no usable name in the claim {self.settings.name_claim!r}")

@@ -1,4 +1,4 @@
-"""Wrong passwords slow down whoever sends them, more with each one, and nobody else."""
+"""Each wrong password slows down its sender, and no one else."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def open_base(base: Base, folder: Folder = None) -> Iterator[CaseBase]:
 
 
 def person(by: By = None) -> str:
-    """Who acts: the one who was named, or whoever is logged in."""
+    """The name for the audit log: as given, or the login name."""
     return by if by is not None else getpass.getuser()
 
 
@@ -43,7 +43,7 @@ def case_of(text: str) -> int | str:
 
 
 def counted(n: int, what: str) -> str:
-    """So many of something, such as "1 case" or "3 cases"."""
+    """A number with a noun, such as "1 case" or "3 cases"."""
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 

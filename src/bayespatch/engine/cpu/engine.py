@@ -203,7 +203,7 @@ class CpuEngine(GivenEngine[CpuState]):
         last: int,
         adapt: bool,
     ) -> NDArray[np.bool_]:
-        """The move for features first..last-1, each accepted or not by itself; which ones are."""
+        """Move features first..last-1, each accepted or rejected separately; returns which are accepted."""
         far, uniforms = importance.draw_for_proposals(subkey(move_key, PROPOSE), first, last)
         logit_q_new = state.logit_q[first:last] + state.step[first:last] * far
         log_accept = self.carry_along(state, move_key, logit_q_new, used, first, last)

@@ -36,7 +36,7 @@ def carry_along(
     """Move q~_:j of the used parents with q_j (`carried`), for features feature_0, feature_0 + 1, ..., into `proposed`
     and its logits into `logits_new`.
 
-    `log` (S, features) gets the logarithm of each prior ratio. Parents that are nobody's neighbor now are integrated
+    `log` (S, features) gets the logarithm of each prior ratio. Parents that are currently not neighbors are integrated
     out: they do not count here and are redrawn given the new q before they are used again. Parents first..last-1.
     """
     rng = np.zeros(2, np.uint64)

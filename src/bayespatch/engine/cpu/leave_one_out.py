@@ -90,7 +90,7 @@ def stretch(weights, first, last):
 
 @vectorised
 def add_by_code(codes, pulls, has_unknown, agree, unknown):
-    """Sums of `pulls` over the parents that agree and over those of whom that is not known, (P,) each."""
+    """Sums of `pulls` over the parents that agree and over those for which that is not known, (P,) each."""
     n_features, n_parents = codes.shape
     zero = np.float32(0.0)
     for j in range(n_features):

@@ -57,7 +57,7 @@ class Draws(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The neighbors of n cases in C chains, so many as there are places at most."""
+    """The neighbors of n cases in C chains, at most as many as there are places."""
 
     rng: NDArray[np.uint64]  # (n, C, 2)
     n: NDArray[np.int32]  # (n, C)
@@ -505,7 +505,7 @@ def vote_on_cases(voters, draws, x, y, own, excluded, used, batches, settling, p
 
 @compiled
 def open_streams(places, key, numbers):
-    """A stream for each case and chain: of the number of the case, whoever else is predicted beside it."""
+    """A stream for each case and chain: of the number of the case, independent of the other predicted cases."""
     for i in range(places.rng.shape[0]):
         for chain in range(places.rng.shape[1]):
             open_stream(places.rng[i, chain], key_of(key_of(key, chain), numbers[i]))

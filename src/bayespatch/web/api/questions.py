@@ -72,7 +72,7 @@ async def worklist(
     return await ask.do(ask.base.worklist, by=ask.by, waiting_for=waiting_for, offset=offset, limit=limit)
 
 
-@router.get("/consultations/{number}", responses=responses(404), summary="Show a consultation as it was shown")
+@router.get("/consultations/{number}", responses=responses(404), summary="Read a consultation as shown")
 async def one_consultation(number: Number, ask: Clinician) -> DecidedConsultation:
     consultation, decision, _ = await ask.do(ask.base.consultation, number, by=ask.by)
     return DecidedConsultation(**vars(consultation), decision=decision)

@@ -164,7 +164,7 @@ class Different:
 
 @dataclass(frozen=True)
 class DecidedConsultation(Consultation):
-    """A consultation as it was shown, and the decision."""
+    """A consultation as shown, and the decision."""
 
     decision: Decision | None = None
 

@@ -122,7 +122,7 @@ async def show(ask: Ask) -> Response:
 
 
 async def outcome(ask: Ask) -> Response:
-    """What became of a case."""
+    """The outcome of a case."""
     known: Definition = await ask.do(lambda: ask.base.definition)
     said = ask.text("outcome")
     if said not in known.classes:

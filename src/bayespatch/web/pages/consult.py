@@ -54,7 +54,7 @@ async def show(ask: Ask) -> Response:
 
 
 async def asked(ask: Ask) -> Response:
-    """The form was sent: ask, begin anew from here, go back, try what was found, or keep it as a consultation."""
+    """The form was sent: ask, start again from here, go back, try a suggestion, or save a consultation."""
     known = await _definition(ask)
     dictionary = known.features
     action = ask.text("action")

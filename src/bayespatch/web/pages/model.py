@@ -46,7 +46,7 @@ async def roll_back(ask: Ask) -> Response:
 
 
 async def refit(ask: Ask) -> Response:
-    """Learn anew."""
+    """Train a new version of the model."""
     await ask.do(ask.service.start_refit, ask.by)
     return ask.go("/model")
 
