@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, timedelta
+from urllib.parse import parse_qs
 
 import numpy as np
 
@@ -36,15 +37,15 @@ at: {resource: Encounter, path: period.start, select: first}
 _TAKES = {"system": RXNORM, "code": "83367"}
 
 
-def record(number: int, seed: int = 0) -> list[dict]:
-    """One patient's resources, with an infarction that depends on the findings."""
+def record(number: int, seed: int = 0, since: date = ADMITTED) -> list[dict]:
+    """One patient's resources, with an infarction that depends on the findings; admissions begin with a date."""
     rng = np.random.default_rng([seed, number])
     name, who = f"p{number}", {"reference": f"Patient/p{number}"}
     age, male = int(rng.integers(35, 90)), bool(rng.random() < 0.5)
     sbp, chol = rng.normal(120 + age / 3, 14), rng.normal(200, 35)
     smoker, diabetic, statin = rng.random() < 0.25, rng.random() < 0.2, rng.random() < 0.3
     risk = 0.07 * (age - 62) + 0.03 * (sbp - 140) + 0.01 * (chol - 200) + 1.3 * smoker + 1.0 * diabetic - 0.6 * statin
-    admitted = ADMITTED + timedelta(days=int(rng.integers(0, 300)))
+    admitted = since + timedelta(days=int(rng.integers(0, 300)))
     before = (admitted - timedelta(days=int(rng.integers(0, 90)))).isoformat()
     born = date(admitted.year - age, 1, 1) - timedelta(days=int(rng.integers(0, 300)))
     kilopascal = rng.random() < 0.3  # another hospital's unit
@@ -90,6 +91,22 @@ def record(number: int, seed: int = 0) -> list[dict]:
         later = admitted + timedelta(days=int(rng.integers(5, 300)))
         resources.append(condition(f"c{number}-1", "22298006", time=later.isoformat(), who=name))
     return resources
+
+
+def search(resources: list[dict], template: str) -> dict | None:
+    """What a FHIR server answers to a search of a mapping, for the one patient whose resources these are."""
+    kind, _, query = template.partition("?")
+    if "/" in kind:
+        return next(one for one in resources if one["resourceType"] == kind.partition("/")[0])
+    codes = parse_qs(query)["code"][0].split(",")
+    entries = [
+        {"resource": one}
+        for one in resources
+        if one["resourceType"] == kind
+        for coding in (one.get("code") or one["medicationCodeableConcept"])["coding"]
+        if f"{coding['system']}|{coding['code']}" in codes
+    ]
+    return {"resourceType": "Bundle", "type": "searchset", "entry": entries} if entries else None
 
 
 def write_export(folder, n: int, seed: int = 0) -> None:
