@@ -58,6 +58,8 @@ TABLE = {
     ("GET", "/cds-services"): "everybody",
     ("POST", "/cds-services/{service}"): "record system",
     ("POST", "/cds-services/{service}/feedback"): "record system",
+    ("GET", "/smart/launch"): "clinician",
+    ("GET", "/smart/callback"): "clinician",
     ("GET", "/api/v1/openapi.json"): "everybody",
     ("GET", "/api/v1/dictionary"): "viewer",
     ("POST", "/api/v1/answers"): "clinician",

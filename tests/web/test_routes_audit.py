@@ -61,6 +61,8 @@ AUDIT = {  # what a steward's request leaves in the log; routes for everybody ar
     ("GET", "/audit"): (200, ("audit",)),
     ("POST", "/cds-services/{service}"): (200, ("consult",)),
     ("POST", "/cds-services/{service}/feedback"): (200, ("decide", "read")),
+    ("GET", "/smart/launch"): (404, ()),
+    ("GET", "/smart/callback"): (404, ()),
     ("GET", "/api/v1/dictionary"): (200, ()),
     ("POST", "/api/v1/answers"): (200, ("ask",)),
     ("POST", "/api/v1/counterfactuals"): (200, ("ask",)),

@@ -29,7 +29,7 @@ ACTIONS = (
     "follow up",
     *("erase", "read", "search", "ask", "drift", "monitor", "score", "backup", "restore", "export", "audit"),
     *("invite", "accept", "role", "disable", "enable", "sign in", "sign out", "refuse", "token", "revoke"),
-    *("password", "rehash", "second factor", "link", "unlink", "purge", "forget again"),
+    *("password", "rehash", "second factor", "link", "unlink", "purge", "forget again", "launch"),
 )
 
 

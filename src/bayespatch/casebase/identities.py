@@ -22,7 +22,7 @@ from bayespatch.casebase.replay import identity_digest
 from bayespatch.casebase.tables import identities, invitations, repeats, sign_ins, users
 
 UNDER_WAY = timedelta(minutes=10)  # time limit for a sign-in at the provider
-SIGN_IN, CONFIRM, LINK = PURPOSES = ("sign in", "confirm", "link")
+SIGN_IN, CONFIRM, LINK, LAUNCH = PURPOSES = ("sign in", "confirm", "link", "launch")
 
 
 class SignIn(NamedTuple):
@@ -81,6 +81,11 @@ class Identities:
         if row is None or row.made_at < ago(UNDER_WAY):
             return None
         return SignIn(row.nonce, row.verifier, row.onward, row.purpose, row.user, row.made_at)
+
+    def record_launch(self, server: str, by: str) -> None:
+        """Record that a person opened the consulting page from a patient's record on a FHIR server."""
+        with self._database.writing(by) as transaction:
+            transaction.record("launch", server=server)
 
     def first_use(self, issuer: str, token: str) -> bool:
         """Whether the token with this id of this issuer comes for the first time within two days."""

@@ -57,7 +57,7 @@ RecordSystems = Annotated[
     typer.Option(
         "--record-systems",
         metavar="FILE",
-        help="Record systems that ask about their patients: CDS Hooks (TOML file).",
+        help="Record systems that ask about their patients: CDS Hooks, SMART (TOML file).",
         rich_help_panel=_WHO,
     ),
 ]

@@ -10,7 +10,7 @@ from bayespatch.fhir.choose import MappedCase, Problem
 from bayespatch.fhir.errors import FhirError
 from bayespatch.fhir.mapping import Mapping
 from bayespatch.fhir.omop import read_omop
-from bayespatch.fhir.reading import Entry, labeled, parse_bundle, parse_json
+from bayespatch.fhir.reading import Entry, labeled, next_page, parse_bundle, parse_json
 
 __all__ = [
     "Entry",
@@ -19,6 +19,7 @@ __all__ = [
     "Mapping",
     "Problem",
     "labeled",
+    "next_page",
     "parse_bundle",
     "parse_json",
     "read_bulk",

@@ -101,6 +101,21 @@ def labeled(resources: Mapping[str, Any], where: str) -> list[Entry]:
     ]
 
 
+def next_page(bundle: Mapping[str, Any]) -> str | None:
+    """The address of the next page of a search; None on the last one.
+
+    Examples
+    --------
+    >>> next_page({"resourceType": "Bundle", "link": [{"relation": "next", "url": "https://ehr.example/fhir?page=2"}]})
+    'https://ehr.example/fhir?page=2'
+    """
+    links = bundle.get("link")
+    for link in links if isinstance(links, list) else ():
+        if isinstance(link, dict) and link.get("relation") == "next":
+            return str(link.get("url", ""))
+    return None
+
+
 def entries(data: Mapping[str, Any] | Iterable[Mapping[str, Any] | Entry]) -> list[Entry]:
     """The resources of a bundle, or of several bundles and resources."""
     if isinstance(data, Mapping) or not isinstance(data, Iterable) or isinstance(data, str | bytes):

@@ -191,7 +191,8 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
         if role is not None:
             if person is None:
                 if request.method == "GET":
-                    return ask.go(f"/sign-in?next={rendering.quoted(request.url.path)}")
+                    query = f"?{request.url.query}" if request.url.query else ""
+                    return ask.go(f"/sign-in?next={rendering.quoted(request.url.path + query)}")
                 raise Refusal(401, "The session has ended; sign in, and do it again.")
             wait = service.rate.wait(person.name)
             if wait:

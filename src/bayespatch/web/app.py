@@ -27,7 +27,7 @@ from bayespatch.web.api.asking import PREFIX, bearer
 from bayespatch.web.connections import MOST_CONNECTIONS, trust
 from bayespatch.web.guard import Guard
 from bayespatch.web.logs import configure
-from bayespatch.web.pages import account, cases, consult, model, people, single_sign_on, worklist
+from bayespatch.web.pages import account, cases, consult, model, people, single_sign_on, smart, worklist
 from bayespatch.web.refusals import Refusal
 from bayespatch.web.service import Service
 from bayespatch.web.settings import Settings
@@ -81,6 +81,7 @@ def routes(service: Service) -> list[BaseRoute]:
         *account.ROUTES,
         *single_sign_on.ROUTES,
         *cds_hooks.ROUTES,
+        *smart.ROUTES,
         Mount(PREFIX, api.create(service)),
     ]
 

@@ -12,6 +12,7 @@ from bayespatch.casebase.consultations import Consultation
 from bayespatch.explain import words
 from bayespatch.web.pages.worklist import CODES
 
+LAUNCH = "/smart/launch"
 CARD, SUGGESTION = 0, 1  # parts of a card that have an id
 _MOST_SUMMARY = 139
 _MOST_GROUPS, _MOST_NOTES = 3, 10
@@ -23,6 +24,7 @@ class Source(NamedTuple):
 
     address: str
     label: str
+    launches: bool = False  # whether the consulting page can be opened from a record
 
     @property
     def reasons(self) -> str:
@@ -69,7 +71,9 @@ def card(source: Source, seen: Consultation, classes: Sequence[str], notes: Sequ
     why = seen.explanation
     adequate = why["precedent"]["adequate"]
     summary = words.answer(why) if adequate else f"{words.answer(why)} ({words.NO_PRECEDENT.lower()})"
-    link = {"label": "Open the consultation", "url": f"{source.address}/consultations/{seen.id}", "type": "absolute"}
+    links = [{"label": "Open the consultation", "url": f"{source.address}/consultations/{seen.id}", "type": "absolute"}]
+    if source.launches:
+        links.append({"label": "Try other values", "url": f"{source.address}{LAUNCH}", "type": "smart"})
     return {
         "uuid": source.identifier(seen.id, CARD),
         "summary": summary if len(summary) <= _MOST_SUMMARY else f"{summary[: _MOST_SUMMARY - 1]}…",
@@ -84,7 +88,7 @@ def card(source: Source, seen: Consultation, classes: Sequence[str], notes: Sequ
         ],
         "selectionBehavior": "at-most-one",
         "overrideReasons": override_reasons(source, why, seen.predicted, classes),
-        "links": [link],
+        "links": links,
     }
 
 

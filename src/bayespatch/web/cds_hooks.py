@@ -213,7 +213,7 @@ def _cards(service: Service, systems: RecordSystems, called: Call, by: str) -> l
 
 def source_of(service: Service, systems: RecordSystems) -> Source:
     """Who gives the cards."""
-    return Source(service.settings.address, systems.label)
+    return Source(service.settings.address, systems.label, bool(systems.servers))
 
 
 def _mapped(systems: RecordSystems, called: Call, definition: Definition) -> fhir.MappedCase:
@@ -222,8 +222,7 @@ def _mapped(systems: RecordSystems, called: Call, definition: Definition) -> fhi
         if key not in called.prefetch:
             raise Refusal(412, f"prefetch.{key}: is missing; send the result of its template.")
         bundle = called.prefetch[key] or {}
-        links = bundle.get("link") if isinstance(bundle.get("link"), list) else []
-        if any(isinstance(link, dict) and link.get("relation") == "next" for link in links or []):
+        if fhir.next_page(bundle) is not None:
             raise Refusal(412, f"prefetch.{key}.link: has a next page; send all pages as one Bundle.")
         if bundle.get("resourceType") == "OperationOutcome":
             raise Refusal(412, f"prefetch.{key}: is an OperationOutcome; send the result of its template.")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
 
 _SECONDS, _MOST_BYTES = 10.0, 1_000_000  # for an answer
 
@@ -29,14 +32,17 @@ _opener = urllib.request.build_opener(_NoRedirects)
 
 
 def fetch(
-    address: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    address: str,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    most_bytes: int = _MOST_BYTES,
 ) -> dict[str, Any]:
     """The JSON object at an address."""
     body = None if form is None else urlencode(form).encode()
     request = urllib.request.Request(address, body, {"Accept": "application/json", **(headers or {})})
     try:
         with _opener.open(request, timeout=_SECONDS) as response:
-            found = json.loads(response.read(_MOST_BYTES))
+            found = json.loads(response.read(most_bytes))
     except urllib.error.HTTPError as error:
         if form is not None and error.code in (400, 401):
             raise RefusedError(f"status {error.code}") from error
@@ -46,6 +52,47 @@ def fetch(
     if not isinstance(found, dict):
         raise ProviderError("the provider sends no JSON object")
     return found
+
+
+class Client(NamedTuple):
+    """How an authorization server knows this server (OAuth 2.0); without a secret it is a public client."""
+
+    id: str
+    secret: str = ""
+
+
+def challenge(verifier: str) -> dict[str, str]:
+    """What a request for a code says about the verifier (PKCE)."""
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return {
+        "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+        "code_challenge_method": "S256",
+    }
+
+
+def redeem(description: Mapping[str, Any], client: Client, code: str, verifier: str, redirect: str) -> dict[str, Any]:
+    """What the token endpoint of an authorization server gives for a code."""
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
+    headers: dict[str, str] = {}
+    methods = description.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+    if not client.secret:
+        form["client_id"] = client.id
+    elif "client_secret_basic" in methods:
+        pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    else:
+        form |= {"client_id": client.id, "client_secret": client.secret}
+    return fetch(description["token_endpoint"], form, headers)
+
+
+def read_secret(path: str) -> str:
+    """The client's secret in a file; empty without one."""
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"client_secret_file cannot be read ({error}); correct it") from error
 
 
 def is_protected(address: object) -> bool:

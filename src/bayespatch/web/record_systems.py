@@ -17,7 +17,8 @@ from joserfc.jwk import KeySet
 from bayespatch import fhir
 from bayespatch.fhir.resources import Coding
 from bayespatch.fhir.rules import SYSTEMS
-from bayespatch.web.fetching import is_protected
+from bayespatch.web.fetching import Client as OAuthClient
+from bayespatch.web.fetching import is_protected, read_secret
 
 Kind = TypeVar("Kind")
 PATIENT_VIEW, ORDER_SELECT = HOOKS = ("patient-view", "order-select")
@@ -53,6 +54,38 @@ class Client:
 
 
 @dataclass(frozen=True)
+class Server:
+    """A FHIR server from whose records the consulting page is opened (SMART on FHIR).
+
+    Attributes
+    ----------
+    address : str
+        Its base URL; the "iss" of a launch.
+    client_id : str
+        What its authorization server calls this server.
+    client_secret_file : str
+        File with the client's secret; empty for a public client.
+    scopes : str
+        What is asked for; empty: to launch, and to read the resource types of the mapping.
+    """
+
+    address: str
+    client_id: str
+    client_secret_file: str = ""
+    scopes: str = ""
+
+    def __post_init__(self) -> None:
+        if self.address.rstrip("/") != self.address or not is_protected(self.address):
+            raise ValueError(f"address={self.address!r} is not an https address without a final slash; correct it")
+        read_secret(self.client_secret_file)
+
+    @property
+    def client(self) -> OAuthClient:
+        """How the authorization server knows this server."""
+        return OAuthClient(self.client_id, read_secret(self.client_secret_file))
+
+
+@dataclass(frozen=True)
 class RecordSystems:
     """Which record systems may ask, and what for.
 
@@ -68,6 +101,8 @@ class RecordSystems:
         Orders for which `order-select` gives a card; empty: all.
     clients : tuple of Client
         Record systems that call the CDS Hooks services.
+    servers : tuple of Server
+        FHIR servers from whose records the consulting page is opened.
     """
 
     mapping: fhir.Mapping
@@ -75,6 +110,7 @@ class RecordSystems:
     description: str = "The probability of the outcome, and the past patients on whom it is based."
     orders: tuple[Coding, ...] = ()
     clients: tuple[Client, ...] = ()
+    servers: tuple[Server, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("name", "issuer"):
@@ -92,8 +128,12 @@ class RecordSystems:
         folder = Path(path).parent
         try:
             clients = tuple(
-                _made(Client, {**one, "keys": str(folder / one.get("keys", ""))}, f"client[{j}]")
+                _made(Client, _beside(folder, one, "keys"), f"client[{j}]")
                 for j, one in enumerate(_tables(given.pop("client", []), "client"))
+            )
+            servers = tuple(
+                _made(Server, _beside(folder, one, "client_secret_file"), f"server[{j}]")
+                for j, one in enumerate(_tables(given.pop("server", []), "server"))
             )
             file = given.pop("mapping", None)
             if not isinstance(file, str):
@@ -102,7 +142,7 @@ class RecordSystems:
             if not isinstance(orders, list) or not all(isinstance(one, str) and "|" in one for one in orders):
                 raise ValueError('orders is not a list of codes; write system|code, such as "rxnorm|83367"')
             made = {"mapping": fhir.Mapping.load(folder / file), "orders": tuple(map(_coding, orders))}
-            return _made(cls, {**given, **made, "clients": clients}, "")
+            return _made(cls, {**given, **made, "clients": clients, "servers": servers}, "")
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -111,6 +151,12 @@ def _coding(text: str) -> Coding:
     """A code, written as ``system|code``."""
     system, _, code = text.rpartition("|")
     return Coding(SYSTEMS.get(system, system), code)
+
+
+def _beside(folder: Path, given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Settings with a file that is found beside their own."""
+    file = given.get(name)
+    return {**given, name: str(folder / file)} if isinstance(file, str) and file else dict(given)
 
 
 def _tables(value: object, name: str) -> list[Mapping[str, Any]]:

@@ -6,8 +6,6 @@ and claims. Algorithms are those of the list below, never those that a token or 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import secrets
 import threading
 import time
@@ -17,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -25,7 +22,17 @@ from joserfc.jwk import KeySet
 
 from bayespatch.casebase.identities import CONFIRM, Identity, SignIn
 from bayespatch.casebase.people import ROLES
-from bayespatch.web.fetching import ProviderError, RefusedError, fetch, is_protected, with_query
+from bayespatch.web.fetching import (
+    Client,
+    ProviderError,
+    RefusedError,
+    challenge,
+    fetch,
+    is_protected,
+    read_secret,
+    redeem,
+    with_query,
+)
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 LEEWAY = 60  # seconds by which clocks may differ
@@ -142,12 +149,7 @@ class Provider:
 
     def __init__(self, settings: SingleSignOn) -> None:
         self.settings = settings
-        self.secret = ""
-        if settings.client_secret_file:
-            try:
-                self.secret = Path(settings.client_secret_file).read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeError) as error:
-                raise ValueError(f"client_secret_file cannot be read ({error}); correct it") from error
+        self.client = Client(settings.client_id, read_secret(settings.client_secret_file))
         self._lock = threading.Lock()
         self._description: tuple[float, dict[str, Any]] | None = None
         self._keys: tuple[float, list[dict[str, Any]]] | None = None
@@ -183,7 +185,6 @@ class Provider:
 
     def authorization_address(self, state: str, begun: SignIn, redirect: str) -> str:
         """Where the browser goes to sign in."""
-        digest = hashlib.sha256(begun.verifier.encode()).digest()
         query = {
             "response_type": "code",
             "client_id": self.settings.client_id,
@@ -191,8 +192,7 @@ class Provider:
             "scope": " ".join(self.settings.scopes),
             "state": state,
             "nonce": begun.nonce,
-            "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
-            "code_challenge_method": "S256",
+            **challenge(begun.verifier),
         }
         if begun.purpose == CONFIRM:
             query |= {"prompt": "login", "max_age": "0"}
@@ -213,32 +213,13 @@ class Provider:
         stated = self.description().get("authorization_response_iss_parameter_supported") is True
         if (issuer is not None or stated) and issuer != self.settings.issuer:
             raise SignInError("the answer came from another issuer")
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "redirect_uri": redirect,
-            "code_verifier": begun.verifier,
-        }
-        return self._checked(self._token(form), begun)
-
-    def _token(self, form: dict[str, str]) -> str:
-        """The ID token for a code."""
-        headers, client = {}, self.settings.client_id
-        methods = self.description().get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
-        if not self.secret:
-            form = {**form, "client_id": client}
-        elif "client_secret_basic" in methods:
-            pair = f"{quote(client, safe='')}:{quote(self.secret, safe='')}"
-            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        else:
-            form = {**form, "client_id": client, "client_secret": self.secret}
         try:
-            token = fetch(self.description()["token_endpoint"], form, headers).get("id_token")
+            token = redeem(self.description(), self.client, code, begun.verifier, redirect).get("id_token")
         except RefusedError as error:
             raise SignInError(f"the provider refused the code ({error})") from error
         if not isinstance(token, str):
             raise SignInError("the provider sent no ID token")
-        return token
+        return self._checked(token, begun)
 
     def _checked(self, token: str, begun: SignIn) -> dict[str, Any]:
         """The claims of an ID token (OpenID Connect Core, 3.1.3.7)."""

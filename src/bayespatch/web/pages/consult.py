@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.responses import JSONResponse, Response
@@ -51,6 +52,13 @@ async def show(ask: Ask) -> Response:
     names = Names(case.external_id or "" if case.state == "open" else "", case.patient or "")
     content = await _answered(ask, dictionary, said, said, names.patient)
     return ask.page("consult.html", **_form(dictionary, said, said, {}, names), **_choice(ask, known), **content)
+
+
+async def prefilled(ask: Ask, values: Mapping[str, Value], patient: str, notes: Sequence[str]) -> Response:
+    """The form with the values of a patient's record, to be checked before asking, and what the record lacks."""
+    dictionary = (await _definition(ask)).features
+    said = forms.filled(dictionary, values)
+    return ask.page("consult.html", **_form(dictionary, said, {}, {}, Names("", patient)), notes=notes)
 
 
 async def asked(ask: Ask) -> Response:

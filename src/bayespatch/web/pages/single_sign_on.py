@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import RedirectResponse, Response
 
 from bayespatch.casebase.errors import CaseBaseError
-from bayespatch.casebase.identities import CONFIRM, LINK, SIGN_IN, SignIn
+from bayespatch.casebase.identities import CONFIRM, LAUNCH, LINK, SIGN_IN, SignIn
 from bayespatch.casebase.people import VIEWER
 from bayespatch.web.access import Ask, give_session, is_secure, local_path, may_use_password, page_route
 from bayespatch.web.fetching import ProviderError
@@ -59,7 +59,7 @@ async def begin(ask: Ask) -> Response:
     """To the provider. With `confirm`, it asks for credentials although the person is signed in there."""
     query = ask.request.query_params
     purpose = CONFIRM if query.get("confirm") else SIGN_IN
-    address, browser = await _leave(ask, local_path(query.get("next", "/")[:1000]), purpose)
+    address, browser = await _leave(ask, local_path(query.get("next", "/")[:4000]), purpose)
     response = RedirectResponse(address, 303)
     _remember(ask, response, browser)
     return response
@@ -74,7 +74,7 @@ async def callback(ask: Ask) -> Response:
     browser = ask.request.cookies.get(_SECURE_COOKIE if is_secure(ask.request) else _COOKIE, "")[:100]
     begun = await ask.do(ask.base.identities.take, state or "", browser)
     try:
-        if begun is None:
+        if begun is None or begun.purpose == LAUNCH:
             raise SignInError("no sign-in with this state", "This sign-in has expired or was used before. Try again.")
         if query.get("error") or not code:
             raise SignInError("the provider reports an error", "The provider did not let you in. Try again.")

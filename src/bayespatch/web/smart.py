@@ -1,0 +1,111 @@
+"""SMART on FHIR: access to the record of one patient, granted to a user who opens the page from the record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import quote, urljoin, urlsplit
+
+from bayespatch import fhir
+from bayespatch.casebase.identities import SignIn
+from bayespatch.web.fetching import ProviderError, RefusedError, challenge, fetch, is_protected, redeem, with_query
+from bayespatch.web.record_systems import RecordSystems, Server
+
+_MOST_PAGES, _MOST_BYTES = 50, 20_000_000
+_FHIR = {"Accept": "application/fhir+json"}
+
+
+class LaunchError(Exception):
+    """A launch failed; the message is for the audit log."""
+
+
+class Access(NamedTuple):
+    """What a user may read: one patient's record, with this token."""
+
+    token: str
+    patient: str
+
+
+def configuration(server: Server) -> dict[str, Any]:
+    """What a FHIR server says about its authorization server."""
+    found = fetch(f"{server.address}/.well-known/smart-configuration")
+    for name in ("authorization_endpoint", "token_endpoint"):
+        if not is_protected(found.get(name)):
+            raise ProviderError(f"the SMART configuration has no usable {name}")
+    if "S256" not in (found.get("code_challenge_methods_supported") or []):
+        raise ProviderError("the SMART configuration does not offer PKCE with S256")
+    return found
+
+
+def authorization_address(
+    server: Server, systems: RecordSystems, launch: str, state: str, begun: SignIn, redirect: str
+) -> str:
+    """Where the browser goes to be granted access."""
+    query = {
+        "response_type": "code",
+        "client_id": server.client_id,
+        "redirect_uri": redirect,
+        "launch": launch,
+        "scope": server.scopes or default_scopes(systems),
+        "state": state,
+        "aud": server.address,
+        **challenge(begun.verifier),
+    }
+    return with_query(configuration(server)["authorization_endpoint"], query)
+
+
+def default_scopes(systems: RecordSystems) -> str:
+    """To launch, and to read the resource types of the mapping."""
+    kinds = sorted({re.split(r"[/?]", template)[0] for template in systems.mapping.prefetch().values()})
+    return " ".join(["launch", *(f"patient/{kind}.read" for kind in kinds)])
+
+
+def access(server: Server, code: str, begun: SignIn, redirect: str, issuer: str | None) -> Access:
+    """The access that a code stands for. `issuer` came beside the code, where it did (RFC 9207)."""
+    description = configuration(server)
+    if issuer is not None and issuer != description.get("issuer"):
+        raise LaunchError("the answer came from another issuer")
+    try:
+        found = redeem(description, server.client, code, begun.verifier, redirect)
+    except RefusedError as error:
+        raise LaunchError(f"the authorization server refused the code ({error})") from error
+    token, patient = found.get("access_token"), found.get("patient")
+    if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]{1,10000}", token):
+        raise LaunchError("the authorization server sent no access token")
+    if str(found.get("token_type")).lower() != "bearer":
+        raise LaunchError("the access token is not a bearer token")
+    if not isinstance(patient, str) or not re.fullmatch(r"[A-Za-z0-9\-.]{1,64}", patient):
+        raise LaunchError("the authorization server names no patient; open the page from a patient's record")
+    return Access(token, patient)
+
+
+def read_case(server: Server, granted: Access, mapping: fhir.Mapping) -> fhir.MappedCase:
+    """The values of the patient, from the FHIR server."""
+    entries: list[fhir.Entry] = []
+    for name, template in mapping.prefetch().items():
+        search = template.replace("{{context.patientId}}", granted.patient)
+        for page in _pages(server, granted, f"{server.address}/{quote(search, safe='/?&=:,|')}"):
+            entries += fhir.labeled({name: page}, server.address)
+    case = mapping.case(entries)
+    if case.patient != granted.patient:
+        raise ProviderError("the FHIR server sent another patient")
+    return case
+
+
+def _pages(server: Server, granted: Access, address: str) -> Iterator[dict[str, Any]]:
+    """A resource, or all pages of a search; the token goes to this FHIR server only."""
+    headers = {**_FHIR, "Authorization": f"Bearer {granted.token}"}
+    for _ in range(_MOST_PAGES):
+        page = fetch(address, headers=headers, most_bytes=_MOST_BYTES)
+        yield page
+        links = page.get("link") if isinstance(page.get("link"), list) else []
+        following = [
+            link.get("url") for link in links or [] if isinstance(link, dict) and link.get("relation") == "next"
+        ]
+        if not following:
+            return
+        address = urljoin(address, str(following[0]))
+        if urlsplit(address)[:2] != urlsplit(server.address)[:2]:
+            raise ProviderError("the next page of a search is on another server")
+    raise ProviderError(f"a search has more than {_MOST_PAGES} pages")
