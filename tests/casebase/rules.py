@@ -140,7 +140,7 @@ def machine(places: Places) -> type[RuleBasedStateMachine]:
                 return self.base.decide(number, seen["class"] if agrees else other, by=BY, reason=why)
 
             if seen["decided"]:
-                return self.refused("was decided already", say)
+                return self.refused("already has a decision", say)
             if not agrees and not why:
                 return self.refused("give a reason", say)
             assert say().agrees == agrees

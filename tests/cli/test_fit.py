@@ -307,7 +307,7 @@ def test_times_to_an_event_are_fitted_and_predicted(tmp_path):
     [
         (["--time", "days"], "--time and --event go together"),
         (["--time", "days", "--event", "died", "--target", "outcome"], "--time replaces --target"),
-        ([], "name the column to predict"),
+        ([], "pass the column to predict"),
     ],
 )
 def test_outcomes_that_contradict_each_other_are_usage_errors(words, wrong, tmp_path):

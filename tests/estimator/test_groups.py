@@ -115,7 +115,7 @@ def test_rows_that_may_not_vote_still_have_a_group():
     [
         ([1, 2], r"groups has shape \(2,\) and there are 480 rows"),
         ([None] + ["a"] * 479, "groups has no value in row 0"),
-        (["a"] * 480, "one group only"),
+        (["a"] * 480, "only one group"),
     ],
 )
 def test_groups_that_cannot_be(groups, message):
