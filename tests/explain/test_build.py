@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from bayespatch.explain import CaseTexts, explain_cases
+from bayespatch.explain import CaseTexts, ExplanationOptions, explain_cases
 from bayespatch.fitted import OpinionOnCases
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.pool import Pool
@@ -130,7 +130,7 @@ def test_a_second_opinion_is_pooled_and_shown():
     other = np.array([[0.9, 0.1], [0.2, 0.8]])
     second = OpinionOnCases(other, Pool(0.25), points=np.arange(8.0).reshape(2, 4))
     # The pool takes a quarter of the error away: the same votes are drawn where as much more is asked of them alone.
-    alone = list(explain_cases(clf.fitted_, posterior, new, cases, error=0.005 / 0.75))
+    alone = list(explain_cases(clf.fitted_, posterior, new, cases, ExplanationOptions(error=0.005 / 0.75)))
     both = list(explain_cases(clf.fitted_, posterior, new, cases, second=second))
     for k, (one, two) in enumerate(zip(alone, both, strict=True)):
         precedents, pooled = np.array(list(one.probabilities.values())), np.array(list(two.probabilities.values()))

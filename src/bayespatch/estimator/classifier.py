@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils import Tags, check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils import Tags, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayespatch.calibrate import Calibration
@@ -19,7 +19,7 @@ from bayespatch.decisions import Decision, read_decision
 from bayespatch.encode import EncodedTable, class_order
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.estimator.explaining import Explaining, check_abstain
-from bayespatch.estimator.learning import Learned, RandomState, split_follow_up
+from bayespatch.estimator.learning import Learned, RandomState
 from bayespatch.estimator.partitioned import by_partition
 from bayespatch.fitted import Fitted, FittedClasses
 from bayespatch.follow_up import FollowUpColumns
@@ -334,31 +334,17 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             isinstance(self.second_opinion, str) and self.second_opinion == "auto"
         ):
             check_user_opinion(self.second_opinion)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        X, y, groups, weighed = self._weighed(X, y, groups, sample_weight)
-        X, recorded = split_follow_up(X, follow_up)
-        sample = self._sampled(X, y, seed, classes=True)
-        if sample is not None:
-            X, y = sample.X, sample.y
-        names = self._feature_names(X, y)
+        training = self._read_training(X, y, groups, follow_up, sample_weight, classes=True)
+        y = training.y
         classes, codes = _read_classes(y)
-        counts = np.bincount(codes, None if weighed is None else weighed.weights)
-        if sample is not None:
-            counts = np.array([sample.counts[one] for one in classes.tolist()])
-        learned = self._learn(
-            X,
-            codes,
-            len(classes),
-            seed,
-            class_weight=_class_weights(self.class_weight, classes, counts),
-            whole=None if sample is None else sample.summary,
-            counts=counts,
-            groups=self._groups_of(groups, sample, len(codes)),
-            weighed=weighed,
-        )
+        counts = np.bincount(codes, None if training.weighed is None else training.weighed.weights)
+        if training.sample is not None:
+            counts = np.array([training.sample.counts[one] for one in classes.tolist()])
+        class_weight = _class_weights(self.class_weight, classes, counts)
+        learned = self._learn(training, codes, len(classes), class_weight=class_weight, counts=counts)
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
-            opinion = self._learn_opinion(X, learned, class_order(y, classes))
+            opinion = self._learn_opinion(training.X, learned, class_order(y, classes))
             report(1, "second opinion")
         loo, calibration = self._leave_one_out(learned)
         if not self.calibrate:
@@ -372,8 +358,8 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             pool=None if opinion is None else _learn_pool(learned, loo, calibration, opinion),
             class_names=class_names,
             target=target,
-            feature_names=names,
-            follow_up=recorded,
+            feature_names=training.names,
+            follow_up=training.follow_up,
             classes=classes,
             decision=_read_decision(y, classes, class_names),
         )

@@ -16,6 +16,7 @@ from bayespatch.explain import (
     CaseTexts,
     Counterfactual,
     Explanation,
+    ExplanationOptions,
     WhatIf,
     explain_cases,
 )
@@ -24,7 +25,7 @@ from bayespatch.explain.smallest_change import candidates, smallest_change
 from bayespatch.explain.summarize import EstimatorInfo, summarize
 from bayespatch.fitted import Fitted, FittedClasses
 from bayespatch.model import HIDDEN
-from bayespatch.types import JSONMapping, JSONObject, Parameters, TableLike
+from bayespatch.types import JSONMapping, JSONObject, TableLike
 from bayespatch.validation import check_count, check_flag
 
 # A class, by value or by label, or a number
@@ -177,9 +178,9 @@ class Explaining(Patchwork[F]):
                 fitted.posterior,
                 fitted.new_cases(fitted.x[same], codes),
                 texts,
+                options,
                 same=same,
                 second=fitted.second_opinion_of_past(same),
-                **options,
             )
         )
 
@@ -380,7 +381,7 @@ class Explaining(Patchwork[F]):
         fitted: Fitted,
         X: TableLike,
         y: ArrayLike | None,
-        options: Parameters,
+        options: ExplanationOptions,
         exclude_self: bool = True,
         same: NDArray[np.int64] | None = None,
     ) -> Iterator[Explanation]:
@@ -388,20 +389,19 @@ class Explaining(Patchwork[F]):
         texts = _case_texts(fitted, X, encoded, None if y is None else fitted.describe_outcomes(new.y, y))
         if same is None and exclude_self:
             same = texts.rows_in(fitted)
-        second = fitted.second_opinion(X, encoded.values, options["level"])
-        return explain_cases(fitted, posterior, new, texts, same=same, second=second, **options)
+        second = fitted.second_opinion(X, encoded.values, options.level)
+        return explain_cases(fitted, posterior, new, texts, options, same=same, second=second)
 
-    def _options(self, top: int, level: float, quantile: float, error: float | None) -> JSONObject:
-        """Arguments that `explain_cases` takes by name, checked."""
-        check_count("top", top, at_least=1)
-        return {
-            "top": top,
-            "level": _check_share("level", level),
-            "quantile": _check_share("quantile", quantile),
-            "error": _check_share("error", self.error if error is None else error),
-            "n_threads": self._n_threads(),
-            "engine": self._predicting(),
-        }
+    def _options(self, top: int, level: float, quantile: float, error: float | None) -> ExplanationOptions:
+        """Options of explanations, checked."""
+        return ExplanationOptions(
+            check_count("top", top, at_least=1),
+            _check_share("level", level),
+            _check_share("quantile", quantile),
+            _check_share("error", self.error if error is None else error),
+            self._n_threads(),
+            self._predicting(),
+        )
 
     def loo_probabilities(self) -> NDArray[np.float64]:
         """Probabilities of the classes of past cases, each predicted from all others (leave-one-out).

@@ -17,14 +17,13 @@ import numpy as np
 from joblib import cpu_count
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 from sklearn.utils.validation import _num_samples, validate_data
 
 from bayespatch.calibrate import Calibration
 from bayespatch.duplicates import duplicates_text, group_labels
 from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
 from bayespatch.encode.schema import Bins, Windows
-from bayespatch.encode.summary import TableSummary
 from bayespatch.encode.table import column_names, read_table, split_columns
 from bayespatch.engine.installed import check_engine, takes_importances
 from bayespatch.fitted import Fitted, past_data
@@ -86,6 +85,19 @@ class WeighedRows(NamedTuple):
 
     weights: NDArray[np.float64]
     rows: NDArray[np.int64] | None
+
+
+class TrainingData(NamedTuple):
+    """What `fit` was given, without follow-up columns and without rows of weight 0; of a partitioned table a sample."""
+
+    X: TableLike
+    y: ArrayLike
+    groups: ArrayLike | None
+    weighed: WeighedRows | None
+    sample: Sample | None  # of a partitioned table, with what is known of all its rows
+    follow_up: FollowUp | None
+    names: tuple[str, ...] | None  # of the columns, if they have any
+    seed: int
 
 
 class _TrainingTable(NamedTuple):
@@ -291,6 +303,25 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     # The work
 
+    def _read_training(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        groups: ArrayLike | None,
+        follow_up: FollowUpColumns,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: bool = False,
+    ) -> TrainingData:
+        """The arguments of `fit`; `classes` says whether outcomes are classes, of which a sample has some of each."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        X, y, groups, weighed = self._weighed(X, y, groups, sample_weight)
+        X, recorded = split_follow_up(X, follow_up)
+        sample = self._sampled(X, y, seed, classes=classes)
+        if sample is not None:
+            X, y = sample.X, sample.y
+        return TrainingData(X, y, groups, weighed, sample, recorded, self._feature_names(X, y), seed)
+
     def _sampled(self, X: TableLike, y: ArrayLike, seed: int, *, classes: bool) -> Sample | None:
         """The sample of a partitioned table; None for a table in memory."""
         if isinstance(X, Sample):
@@ -318,30 +349,27 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 f"the model learns from a random sample of {len(sample.X):,} of {sample.summary.n_rows:,} rows: these "
                 f"are its past cases; class shares, levels, ranges and missing values come from all rows",
                 ManyCasesWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return sample
 
     def _learn(
         self,
-        X: TableLike,
+        training: TrainingData,
         y: NDArray[np.int64],
         n_classes: int,
-        seed: int,
         *,
         class_weight: NDArray[np.float64] | None = None,
         outcomes: NDArray[np.float64] | None = None,
-        whole: TableSummary | None = None,
         counts: AnyArray | None = None,
-        groups: NDArray[np.int64] | None = None,
-        weighed: WeighedRows | None = None,
     ) -> Learned:
         """Code the table, choose the parents and learn the importances; y has codes of classes.
 
-        For numeric outcomes y has the classes into which they were cut. If X is a sample of a longer table, `whole`
-        and `counts` describe that table and how many of its rows have each class.
+        For numeric outcomes y has the classes into which they were cut. `counts` says how many rows have each class,
+        also of a longer table from which the rows are a sample.
         """
-        weights, rows = (None, None) if weighed is None else weighed
+        weights, rows = training.weighed or (None, None)
+        groups, seed = self._groups_of(training.groups, training.sample, len(y)), training.seed
         if weights is not None:
             counts = np.bincount(y, weights, n_classes)
         base = base_rates(y, n_classes, class_weight, counts)
@@ -350,7 +378,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
         fit = _Fit(y, n_classes, model, given, base, class_weight, groups, seed, self._n_threads(), weights, rows)
-        tables = self._coded(X, fit, outcomes, whole)
+        tables = self._coded(training, fit, outcomes)
         if groups is None:
             fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values()))))
         learn = self._learn_closed if self._votes_are_closed() else self._learn_sampled
@@ -548,7 +576,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return self.engine if self.engine in PREDICTING else "cpu"
 
     def _coded(
-        self, X: TableLike, fit: _Fit, outcomes: NDArray[np.float64] | None, whole: TableSummary | None
+        self, training: TrainingData, fit: _Fit, outcomes: NDArray[np.float64] | None
     ) -> dict[str, _TrainingTable]:
         """The training table under each coding that is to be tried."""
         y = fit.y
@@ -566,7 +594,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
                 codings = {**codings, **counted}
         tables: dict[str, _TrainingTable] = {}
-        plain = read_table(X)
+        plain = read_table(training.X)
+        whole = None if training.sample is None else training.sample.summary
         if fit.rows is not None and plain.ids is None:
             plain = replace(plain, ids=tuple(map(str, fit.rows.tolist())))
         constant: set[str] = set()

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils import check_array, column_or_1d
 
 from bayespatch.calibrate import Calibration
 from bayespatch.encode.bins import Cut, learn_edges
 from bayespatch.encode.column import bin_text
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.estimator.explaining import Explaining
-from bayespatch.estimator.learning import Learned, RandomState, split_follow_up
+from bayespatch.estimator.learning import Learned, RandomState
 from bayespatch.estimator.partitioned import by_partition
 from bayespatch.fitted import FittedNumbers, outcome_classes, tails
 from bayespatch.follow_up import FollowUpColumns
@@ -257,25 +257,10 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         if self.second_opinion is not None:
             check_choice("second_opinion", self.second_opinion, ("auto",))
         n_bins = check_count("n_outcome_bins", self.n_outcome_bins, at_least=2)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        X, y, groups, weighed = self._weighed(X, y, groups, sample_weight)
-        X, recorded = split_follow_up(X, follow_up)
-        sample = self._sampled(X, y, seed, classes=False)
-        if sample is not None:
-            X, y = sample.X, sample.y
-        names = self._feature_names(X, y)
-        outcomes = self._read_outcomes(y)
+        training = self._read_training(X, y, groups, follow_up, sample_weight)
+        outcomes = self._read_outcomes(training.y)
         edges = np.asarray(learn_edges(outcomes, Cut("quantile", n_bins)))
-        learned = self._learn(
-            X,
-            outcome_classes(outcomes, edges),
-            len(edges) + 1,
-            seed,
-            outcomes=outcomes,
-            whole=None if sample is None else sample.summary,
-            groups=self._groups_of(groups, sample, len(outcomes)),
-            weighed=weighed,
-        )
+        learned = self._learn(training, outcome_classes(outcomes, edges), len(edges) + 1, outcomes=outcomes)
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
             opinion = self._learn_opinion(learned, outcomes)
@@ -292,9 +277,9 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
             opinion=opinion,
             pool=pool,
             class_names=tuple(bin_text(tuple(edges.tolist()), k) for k in range(len(edges) + 1)),
-            target=str(getattr(y, "name", None) or ""),
-            feature_names=names,
-            follow_up=recorded,
+            target=str(getattr(training.y, "name", None) or ""),
+            feature_names=training.names,
+            follow_up=training.follow_up,
             outcomes=outcomes,
             edges=edges,
             kernel_density=kernel_density,

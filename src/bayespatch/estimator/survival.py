@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from bayespatch.calibrate import Calibration
 from bayespatch.calibrate_times import TimesCalibration, held_out_log_ratios
@@ -17,7 +16,7 @@ from bayespatch.encode import is_partitioned, read_row
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.estimator.base import Patchwork
 from bayespatch.estimator.explaining import QUANTILE
-from bayespatch.estimator.learning import Learned, RandomState, split_follow_up
+from bayespatch.estimator.learning import Learned, RandomState
 from bayespatch.explain.cases import CaseTexts
 from bayespatch.explain.survival import SurvivalExplanation, TimesCase, explain_times
 from bayespatch.fitted_times import CaseVotes, EventTimes, FittedTimes, outcome_names, read_times
@@ -198,19 +197,11 @@ random_state, progress
             raise ValueError("a survival model needs a table in memory; pass X.compute()")
         time, event = read_times(y)
         event_name, time_name = outcome_names(y)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        X, recorded = split_follow_up(X, follow_up)
-        names = self._feature_names(X, y)
+        training = self._read_training(X, y, groups, follow_up)
         intervals = TimeIntervals.learn(time, event, most)
-        learned = self._learn(
-            X,
-            intervals.codes(time, event),
-            2 * intervals.n,
-            seed,
-            outcomes=event - _expected_events(time, event),
-            groups=self._groups_of(groups, None, len(time)),
-        )
-        opinion = self._learn_cox(learned, time, event, intervals, seed)
+        codes, excess = intervals.codes(time, event), event - _expected_events(time, event)
+        learned = self._learn(training, codes, 2 * intervals.n, outcomes=excess)
+        opinion = self._learn_cox(learned, time, event, intervals, training.seed)
         fitted = FittedTimes(
             **learned.fields(),
             loo=LeaveOneOutVotes(np.empty(0, np.int64), np.empty((0, 2 * intervals.n)), np.empty(0)),
@@ -219,8 +210,8 @@ random_state, progress
             pool=None,
             class_names=_class_names(intervals, event_name),
             target=time_name,
-            feature_names=names,
-            follow_up=recorded,
+            feature_names=training.names,
+            follow_up=training.follow_up,
             time=time,
             event=event,
             time_intervals=intervals,

@@ -8,7 +8,7 @@ two explanations, ``counterfactual`` finds what would have to change; ``overview
 makes it.
 """
 
-from bayespatch.explain.build import explain_cases
+from bayespatch.explain.build import ExplanationOptions, explain_cases
 from bayespatch.explain.cases import CaseTexts
 from bayespatch.explain.counterfactual import Counterfactual
 from bayespatch.explain.explanation import Explanation
@@ -33,6 +33,7 @@ __all__ = [
     "CaseTexts",
     "Counterfactual",
     "Explanation",
+    "ExplanationOptions",
     "Feature",
     "FeaturePoints",
     "Group",

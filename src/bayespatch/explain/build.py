@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,20 +45,42 @@ Rows = NDArray[np.int64]
 MISSING = "missing"
 
 
+class ExplanationOptions(NamedTuple):
+    """What an explanation shows, and how it is computed.
+
+    Attributes
+    ----------
+    top : int
+        Number of closest past cases to show.
+    level : float
+        Of the credible intervals.
+    quantile : float
+        Cases that are less familiar than all but this share of the past cases have no adequate precedent.
+    error : float
+        Target Monte Carlo standard error of the probability.
+    n_threads : int
+        Threads.
+    engine : {"cpu", "cuda", "auto"}
+        As in `predict_batches`.
+    """
+
+    top: int = 5
+    level: float = 0.9
+    quantile: float = 0.05
+    error: float = 0.005
+    n_threads: int = 1
+    engine: str = "auto"
+
+
 def explain_cases(
     fitted: Fitted,
     posterior: Posterior,
     cases: Data,
     words: CaseTexts,
+    options: ExplanationOptions = ExplanationOptions(),  # noqa: B008  # immutable
     *,
-    top: int = 5,
-    level: float = 0.9,
-    quantile: float = 0.05,
     second: OpinionOnCases | None = None,
     same: Rows | None = None,
-    error: float = 0.005,
-    n_threads: int = 1,
-    engine: str = "auto",
 ) -> Iterator[Explanation]:
     """Explain cases, one after the other.
 
@@ -72,29 +95,19 @@ def explain_cases(
         (`own_parent`) is not among its own neighbors.
     words : CaseTexts
         The same cases in the user's words.
-    top : int
-        Number of closest past cases to show.
-    level : float
-        Of the credible intervals.
-    quantile : float
-        Cases that are less familiar than all but this share of the past cases have no adequate precedent.
+    options : ExplanationOptions
     second : OpinionOnCases, optional
         On the same cases.
     same : int array of shape (n,), optional
         Which row of the training table each case is itself, -1: none. It does not vote on itself, and a warning says
         so.
-    error : float
-        Target Monte Carlo standard error of the probability.
-    n_threads : int
-        Threads.
-    engine : {"cpu", "cuda", "auto"}
-        As in `predict_batches`.
     """
     if same is None:
         same = np.full(len(cases.x), -1)
     place = {row: b for b, row in enumerate(fitted.parents.tolist())}
     own = np.array([place.get(row, -1) for row in same.tolist()], dtype=np.int64)
     cases = cases._replace(own_parent=np.where(own >= 0, own, cases.own_parent))
+    top, level, quantile, error, n_threads, engine = options
     if posterior.log_weights is not None:
         ballots = _closed_ballots(posterior, cases, n_threads)
     else:

@@ -11,13 +11,11 @@ from itertools import pairwise
 from bayespatch.explain.words import interval, percent
 from bayespatch.types import JSONMapping
 
-Data = JSONMapping
-
 WIDTH, HEIGHT = 320.0, 120.0  # of a survival curve
 MOST_LEVELS = 3  # of a category that are named in a cell of a table
 
 
-def title(name: str, summary: Data) -> str:
+def title(name: str, summary: JSONMapping) -> str:
     """Name of a column for a reader: ``days (time to death)``."""
     called = str(summary["label"] or name)
     return f"{called} (time to {summary['event']})" if "event" in summary and summary["event"] != name else called
@@ -32,17 +30,17 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def with_unit(text: str, summary: Data) -> str:
+def with_unit(text: str, summary: JSONMapping) -> str:
     """``6 days``."""
     return f"{text} {summary['unit']}".rstrip()
 
 
-def basis(summary: Data) -> str:
+def basis(summary: JSONMapping) -> str:
     """How many past patients a summary rests on."""
     return f"{summary['n']:,} past patients, weighted by similarity (effective number {summary['effective']:.0f})"
 
 
-def median(summary: Data, most: bool = True) -> str:
+def median(summary: JSONMapping, most: bool = True) -> str:
     """``median 6 days (90% interval 5 to 8)``."""
     ends, level = summary["median"], f"{summary['level']:.0%} interval "
     if ends["value"] is None:
@@ -52,7 +50,7 @@ def median(summary: Data, most: bool = True) -> str:
     return f"median {with_unit(number(ends['value']), summary)} ({level if most else ''}{low} to {high})"
 
 
-def sentences(summary: Data) -> Iterator[str]:
+def sentences(summary: JSONMapping) -> Iterator[str]:
     """A summary in sentences; tables and curves are beside them."""
     if summary["suppressed"]:
         yield f"Not shown: {summary['suppressed']}."
@@ -66,7 +64,7 @@ def sentences(summary: Data) -> Iterator[str]:
     yield f"{basis(summary)}."
 
 
-def brief(summary: Data | None, label: str | None = None) -> str:
+def brief(summary: JSONMapping | None, label: str | None = None) -> str:
     """A summary for a cell of a table; of a category only the share of `label`, if it has that level."""
     if summary is None:
         return ""
@@ -87,12 +85,12 @@ def brief(summary: Data | None, label: str | None = None) -> str:
     )
 
 
-def treatment_columns(summary: Data) -> list[str]:
+def treatment_columns(summary: JSONMapping) -> list[str]:
     """Names of the follow-up columns that are shown beside treatments."""
     return next((list(one["follow_up"]) for one in summary["treatments"] if one["follow_up"]), [])
 
 
-def treatment_cells(row: Data, columns: Sequence[str], label: str | None) -> list[str]:
+def treatment_cells(row: JSONMapping, columns: Sequence[str], label: str | None) -> list[str]:
     """Cells of one treatment: who received it, the outcome, and each of the columns."""
     received = f"{percent(row['share'])} ({interval((row['low'], row['high']))})"
     if row["suppressed"]:
@@ -101,7 +99,7 @@ def treatment_cells(row: Data, columns: Sequence[str], label: str | None) -> lis
     return [received, *cells]
 
 
-def curve_points(summary: Data) -> dict[str, str]:
+def curve_points(summary: JSONMapping) -> dict[str, str]:
     """Points of a survival curve in a box of `WIDTH` x `HEIGHT`: "survival", "population" and "band"."""
     curve = summary["curve"]
     end = curve["times"][-1] or 1.0
@@ -123,7 +121,7 @@ def curve_points(summary: Data) -> dict[str, str]:
     }
 
 
-def as_text(found: Mapping[str, Data], label: str | None) -> Iterator[str]:
+def as_text(found: Mapping[str, JSONMapping], label: str | None) -> Iterator[str]:
     """All summaries, for a terminal."""
     yield "What happened to similar patients:"
     for name, summary in found.items():

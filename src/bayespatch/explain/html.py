@@ -18,14 +18,13 @@ from bayespatch.types import JSONMapping
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-Data = JSONMapping
 
 # JupyterLab, VS Code, and the documentation, by what their pages say about their theme.
 _LIGHT = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-md-color-scheme="default"]')
 _DARK = ('[data-jp-theme-light="false"]', ".vscode-dark", '[data-md-color-scheme="slate"]')
 
 
-def answer(why: Data, *, case_link: str = "", date: str = "") -> str:
+def answer(why: JSONMapping, *, case_link: str = "", date: str = "") -> str:
     """The answer: how likely, why, and how far it can be trusted.
 
     Parameters
@@ -41,14 +40,16 @@ def answer(why: Data, *, case_link: str = "", date: str = "") -> str:
     return str(template.render(why=why, case_link=case_link, date=date))
 
 
-def survival_answer(why: Data, sentences: Sequence[str], precedent: str, *, case_link: str = "", date: str = "") -> str:
+def survival_answer(
+    why: JSONMapping, sentences: Sequence[str], precedent: str, *, case_link: str = "", date: str = ""
+) -> str:
     """The answer of a survival model, from `SurvivalExplanation.to_dict`, and the text next to its figures."""
     template = environment().get_template("survival.html")
     said = {"sentences": sentences, "precedent": precedent}
     return str(template.render(why=why, case_link=case_link, date=date, **said))
 
 
-def for_notebook(why: Data) -> str | None:
+def for_notebook(why: JSONMapping) -> str | None:
     """The answer with its style sheet; None without jinja2, so that a notebook shows the text."""
     try:
         return with_style(answer(why))

@@ -11,10 +11,8 @@ from bayespatch.types import JSONMapping
 _NARROWEST = 60
 _BAR = 10  # characters of the longest bar
 
-Data = JSONMapping
 
-
-def as_text(why: Data, width: int) -> str:
+def as_text(why: JSONMapping, width: int) -> str:
     """The answer: how likely, how far it can be trusted, and why."""
     if width < _NARROWEST:
         raise ValueError(f"width={width} is too narrow for the explanation; pass at least {_NARROWEST}")
@@ -35,7 +33,7 @@ def as_text(why: Data, width: int) -> str:
     return "\n".join(part for line in lines for part in fit_width(line, width))
 
 
-def _headline(why: Data) -> str:
+def _headline(why: JSONMapping) -> str:
     parts = (f"{words.title(why)}: {words.headline(why)}", words.base_rate(why))
     return "; ".join(part[:1].lower() + part[1:] if k else part for k, part in enumerate(parts) if part)
 
@@ -47,12 +45,12 @@ def fit_width(line: str, width: int) -> list[str]:
     return wrap(line, width, subsequent_indent=" " * hanging, drop_whitespace=True) or [""]
 
 
-def _known_outcome(why: Data) -> Iterator[str]:
+def _known_outcome(why: JSONMapping) -> Iterator[str]:
     if why["case"]["outcome"] is not None:
         yield f"Known outcome: {why['case']['outcome']}. The answer does not use it; the closest patients do."
 
 
-def _classes(why: Data) -> Iterator[str]:
+def _classes(why: JSONMapping) -> Iterator[str]:
     """The most probable classes, one in a line."""
     said = why["prediction"]
     ranked = sorted(said["probabilities"].items(), key=lambda pair: -pair[1])
@@ -62,7 +60,7 @@ def _classes(why: Data) -> Iterator[str]:
         yield f"  {words.percent(p):>4} {words.outcome(why, name)} ({ends}; all patients: {everybody})"
 
 
-def _groups(why: Data) -> Iterator[str]:
+def _groups(why: JSONMapping) -> Iterator[str]:
     """The groups of similar patients with their share of the votes, and what these mean."""
     if not why["groups"]:
         yield "No past patient counts for this case."
@@ -73,7 +71,7 @@ def _groups(why: Data) -> Iterator[str]:
     yield " ".join(text for text in (words.votes(why), words.opinions(why)) if text)
 
 
-def _points(why: Data, width: int) -> Iterator[str]:
+def _points(why: JSONMapping, width: int) -> Iterator[str]:
     """The findings with the most points, as bars on both sides of a middle."""
     steps = words.steps(why)
     first, last = words.ends(why)
@@ -90,7 +88,7 @@ def _points(why: Data, width: int) -> Iterator[str]:
         yield f"  {end:<{longest}} {words.step_points(why, step.points):>7} {left:>{_BAR}}|{right}"
 
 
-def _closest(why: Data) -> Iterator[str]:
+def _closest(why: JSONMapping) -> Iterator[str]:
     """The closest patients: what they share with the case, and in what they differ."""
     features = words.compared(why)
     listed = ", ".join(words.named_value(feature, feature["value"]) for feature in features)

@@ -21,8 +21,6 @@ LIKE_THIS = "patients with predictions like this one"  # to whom an interval of 
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
 _PLACES = ("with ", "without ", "who ", "whose ")  # beginnings of phrases that follow a noun, in this order
 
-Data = JSONMapping
-
 
 class Check(NamedTuple):
     """One check of how far an answer can be trusted."""
@@ -31,7 +29,7 @@ class Check(NamedTuple):
     text: str
 
 
-def called(feature: Data) -> str:
+def called(feature: JSONMapping) -> str:
     """The feature's name for a reader: its description in the data dictionary, or the column's name.
 
     >>> called({"name": "cp", "description": "chest pain"}), called({"name": "cp", "description": ""})
@@ -100,34 +98,34 @@ def listed(texts: Iterable[str], joint: str = "and") -> str:
     return f"{', '.join(first)} {joint} {last}" if first else last
 
 
-def title(why: Data) -> str:
+def title(why: JSONMapping) -> str:
     """``Case 20``."""
     return "The case" if why["case"]["id"] is None else f"Case {why['case']['id']}"
 
 
-def is_number(why: Data) -> bool:
+def is_number(why: JSONMapping) -> bool:
     """Whether the outcome is a number."""
     return why["prediction"]["mean"] is not None
 
 
-def question(why: Data) -> str:
+def question(why: JSONMapping) -> str:
     """What the figure answers."""
     return "How much?" if is_number(why) else "How likely?"
 
 
-def warnings(why: Data) -> list[str]:
+def warnings(why: JSONMapping) -> list[str]:
     """The warnings, without those that repeat that there is no adequate precedent."""
     said = zip(why["case"]["warnings"], why["case"]["warning_kinds"], strict=True)
     return [text for text, kind in said if kind != "combination" or why["precedent"]["adequate"]]
 
 
-def focus(why: Data) -> str:
+def focus(why: JSONMapping) -> str:
     """The class that every figure refers to: the last of two classes, otherwise the predicted one."""
     names = list(why["prediction"]["probabilities"])
     return str(names[-1] if len(names) == 2 and not is_number(why) else why["prediction"]["class"])
 
 
-def outcome(why: Data, label: str) -> str:
+def outcome(why: JSONMapping, label: str) -> str:
     """A class for a reader: ``yes`` of the target ``heart disease`` is ``heart disease``, ``no`` is its absence."""
     target = why["case"]["target"]
     if target and label.lower() in _YES:
@@ -135,7 +133,7 @@ def outcome(why: Data, label: str) -> str:
     return f"no {target}" if target and label.lower() in _NO else label
 
 
-def had(why: Data, n: int, label: str) -> str:
+def had(why: JSONMapping, n: int, label: str) -> str:
     """``11 had heart disease``; ``11 were malignant`` where the class does not name the target."""
     text = outcome(why, label)
     if is_number(why):
@@ -143,18 +141,18 @@ def had(why: Data, n: int, label: str) -> str:
     return f"{n} {'had' if _names_target(why, text) else 'were' if n != 1 else 'was'} {text}"
 
 
-def _names_target(why: Data, text: str) -> bool:
+def _names_target(why: JSONMapping, text: str) -> bool:
     target = why["case"]["target"]
     return bool(target) and target.lower() in text.lower()
 
 
-def figure(why: Data) -> str:
+def figure(why: JSONMapping) -> str:
     """The answer as one figure: ``46%``, or the mean of a number."""
     said = why["prediction"]
     return number(said["mean"]) if is_number(why) else percent(said["probabilities"][focus(why)])
 
 
-def of_what(why: Data) -> str:
+def of_what(why: JSONMapping) -> str:
     """What the figure is: ``risk of heart disease``."""
     if is_number(why):
         return str(why["case"]["target"] or "outcome")
@@ -163,12 +161,12 @@ def of_what(why: Data) -> str:
     return f"{'risk' if is_risk else 'probability'} of {text}"
 
 
-def quantity(why: Data) -> str:
+def quantity(why: JSONMapping) -> str:
     """What the points of a finding raise or lower: ``risk``, ``probability``, ``value``."""
     return "value" if is_number(why) else of_what(why).partition(" ")[0]
 
 
-def within(why: Data) -> str:
+def within(why: JSONMapping) -> str:
     """``patients with predictions like this one: 18–75% (90% interval)``; of a number, its prediction interval."""
     said = why["prediction"]
     if is_number(why):
@@ -177,17 +175,17 @@ def within(why: Data) -> str:
     return f"{LIKE_THIS}: {interval(said['intervals'][focus(why)])} ({said['level']:.0%} interval)"
 
 
-def answer(why: Data) -> str:
+def answer(why: JSONMapping) -> str:
     """The answer in a few words: ``46% risk of heart disease``."""
     return f"{sentence(of_what(why))}: {figure(why)}" if is_number(why) else f"{figure(why)} {of_what(why)}"
 
 
-def headline(why: Data) -> str:
+def headline(why: JSONMapping) -> str:
     """The answer: ``46% risk of heart disease; patients with predictions like this one: 18–75% (90% interval)``."""
     return f"{answer(why)}; {within(why)}"
 
 
-def base_rate(why: Data) -> str:
+def base_rate(why: JSONMapping) -> str:
     """``All patients: 35%``; their mean where the outcome is a number and there is an attribution."""
     if is_number(why):
         return f"All patients: {number(why['attribution']['base'])}" if why["attribution"] else ""
@@ -199,7 +197,7 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def group(why: Data, part: Data) -> tuple[str, str]:
+def group(why: JSONMapping, part: JSONMapping) -> tuple[str, str]:
     """Who the members are, and how many had the class in focus.
 
     ``61 men without colored vessels, mostly with a normal thallium scan``, ``11 had heart disease``.
@@ -208,7 +206,7 @@ def group(why: Data, part: Data) -> tuple[str, str]:
     return group_members(why, part), had(why, part["counts"][label], label)
 
 
-def group_members(why: Data, part: Data) -> str:
+def group_members(why: JSONMapping, part: JSONMapping) -> str:
     """How many members a group has, what all of them have in common, and what most of them do."""
     features = {feature["name"]: feature for feature in why["features"]}
     common: list[_Statement] = []
@@ -245,14 +243,14 @@ class _Statement(NamedTuple):
         return bool(self.phrase) and not self.phrase.startswith(_PLACES)
 
 
-def _statement(feature: Data, value: str) -> _Statement:
+def _statement(feature: JSONMapping, value: str) -> _Statement:
     phrase = feature["phrases"].get(value, "")
     if not phrase and value in ("yes", "no"):
         phrase = f"{'with' if value == 'yes' else 'without'} {called(feature)}"
     return _Statement(phrase, named_value(feature, value))
 
 
-def _negation(feature: Data, value: str) -> _Statement:
+def _negation(feature: JSONMapping, value: str) -> _Statement:
     """Patients without a value: ``without a normal scan``, ``chest pain: not typical angina``."""
     phrase = feature["phrases"].get(value, "")
     if phrase.startswith(("with a ", "with an ")):
@@ -280,7 +278,7 @@ def _clause(statements: Sequence[_Statement], noun: str | None) -> str:
     return f"{text} ({'; '.join(plain)})" if plain else text
 
 
-def named_value(feature: Data, value: str) -> str:
+def named_value(feature: JSONMapping, value: str) -> str:
     """Name and value: ``age 55–61``, ``chest pain: asymptomatic``.
 
     >>> named_value({"name": "cp", "description": "chest pain"}, "asymptomatic"), named_value({"name": "age"}, "55-61")
@@ -289,7 +287,7 @@ def named_value(feature: Data, value: str) -> str:
     return f"{called(feature)} {_dashed(value)}" if _is_numeric(feature, value) else f"{called(feature)}: {value}"
 
 
-def _is_numeric(feature: Data, value: str) -> bool:
+def _is_numeric(feature: JSONMapping, value: str) -> bool:
     return value == feature.get("close") or value[:1].isdigit() or value[:2].strip("-").isdigit()
 
 
@@ -297,18 +295,18 @@ def _dashed(text: str) -> str:
     return re.sub(r"(?<=\d)-(?=\d)", "–", text)
 
 
-def past_value(feature: Data, value: str) -> str:
+def past_value(feature: JSONMapping, value: str) -> str:
     """A past patient's value: ``with a reversible defect`` where there is such a phrase, otherwise name and value."""
     one = _statement(feature, value)
     return one.phrase if one.phrase and not one.is_noun else one.plain
 
 
-def others(why: Data) -> float:
+def others(why: JSONMapping) -> float:
     """For how much all past patients count who are in no group."""
     return max(0.0, 1.0 - sum(part["vote_share"] for part in why["groups"]))
 
 
-def votes(why: Data) -> str:
+def votes(why: JSONMapping) -> str:
     """How shares of similar patients become a probability, in natural frequencies."""
     said, label = why["prediction"], focus(why)
     text = outcome(why, label)
@@ -322,7 +320,7 @@ def votes(why: Data) -> str:
     return f"{text} Of {like['n']} past patients for whom this share was similar, {like['had']}."
 
 
-def like_this(why: Data) -> JSONObject | None:
+def like_this(why: JSONMapping) -> JSONObject | None:
     """Past patients with votes like these: how many (`n`), and how many of them `had` the class in focus."""
     found, label = why["prediction"]["like_this"], focus(why)
     if found is None:
@@ -331,7 +329,7 @@ def like_this(why: Data) -> JSONObject | None:
     return {"n": found["n"], "had": had(why, n_class, label)}
 
 
-def opinions(why: Data) -> str | None:
+def opinions(why: JSONMapping) -> str | None:
     """What similar patients and risk factors say, each alone and combined; None without a second opinion."""
     both, label = why["opinions"], focus(why)
     if both is None:
@@ -345,7 +343,7 @@ def opinions(why: Data) -> str | None:
     return text
 
 
-def checks(why: Data) -> list[Check]:
+def checks(why: JSONMapping) -> list[Check]:
     """How far the answer can be trusted, one check for each question; those that failed first."""
     known, both, typical = why["case"]["known"], why["opinions"], why["precedent"]
     few = known["n"] < FEW_KNOWN * known["of"] or typical["percentile"] is None
@@ -368,7 +366,7 @@ def checks(why: Data) -> list[Check]:
     return sorted(found, key=lambda check: check.passed)
 
 
-def _width(why: Data) -> Check:
+def _width(why: JSONMapping) -> Check:
     """Whether the interval is narrow: at most 40 points, or narrower than that of all patients' numbers."""
     said = why["prediction"]
     if is_number(why):
@@ -383,14 +381,14 @@ def _width(why: Data) -> Check:
     )
 
 
-def verdict(why: Data) -> str:
+def verdict(why: JSONMapping) -> str:
     """The checks in a few words."""
     found = checks(why)
     failed = sum(not check.passed for check in found)
     return f"{failed} of {len(found)} checks failed" if failed else f"All {len(found)} checks passed"
 
 
-def precedent(why: Data) -> str:
+def precedent(why: JSONMapping) -> str:
     """How the case compares with the past patients as a whole."""
     found, known = why["precedent"], why["case"]["known"]
     if found["percentile"] is None:
@@ -406,26 +404,26 @@ def precedent(why: Data) -> str:
     return f"Precedent: {share} of past patients are at least as unusual as this one (limit: {limit})."
 
 
-def stability(why: Data) -> str | None:
+def stability(why: JSONMapping) -> str | None:
     """Whether independent chains agree; None with a single chain."""
     overlap = why["stability"]["overlap"]
     return None if overlap is None else f"Independent chains share {percent(overlap)} of the closest patients."
 
 
-def error(why: Data) -> str | None:
+def error(why: JSONMapping) -> str | None:
     """The Monte Carlo error; None where the computation is exact."""
     found = why["prediction"]["error"]
     return None if not found else f"Monte Carlo error: {100 * found:.1f} points."
 
 
-def unexpected(why: Data, n: int = 3) -> str:
+def unexpected(why: JSONMapping, n: int = 3) -> str:
     """The values that are least expected given similar patients."""
     worst = sorted(why["features"], key=lambda feature: feature["explained"])[:n]
     texts = [f"{named_value(f, f['value'])} ({percent(f['explained'])})" for f in worst]
     return f"Least expected values, given similar patients: {', '.join(texts)}."
 
 
-def caveats(why: Data) -> list[str]:
+def caveats(why: JSONMapping) -> list[str]:
     """Details of the checks, and the limits of every answer."""
     found = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
     limits = (
@@ -447,7 +445,7 @@ class Step(NamedTuple):
     text: str
 
 
-def steps(why: Data, most: int = MOST_POINTS) -> tuple[Step, ...]:
+def steps(why: JSONMapping, most: int = MOST_POINTS) -> tuple[Step, ...]:
     """From the base rate to the answer: the findings with the most points, then all others together."""
     attribution = why["attribution"]
     if attribution is None:
@@ -465,18 +463,18 @@ def steps(why: Data, most: int = MOST_POINTS) -> tuple[Step, ...]:
     return tuple(shown)
 
 
-def step_points(why: Data, value: float) -> str:
+def step_points(why: JSONMapping, value: float) -> str:
     """Points of a finding: percentage points, or units of the outcome where it is a number."""
     return f"{value:+.3g}".replace("-", "−") if is_number(why) else signed(value)
 
 
-def ends(why: Data) -> tuple[str, str]:
+def ends(why: JSONMapping) -> tuple[str, str]:
     """Where the points begin and end: at the base rate, and at the answer."""
     show = number if is_number(why) else percent
     return show(why["attribution"]["base"]), show(why["attribution"]["total"])
 
 
-def compared(why: Data, most: int = MOST_POINTS) -> list[Data]:
+def compared(why: JSONMapping, most: int = MOST_POINTS) -> list[JSONMapping]:
     """The features in which the closest patients are compared with the case: those that matter most."""
     attribution = why["attribution"]
     if attribution is None:
@@ -485,7 +483,7 @@ def compared(why: Data, most: int = MOST_POINTS) -> list[Data]:
     return [by_name[part["feature"]] for part in attribution["features"][:most]]
 
 
-def comparison(feature: Data, patch: Data) -> str:
+def comparison(feature: JSONMapping, patch: JSONMapping) -> str:
     """``same``, ``close`` or ``different``: a past patient's value beside the case's."""
     if not patch["agrees"]:
         return "different"

@@ -19,10 +19,8 @@ _LINE, _GAP = 0.165, 0.09  # height of a line of text, distance between rows
 _LETTER = 0.074  # width of a letter
 _BAR = 0.9  # length of the longest bar
 
-Data = JSONMapping
 
-
-def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure:
+def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) -> Figure:
     """Draw the answer about a case: how likely, the groups of similar patients, the findings, the closest patients.
 
     Bars of the groups show how much they count, each beginning where the one above ends: each past case is in one
@@ -41,7 +39,7 @@ def patchwork(explanation: Explanation | Data, ax: Axes | None = None) -> Figure
     -------
     Figure
     """
-    why: Data = explanation.to_dict() if isinstance(explanation, Explanation) else explanation
+    why: JSONMapping = explanation.to_dict() if isinstance(explanation, Explanation) else explanation
     notes = _wrapped_all(_notes(why), _WIDTH)
     groups, steps, table = _group_rows(why), _step_rows(why), _closest_rows(why)
     top = 0.5 + _height(notes) + 0.1
@@ -127,13 +125,13 @@ def _height(texts: Sequence[str]) -> float:
     return sum(_LINE * (1 + text.count("\n")) + _GAP for text in texts)
 
 
-def _notes(why: Data) -> list[str]:
+def _notes(why: JSONMapping) -> list[str]:
     alerts = [] if why["precedent"]["adequate"] else [words.precedent(why)]
     failed = [check.text for check in words.checks(why) if not check.passed and check.text != words.NO_PRECEDENT]
     return [f"! {text}" for text in (*alerts, *failed, *words.warnings(why))]
 
 
-def _group_rows(why: Data) -> list[_GroupRow]:
+def _group_rows(why: JSONMapping) -> list[_GroupRow]:
     rows, start = [], 0.0
     for part in why["groups"]:
         text = wrapped(": ".join(words.group(why, part)), int((_MIDDLE - _BAR - 0.8) / _LETTER), 99)
@@ -142,7 +140,7 @@ def _group_rows(why: Data) -> list[_GroupRow]:
     return rows
 
 
-def _step_rows(why: Data) -> list[_StepRow]:
+def _step_rows(why: JSONMapping) -> list[_StepRow]:
     steps = words.steps(why)
     if not steps:
         return []
@@ -161,7 +159,7 @@ def _step_rows(why: Data) -> list[_StepRow]:
     return [_StepRow("all patients", None, first, most), *rows, _StepRow("this patient", None, last, most)]
 
 
-def _closest_rows(why: Data) -> list[list[_Cell]]:
+def _closest_rows(why: JSONMapping) -> list[list[_Cell]]:
     """A table: its head, the case, and each of the closest patients."""
     if not why["neighbors"]:
         return []

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 Path = str | PathLike[str]
-Data = JSONMapping
 
 
 class HasOverview(Protocol):
@@ -31,7 +30,7 @@ class HasOverview(Protocol):
         """What the model has learned as a whole."""
 
 
-def case_report(explanation: Explanation | Data, path: Path, *, overwrite: bool = False) -> None:
+def case_report(explanation: Explanation | JSONMapping, path: Path, *, overwrite: bool = False) -> None:
     """Write the page about a case, for screens of any size, light or dark, and for print (two sheets).
 
     Parameters
@@ -73,7 +72,7 @@ def _check_free(path: Path, overwrite: bool) -> None:
         raise refuse(path, "already exists", "pass overwrite=True to replace it, or another name")
 
 
-def case_page(explanation: Explanation | Data, counterfactual: Data | None = None) -> str:
+def case_page(explanation: Explanation | JSONMapping, counterfactual: JSONMapping | None = None) -> str:
     """The page about a case, as HTML; with what would have to change for another prediction, where that is given.
 
     `counterfactual` is what `Counterfactual.to_dict` has returned.
@@ -88,7 +87,7 @@ def survival_page(explanation: SurvivalExplanation) -> str:
     return _page("survival.html", why=why, answer=explanation.to_html(), title=headline(why))
 
 
-def case_body(explanation: Explanation | Data, *, case_link: str = "", date: str = "") -> str:
+def case_body(explanation: Explanation | JSONMapping, *, case_link: str = "", date: str = "") -> str:
     """The answer about a case, without the page around it: for your own page.
 
     It has no style attributes and no scripts; `style` and `script` go with it.
@@ -104,23 +103,23 @@ def case_body(explanation: Explanation | Data, *, case_link: str = "", date: str
     return html.answer(_data(explanation), case_link=case_link, date=date or _today())
 
 
-def model_body(overview: Overview | Data, *, case_link: str = "", intended_use: str = "") -> str:
+def model_body(overview: Overview | JSONMapping, *, case_link: str = "", intended_use: str = "") -> str:
     """What stands on the page about a model, without the page around it; as `case_body`."""
     return _body("model_body.html", model=_overview(overview), case_link=case_link, intended_use=intended_use)
 
 
-def model_page(overview: Overview | Data, *, intended_use: str = "") -> str:
+def model_page(overview: Overview | JSONMapping, *, intended_use: str = "") -> str:
     """The page about a model, as HTML."""
     return _page("model.html", model=_overview(overview), intended_use=intended_use)
 
 
-def validation_report(validation: Data, path: Path, *, overwrite: bool = False) -> None:
+def validation_report(validation: JSONMapping, path: Path, *, overwrite: bool = False) -> None:
     """Write the page about a validation, from what `Validation.to_dict` has returned."""
     _check_free(path, overwrite)
     _write(path, validation_page(validation))
 
 
-def validation_page(validation: Data) -> str:
+def validation_page(validation: JSONMapping) -> str:
     """The page about a validation, as HTML."""
     return _page("validation.html", found=validation)
 
@@ -135,11 +134,11 @@ def script() -> str:
     return _read("page.js")
 
 
-def _data(explanation: Explanation | Data) -> Data:
+def _data(explanation: Explanation | JSONMapping) -> JSONMapping:
     return explanation.to_dict() if isinstance(explanation, Explanation) else explanation
 
 
-def _overview(overview: Overview | Data) -> Data:
+def _overview(overview: Overview | JSONMapping) -> JSONMapping:
     return overview.to_dict() if isinstance(overview, Overview) else overview
 
 
