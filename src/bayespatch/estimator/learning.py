@@ -6,7 +6,7 @@ import math
 import secrets
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -457,12 +457,16 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """The coding with the largest evidence on some of the rows, and what was learned from these."""
         if len(tables) == 1:
             return next(iter(tables)), (), None
+
+        def tell_from(done: int) -> Callable[[int], object]:
+            return lambda step: report(done + step, "tuning")
+
         n = len(fit.y)
         some = np.linspace(0, n - 1, min(n, MOST_TUNED)).round().astype(np.int64)
         trials, best, largest, of_best = [], "", -math.inf, None
         for k, (name, table) in enumerate(tables.items()):
             small = self._large_density(table.part(some, fit), fit, some)
-            found = small.learn(fit.seed, partial(_report_from, report, k * N_STEPS))
+            found = small.learn(fit.seed, tell_from(k * N_STEPS))
             evidence = found.log_evidence(small.effects.n_splits)
             trials.append(Trial(name, evidence / len(some)))
             odds = evidence + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
@@ -715,10 +719,6 @@ def split_follow_up(X: TableLike, follow_up: FollowUpColumns) -> tuple[TableLike
         raise ValueError("follow_up names columns; pass X as a data frame, whose columns have names")
     rest, recorded = split_columns(X, columns_of(roles, names))
     return rest, FollowUp.learn(read_table(recorded), roles)
-
-
-def _report_from(report: Report, done: int, step: int) -> None:
-    report(done + step, "tuning")
 
 
 def _folds(values: NDArray[np.float64], fit: _Fit) -> list[NDArray[np.int64]]:
