@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bayespatch.fhir.errors import FhirError, refuse, shown
 from bayespatch.fhir.resources import Resource, Version
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 # R4B leaves the types that mappings use as they are in R4.
 _PACKAGES: dict[Version, str] = {"R4": "fhir.resources.R4B", "R5": "fhir.resources"}
@@ -57,15 +60,16 @@ def _model(kind: str, version: Version) -> Any:  # classes that fhir.resources m
     return getattr(module, kind)
 
 
-def _refusal(detail: Any, resource: Resource, where: str) -> FhirError:
+def _refusal(detail: ErrorDetails, resource: Resource, where: str) -> FhirError:
     """The first error of pydantic as one of ours."""
-    pointer, value = where, resource
+    pointer = where
+    value: object = resource
     for part in detail["loc"]:
         pointer = f"{pointer}[{part}]" if isinstance(part, int) else f"{pointer}.{part}"
         try:
-            value = value[part]
+            value = cast("Resource", value)[cast("str", part)]
         except (KeyError, IndexError, TypeError):
-            value = None  # type: ignore[assignment]
+            value = None
     if detail["type"] in _REMEDIES:
         return refuse(pointer, _REMEDIES[detail["type"]])
     reason = " ".join(str(detail["msg"]).removeprefix("Value error, ").split())

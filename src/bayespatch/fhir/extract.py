@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bayespatch.dictionary import Value
 from bayespatch.fhir.checking import check_resource
@@ -203,7 +203,7 @@ def _element(target: _Target) -> str:
     return f"{where}.{rule.path}"
 
 
-def plain_result(result: Any, rule: Rule, rules: Rules, element: str, zone: tzinfo | None) -> Value | Span:
+def plain_result(result: object, rule: Rule, rules: Rules, element: str, zone: tzinfo | None) -> Value | Span:
     """A result of FHIRPath as a value of the column."""
     if is_interval(rule) and isinstance(result, str):
         span = read_time(result, zone)
@@ -226,7 +226,7 @@ def plain_result(result: Any, rule: Rule, rules: Rules, element: str, zone: tzin
     return _limited(result, rule, element)
 
 
-def _quantity(quantity: dict[str, Any], rule: Rule, rules: Rules, element: str) -> float:
+def _quantity(quantity: Resource, rule: Rule, rules: Rules, element: str) -> float:
     """A Quantity in the unit of the column."""
     number = float(quantity["value"])
     comparator = quantity.get("comparator")
@@ -261,7 +261,7 @@ def _limited(number: float, rule: Rule, element: str) -> Value:
     return rule_level(rule, int(number) if whole else number, element)
 
 
-def _coded_level(concept: dict[str, Any], rule: Rule, element: str) -> Value:
+def _coded_level(concept: Resource, rule: Rule, element: str) -> Value:
     """The value of the column for a CodeableConcept or a Coding."""
     keys: list[str] = []
     for coding in codings_in(concept, element):

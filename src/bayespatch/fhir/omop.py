@@ -143,7 +143,7 @@ def _of_event(rule: Rule, table: _Table, row: Row, mapping: Mapping, moment: dat
     return None
 
 
-def _candidate(rule: Rule, result: Any, base: Candidate, mapping: Mapping) -> Candidate | None:
+def _candidate(rule: Rule, result: object, base: Candidate, mapping: Mapping) -> Candidate | None:
     """The candidate with the value of a result, or with the reason why it has none."""
     if result is None:
         return None

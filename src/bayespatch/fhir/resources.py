@@ -116,7 +116,7 @@ _UNPROVEN = ("unconfirmed", "provisional", "differential", "refuted", "entered-i
 def codings(resource: Resource, names: Sequence[str], where: str) -> Iterator[Coding]:
     """The codings of these elements; malformed ones are refused."""
     for name in names:
-        value: Any = resource
+        value: object = resource
         pointer = where
         for part in name.split("."):
             pointer = f"{pointer}.{part}"
@@ -125,7 +125,7 @@ def codings(resource: Resource, names: Sequence[str], where: str) -> Iterator[Co
             yield from codings_in(value, pointer)
 
 
-def codings_in(value: Any, where: str) -> Iterator[Coding]:
+def codings_in(value: object, where: str) -> Iterator[Coding]:
     """The codings of a Coding, a CodeableConcept, or a list of these."""
     if isinstance(value, list):
         for j, one in enumerate(value):

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from bayespatch.dictionary import Value, plain_value
 from bayespatch.fhir.errors import FhirError, shown
-from bayespatch.fhir.resources import TYPES, VERSIONS, Coding, Version
+from bayespatch.fhir.resources import TYPES, VERSIONS, Coding, Resource, Version
 from bayespatch.fhir.times import TIME_UNITS
 from bayespatch.fhir.units import UnitError, unit
 from bayespatch.validation import closest
@@ -82,7 +82,7 @@ class Rule:
     codes: tuple[Coding, ...] = ()
     omop: tuple[int, ...] = ()
     path: str = ""
-    evaluate: Callable[[Any], list[Any]] | None = field(default=None, compare=False, repr=False)
+    evaluate: Callable[[Resource], list[object]] | None = field(default=None, compare=False, repr=False)
     select: Select = "latest"
     within_days: float | None = None
     unit: str = ""
@@ -162,7 +162,7 @@ def read_rules(path_or_text: str | os.PathLike[str]) -> Rules:
     return _Reader(name).rules(_yaml(name, text))
 
 
-def _yaml(name: str, text: str) -> Any:
+def _yaml(name: str, text: str) -> object:
     """The contents of a YAML file without aliases, not too large and not too deep."""
     try:
         import yaml
@@ -278,13 +278,14 @@ class _Reader:
         return Coding(self.systems.get(system, system), code)
 
     def _concepts(self, data: object, where: str) -> tuple[int, ...]:
-        concepts = self._list(data, where)
-        for j, one in enumerate(concepts):
+        concepts = []
+        for j, one in enumerate(self._list(data, where)):
             if not isinstance(one, int) or isinstance(one, bool) or not 0 < one < 2**31:
                 raise self._wrong(f"{where}[{j}]", f"{shown(one)} is not a concept id; pass a positive whole number")
+            concepts.append(one)
         return tuple(concepts)
 
-    def _compiled(self, path: str, where: str) -> Callable[[Any], list[Any]]:
+    def _compiled(self, path: str, where: str) -> Callable[[Resource], list[object]]:
         """A FHIRPath expression, compiled and tried once."""
         try:
             import fhirpathpy
@@ -356,14 +357,14 @@ class _Reader:
         pairs = self._mapping({} if data is None else data, where)
         return {str(key): self._text(value, f"{where}.{key}") for key, value in pairs.items()}
 
-    def _list(self, data: object, where: str) -> Sequence[Any]:
+    def _list(self, data: object, where: str) -> Sequence[object]:
         if data is None:
             return ()
         if not isinstance(data, list):
             raise self._wrong(where, f"{shown(data)} is not a list; write it in brackets")
         return data
 
-    def _mapping(self, data: object, where: str, parts: Sequence[str] = ()) -> Mapping[Any, Any]:
+    def _mapping(self, data: object, where: str, parts: Sequence[str] = ()) -> Mapping[object, object]:
         if not isinstance(data, dict):
             raise self._wrong(where, f"{shown(data)} is not a mapping; write name: value")
         for key in data:
@@ -377,7 +378,7 @@ class _Reader:
         return FhirError(f"{self.name}: {where + ': ' if where else ''}{text}")
 
 
-def _evaluated(evaluate: Callable[[Any, Any], list[Any]], resource: Any) -> list[Any]:
+def _evaluated(evaluate: Callable[[Resource, None], list[object]], resource: Resource) -> list[object]:
     """What an expression gives for a resource."""
     return evaluate(resource, None)
 

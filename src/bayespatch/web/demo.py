@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayespatch.casebase import CaseBase
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.refit import learn
 from bayespatch.datasets import load_heart
+from bayespatch.types import JSONObject, Parameters
 
 PATIENT = 20  # who has just come: a row of the heart data
 QUICK = {"draws": 250, "warmup": 250, "random_state": 0}
-NUMBERS: dict[str, dict[str, Any]] = {
+NUMBERS: dict[str, JSONObject] = {
     "age": {"label": "age", "unit": "years", "usual": [29, 77], "possible": [0, 120], "coarse": 10, "fixed": True},
     "trestbps": {"label": "resting blood pressure", "unit": "mm Hg", "usual": [94, 200], "possible": [40, 300]},
     "chol": {"label": "serum cholesterol", "unit": "mg/dl", "usual": [126, 564], "possible": [50, 1000]},
@@ -31,7 +30,7 @@ LABELS = {
 }
 
 
-def dictionary() -> dict[str, Any]:
+def dictionary() -> JSONObject:
     """The data dictionary of the heart data.
 
     Examples
@@ -49,7 +48,7 @@ def dictionary() -> dict[str, Any]:
     return {name: {**entry, "phrases": X.attrs["phrases"].get(name)} for name, entry in entries.items()}
 
 
-def fill(base: CaseBase, by: str, parameters: dict[str, Any] | None = None) -> int:
+def fill(base: CaseBase, by: str, parameters: Parameters | None = None) -> int:
     """Import past cases, fit a model and consult it once; returns the number of the consultation.
 
     What an interrupted call has imported is kept. A case base with other columns is refused.
