@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src")]
 
 import pandas as pd  # noqa: E402
+from gpu_votes import import_parts  # noqa: E402
 from measure import Finding, Row, Section, environment, say  # noqa: E402
 from scipy.special import expit  # noqa: E402
 from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: E402
@@ -143,7 +144,7 @@ def smooth_table(n: int, seed: int) -> tuple[pd.DataFrame, NDArray[np.int64], Ar
     return X, (rng.random(n) < p).astype(np.int64), p
 
 
-def smooth(section: Section, n: int, n_new: int = 5000) -> None:
+def smooth(section: Section, n: int, engine: str, n_new: int = 5000) -> None:
     """The estimator's opinions beside gradient boosting, and the best possible log loss."""
     X, y, _ = smooth_table(n, 0)
     new, outcomes, truth = smooth_table(n_new, 1)
@@ -160,7 +161,10 @@ def smooth(section: Section, n: int, n_new: int = 5000) -> None:
         max_iter=1000, early_stopping=True, categorical_features="from_dtype", random_state=0
     )
     losses = {}
-    for name, model in (("gradient boosting", boosting), ("patchwork", PatchworkClassifier(random_state=0))):
+    for name, model in (
+        ("gradient boosting", boosting),
+        ("patchwork", PatchworkClassifier(random_state=0, engine=engine)),
+    ):
         times = [time.perf_counter()]
         model.fit(X, y)
         times.append(time.perf_counter())
@@ -235,13 +239,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smooth", action="store_true", help="smooth effects and interactions")
     parser.add_argument("--resemble", action="store_true", help="do copies of a case lead its list of neighbors")
+    parser.add_argument("--engine", default="auto", choices=("auto", "cpu", "cuda"), help="engine of --smooth")
     parser.add_argument("--rows", type=int, help="past cases of --smooth (200,000) and --resemble (100,000)")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     found = Section("retrieval")
     if options.smooth:
-        smooth(found, options.rows or 200_000)
+        if options.engine == "cuda":
+            import_parts()  # finds bayespatch-cuda where it is not installed
+        smooth(found, options.rows or 200_000, options.engine)
     if options.resemble:
         resemble(found, options.rows or 100_000)
     if not options.smooth and not options.resemble:

@@ -64,6 +64,25 @@ def test_mini_batches_find_the_mode_of_all_cases(monkeypatch):
     assert np.all(np.abs(small.mode - full.mode) < 0.5 * spread)
 
 
+@pytest.mark.parametrize("class_weight", [None, np.array([0.5, 4.0])])
+def test_the_curvature_of_large_tables_is_close_to_the_exact_one(monkeypatch, class_weight):
+    """Draws with either covariance are efficient, and the standard deviations are close in every direction."""
+    density = LeaveOneOutBatches(past(1000, nested=NESTED), Model(), np.array([0.45, 0.55]), class_weight)
+    small = density.learn(seed=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("bayespatch.importances_at_scale.MOST_AT_ONCE", 100)
+        patch.setattr("bayespatch.importances_at_scale.LEAST_CURVED", 500)  # of 1,000
+        patch.setattr("bayespatch.importances_at_scale.PAIRS_OF_PRODUCTS", 0)
+        half = density._shape(small.mode, np.random.default_rng(0))
+        patch.setattr("bayespatch.importances_at_scale.LEAST_CURVED", 1000)
+        large = density._shape(small.mode, np.random.default_rng(0))
+    for found in (large, half):
+        ratios = np.linalg.svd(np.linalg.solve(small.factor, found.factor))[1]
+        assert 0.75 < ratios.min() < ratios.max() < 1.6
+        assert found.log_density == pytest.approx(small.log_density, rel=0.1)
+    assert np.mean([density.efficiency(large, seed) for seed in range(3)]) > 0.4
+
+
 def test_draws_have_the_covariance_that_was_found():
     data = past(nested=NESTED)
     density = LeaveOneOutBatches(data, Model(), np.array([0.45, 0.55]))

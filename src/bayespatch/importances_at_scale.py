@@ -6,8 +6,10 @@ left-out one. With many past cases it is narrow and close to normal, so chains a
 - the mode is found by stochastic gradient ascent (Adam; Kingma and Ba, 2015): each step predicts a mini-batch of
   left-out cases from *all* others. The mean of the last positions is taken (Polyak and Juditsky, 1992). Up to
   `MOST_AT_ONCE` past cases, all of them are predicted in each step, by L-BFGS;
-- the covariance is the inverse of the negative Hessian there, from differences of gradients over a few thousand
-  left-out cases. Draws are normal.
+- the covariance is the inverse of the curvature there: up to `MOST_AT_ONCE` past cases the negative Hessian, from
+  differences of gradients; above, the sum of the outer products of the cases' gradients, which is positive and has the
+  same expectation (the information equality). A Hessian of a sample of the cases, scaled up to all of them, is so noisy
+  that it is not even positive in the directions that the table says little about. Draws are normal.
 
 Numbers may be compared at several nested windows (`Column.nested`). The effect of a feature is then shared out among
 its windows: ``effect_jw = effect_j softmax(0, v_j)_w``, ``v ~ Normal(0, 1)``. q_j keeps its meaning, the importance of
@@ -34,11 +36,10 @@ Array = NDArray[np.float64]
 
 MOST_AT_ONCE = 4000
 N_STEPS = 300  # of Adam
-PAIRS_PER_STEP = 2**24  # of a left-out case and another past case
-LEAST_BATCH, MOST_BATCH = 64, 1024  # left-out cases in a step
-N_CURVED = 4000  # left-out cases from which the Hessian is taken, at most, and
-PAIRS_CURVED = 2**23  # pairs; but no fewer cases than
-LEAST_CURVED = 1000
+PAIRS_PER_STEP = 2**25  # of a left-out case and another past case
+LEAST_BATCH, MOST_BATCH = 256, 1024  # left-out cases in a step
+PAIRS_OF_HESSIAN, PAIRS_OF_PRODUCTS = 2**23, 2**30  # from which the curvature is estimated; but no fewer left-out cases
+LEAST_CURVED, CURVED_PER_NUMBER = 1000, 10  # than these, the second for each number that is learned
 LEAST_DRAWS = 1000  # of each chain, for diagnostics
 N_CHECKED, PAIRS_CHECKED = 50, 2**26  # draws held against the exact density, where that many pairs suffice
 _DIFFERENCE = 1e-2  # step of its differences
@@ -292,20 +293,27 @@ class LeaveOneOutBatches:
     def _shape(self, mode: Array, rng: np.random.Generator) -> LargeTable:
         """The Laplace approximation at the mode."""
         n, n_features = len(self.data.y), self.effects.n_features
-        n_used = min(n, N_CURVED, max(LEAST_CURVED, PAIRS_CURVED // self.index.n_cases))
+        at_once = n <= MOST_AT_ONCE
+        pairs = PAIRS_OF_HESSIAN if at_once else PAIRS_OF_PRODUCTS
+        n_used = min(n, max(LEAST_CURVED, CURVED_PER_NUMBER * len(mode), pairs // self.index.n_cases))
         rows = np.sort(rng.choice(n, n_used, replace=False))
         n_times = float(self.weight.sum() / self.weight[rows].sum())
-        log_p = float(self.scores(mode, rows)[0].sum())
+        log_p, gradients = self.scores(mode, rows)
+        information = self._negative_hessian(mode, rows) if at_once else _products(gradients, self.weight[rows])
+        prior = np.eye(len(mode))
+        features = np.append(np.arange(n_features), len(mode) - 1)
+        prior[np.ix_(features, features)] = self.effects.effects.prior_precision()
+        curvature, directions = np.linalg.eigh(information * n_times + prior)
+        log_density = float(log_p.sum()) * n_times + self._prior(mode)[0]
+        return LargeTable(mode, directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)), log_density)
+
+    def _negative_hessian(self, mode: Array, rows: NDArray[np.int64]) -> Array:
+        """Of the log likelihood of some cases, from differences of gradients."""
         hessian = np.empty((len(mode), len(mode)))
         for k, step in enumerate(_DIFFERENCE * np.eye(len(mode))):
             ends = [self.scores(mode + sign * step, rows)[1].sum(axis=0) for sign in (-1.0, 1.0)]
             hessian[k] = (ends[0] - ends[1]) / (2.0 * _DIFFERENCE)
-        prior = np.eye(len(mode))
-        features = np.append(np.arange(n_features), len(mode) - 1)
-        prior[np.ix_(features, features)] = self.effects.effects.prior_precision()
-        curvature, directions = np.linalg.eigh(0.5 * (hessian + hessian.T) * n_times + prior)
-        log_density = log_p * n_times + self._prior(mode)[0]
-        return LargeTable(mode, directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)), log_density)
+        return 0.5 * (hessian + hessian.T)
 
     def efficiency(self, found: LargeTable, seed: int) -> float | None:
         """Effective share of draws that are reweighted to the exact density; None for tables too large to check.
@@ -345,6 +353,18 @@ class LeaveOneOutBatches:
         kept = slice(per_draw - 1, None, per_draw)
         weights = log_weights.reshape(chains, draws * per_draw, -1)[:, kept]
         return steps[:, kept, : self.effects.n_features].copy(), weights.copy(), steps
+
+
+def _products(gradients: Array, weight: Array) -> Array:
+    """Weighted sum of outer products of the cases' gradients about their mean, from weighted gradients, (n, K).
+
+    >>> _products(np.array([[2.0], [-2.0]]), np.array([2.0, 2.0])).round(9)  # 1 and -1, each counted twice
+    array([[4.]])
+    """
+    counted = weight > 0.0
+    weight = weight[counted, None]
+    apart = (gradients[counted] / weight - gradients.sum(axis=0) / weight.sum()) * np.sqrt(weight)
+    return np.einsum("nj,nk->jk", apart, apart)  # without BLAS, whose sums depend on its threads
 
 
 def _without(data: Data, rows: NDArray[np.int64]) -> Data:
