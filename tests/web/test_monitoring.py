@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from sqlalchemy import select, update
 
 from bayespatch.casebase import base as whole
 from bayespatch.casebase.promotion import RecentComparison
 from bayespatch.casebase.refit import learn
+from bayespatch.casebase.tables import consultations
 from bayespatch.web.metrics import Metrics, labelled
 from tests.casebase.clinic import BY, DICTIONARY, QUICK
 from tests.casebase.test_monitoring import as_clinic, consulted
@@ -109,3 +113,26 @@ def test_a_worse_model_needs_a_reason(served, monkeypatch):
     assert served.base.audit(action="promote", limit=1)[0].details["reason"] == "wrong unit"
     served.base.roll_back(by=BY)
     assert program.post(f"{API}/models/{version}/promote", json={"reason": "again"}).json()["state"] == "active"
+
+
+def test_the_worklist_is_sorted_by_risk(local):
+    consulted(local.base, 2, p_sick=0.3)
+    consulted(local.base, 2, p_sick=0.9)
+    consulted(local.base, 2, p_sick=0.6)
+    with local.base._database.unaudited() as connection:
+        for row in connection.execute(select(consultations)).all():
+            shown = {**row.explanation, "precedent": {"adequate": True}}
+            shown["prediction"] = {**shown["prediction"], "class": "well"}
+            connection.execute(update(consultations).where(consultations.c.id == row.id).values(explanation=shown))
+    browser = local.browser()
+    newest, risk = (
+        [int(one) for one in re.findall(r'href="/cases/(\d+)"', browser.get(f"/worklist{query}").text)]
+        for query in ("", "?risk=sick")
+    )
+    assert newest == [36, 35, 34, 33, 32, 31]
+    assert risk == [34, 33, 36, 35, 32, 31]
+    assert "sick 90%" in browser.get("/worklist?risk=sick").text
+    assert browser.get("/worklist?risk=dead").status_code == 200  # newest first
+    found = browser.get(f"{API}/consultations", params={"risk_of": "sick", "limit": 1}).json()
+    assert (found["items"][0]["case_id"], found["total"]) == (34, 6)
+    assert browser.get(f"{API}/consultations", params={"risk_of": "dead"}).status_code == 422

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase.audit import Transaction
@@ -196,8 +196,10 @@ def decision_of(connection: Connection, consultation: int) -> Decision | None:
     return None if row is None else Decision(**row._mapping)
 
 
-def worklist(connection: Connection, waiting_for: str | None, offset: int, limit: int) -> Worklist:
-    """The last consultation of each open case, newest first."""
+def worklist(
+    connection: Connection, waiting_for: str | None, offset: int, limit: int, risk_of: str | None = None
+) -> Worklist:
+    """The last consultation of each open case, newest first, or by the probability of the class `risk_of`."""
     if waiting_for not in (None, *WAITING):
         raise CaseBaseError(f"waiting_for={waiting_for!r} is not known; choose one of {', '.join(WAITING)}")
     last = select(func.max(consultations.c.id)).group_by(consultations.c.case_id)
@@ -226,7 +228,13 @@ def worklist(connection: Connection, waiting_for: str | None, offset: int, limit
         decisions.c.agrees,
         cases.c.outcome,
     )
-    query = select(*columns).select_from(source).where(*wanted).order_by(consultations.c.id.desc())
+    order: list[ColumnElement[Any]] = [consultations.c.id.desc()]
+    if risk_of is not None:
+        classes = case_rows.required_definition(connection).classes
+        if risk_of not in classes:
+            raise CaseBaseError(f"risk_of={risk_of!r} is not a class; choose one of {', '.join(classes)}")
+        order.insert(0, func.coalesce(prediction["probabilities"][risk_of].as_float(), 0.0).desc())
+    query = select(*columns).select_from(source).where(*wanted).order_by(*order)
     rows = connection.execute(query.offset(offset).limit(limit))
     items = []
     for row in rows:

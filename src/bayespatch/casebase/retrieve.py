@@ -157,10 +157,8 @@ class Retrieve:
             name = name.partition("://")[0] if "://" in name else os.path.basename(name)
             entries = {} if before is None else dict(before.features.entries)
             described = Dictionary(entries | ({} if given is None else dict(given.entries)))
-            texts = [column for column, entry in described.entries.items() if entry.kind == "text"]
-            texts += [column for column in (id_column, group_column) if column]
-            numbers = {name: unit for name, unit in described.measured.items() if name not in texts}
-            table = read(os.fspath(table), query, delimiter=delimiter, texts=texts, numbers=numbers)
+            names = [column for column in (id_column, group_column) if column]
+            table = read_described(os.fspath(table), described, names, query, delimiter)
         read_table = read_cases(table, before, given, target, id_column, set(drop), group_column)
         definition, rows, outcomes, external_ids, patients, recorded = read_table
         with self._database.writing(by) as transaction:
@@ -291,7 +289,15 @@ class Retrieve:
             transaction.record("search", where=compared, state=state, found=page.total, shown=shown)
         return page
 
-    def worklist(self, *, by: str, waiting_for: str | None = None, offset: int = 0, limit: int = 50) -> Worklist:
+    def worklist(
+        self,
+        *,
+        by: str,
+        waiting_for: str | None = None,
+        offset: int = 0,
+        limit: int = 50,
+        risk_of: str | None = None,
+    ) -> Worklist:
         """The last consultation of each open case, newest first, with its decision.
 
         Parameters
@@ -302,6 +308,8 @@ class Retrieve:
             Only those.
         offset, limit : int
             Which page.
+        risk_of : str, optional
+            A class: the highest probability of it comes first.
 
         Examples
         --------
@@ -312,7 +320,7 @@ class Retrieve:
         ['decision']
         """
         with self._database.writing(by) as transaction:
-            page = consultations.worklist(transaction.connection, waiting_for, offset, limit)
+            page = consultations.worklist(transaction.connection, waiting_for, offset, limit, risk_of)
             transaction.record("search", worklist=waiting_for or "all", shown=[item.case_id for item in page.items])
         return page
 
@@ -339,3 +347,24 @@ def _dictionary(given: DictionaryLike) -> Dictionary:
     if isinstance(given, Dictionary):
         return given
     return Dictionary.from_dict(given) if isinstance(given, Mapping) else Dictionary.read(given)
+
+
+def read_described(
+    where: str, described: Dictionary, names: Sequence[str], query: str | None = None, delimiter: str | None = None
+) -> DataFrame:
+    r"""A table from a file or a database, its columns read as the dictionary describes them, `names` as texts.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "stays.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("stay,age\n007,61\n008,58\n")
+    ...     read_described(path, Dictionary(), ["stay"])["stay"].tolist()
+    ['007', '008']
+    """
+    texts = [column for column, entry in described.entries.items() if entry.kind == "text"]
+    texts += names
+    numbers = {name: unit for name, unit in described.measured.items() if name not in texts}
+    return read(where, query, delimiter=delimiter, texts=texts, numbers=numbers)

@@ -7,18 +7,20 @@ same model is still active afterwards; otherwise the consultation is repeated.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import consultations, models, repeats
-from bayespatch.casebase.audit import check_by
+from bayespatch.casebase.audit import Transaction, check_by
 from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.consultations import Consultation
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import UnavailableError
 from bayespatch.casebase.retained import Answering, State, answering, state_of
+from bayespatch.casebase.scoring import Admission, Due, Scored, check_admissions, due
 from bayespatch.casebase.visits import patient_of, visits_of, without_votes
 from bayespatch.dictionary import Value
 from bayespatch.estimator import PatchworkClassifier
@@ -120,6 +122,80 @@ class Reuse:
             except _ModelChanged:
                 continue
         raise UnavailableError("the active model keeps changing; try again")
+
+    def score(
+        self, admissions: Sequence[Admission], *, by: str, top: int = 5, level: float = 0.9, error: float = ERROR
+    ) -> Scored:
+        """Consult about many open cases in one transaction, each only if its values or the model changed.
+
+        Parameters
+        ----------
+        admissions : sequence of Admission
+            A new case is added under its external id.
+        by : str
+            The person or program that does this; recorded in the audit log.
+        top, level, error
+            As in `consult`.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> from bayespatch.casebase.scoring import Admission
+        >>> with CaseBase.demo() as base:
+        ...     today = [Admission("A-1", {"age": 58, "pain": "rest"}), Admission("A-2", {"age": 40, "pain": None})]
+        ...     first, again = (base.score(today, by="ward") for _ in range(2))
+        ...     first.new, again.new, again.unchanged
+        ((25, 26), (), 2)
+        """
+        check_by(by)
+        detail = consultations.Detail(top, level, error)
+        shown: dict[str, JSONObject] = {}
+        for _ in range(_TRIES):
+            with self._database.reading() as connection:
+                checked = check_admissions(admissions, case_rows.required_definition(connection))
+                model = self._active(connection)
+                kinds = due(connection, checked, model.state.version)
+                wanted = [one for one in checked if kinds[one.external_id].kind in ("new", "updated")]
+                asked = [without_votes(model.clf, visits_of(connection, one.patient)) for one in wanted]
+            for one, clf in zip(wanted, asked, strict=True):
+                shown[one.external_id] = consultations.explain(clf, one.values, detail)
+                shown[one.external_id]["about"] |= model.about(clf)
+            try:
+                with self._database.writing(by) as transaction:
+                    kinds = due(transaction.connection, checked, model.state.version)
+                    stale = {one for one, need in kinds.items() if need.kind in ("new", "updated")}
+                    if self._state(transaction.connection) != model.state or not stale <= set(shown):
+                        raise _ModelChanged
+                    return self._store(transaction, checked, kinds, shown, model.state.version)
+            except _ModelChanged:
+                shown.clear()
+        raise UnavailableError("the active model changes faster than it can be asked; try again")
+
+    def _store(
+        self,
+        transaction: Transaction,
+        admissions: Sequence[Admission],
+        kinds: Mapping[str, Due],
+        shown: Mapping[str, JSONObject],
+        version: int,
+    ) -> Scored:
+        """Store the consultations of one run."""
+        ids: dict[str, list[int]] = {"new": [], "updated": []}
+        for one in admissions:
+            kind, case = kinds[one.external_id]
+            if kind in ids:
+                explanation = shown[one.external_id]
+                seen = consultations.store(
+                    transaction, case, one.external_id, one.values, explanation, version, one.patient
+                )
+                ids[kind].append(seen.case_id)
+        counts = Counter(one.kind for one in kinds.values())
+        done = Scored(version, tuple(ids["new"]), tuple(ids["updated"]), counts["unchanged"], counts["closed"])
+        n_new, n_updated = len(done.new), len(done.updated)
+        transaction.record(
+            "score", version=version, new=n_new, updated=n_updated, unchanged=done.unchanged, closed=done.closed
+        )
+        return done
 
     def ask(
         self,

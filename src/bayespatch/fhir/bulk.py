@@ -1,4 +1,4 @@
-"""Past cases from a FHIR bulk data export: folders of NDJSON files, one resource in a line."""
+"""Cases from a FHIR bulk data export: NDJSON files with a resource in each line, or a Bundle file for each patient."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from bayespatch.fhir.choose import MappedCase, choose
 from bayespatch.fhir.errors import FhirError, refuse
 from bayespatch.fhir.extract import Candidate
 from bayespatch.fhir.mapping import Mapping, subject
-from bayespatch.fhir.reading import MOST_BYTES, Entry, parse_bundle
+from bayespatch.fhir.reading import MOST_BYTES, Entry, labeled, parse_bundle
 from bayespatch.fhir.times import aware, read_time
 from bayespatch.types import TableLike
 
 PATIENT = "patient"  # the column of `to_frame` with the patient's id
-_ENDINGS = (".ndjson", ".jsonl")
+_ENDINGS = (".ndjson", ".jsonl", ".json")
+_BUNDLE = ".json"
 Records = dict[str, dict[str, list[Candidate]]]  # patient -> column -> candidates
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -42,7 +43,7 @@ def read_bulk(
     Parameters
     ----------
     folder_or_files : path, or sequence of paths
-        NDJSON files, or the folder that has them.
+        NDJSON files, Bundles of one patient each (.json), or the folder that has them.
     mapping : Mapping
         If it says ``at``, this is the moment of each patient's prediction, and patients without such a resource are
         no cases.
@@ -112,7 +113,7 @@ def _files(folder_or_files: Files) -> list[Path]:
     files = [Path(path) for path in folder_or_files]
     for path in files:
         if not path.is_file():
-            raise FhirError(f"{str(path)!r} is not a file; pass NDJSON files, or the folder that has them")
+            raise FhirError(f"{str(path)!r} is not a file; pass NDJSON files or Bundles, or the folder that has them")
     return files
 
 
@@ -126,6 +127,10 @@ def _read(
     total, n_read = sum(path.stat().st_size for path in files), 0
     extractor = mapping.extractor
     for path in files:
+        if path.suffix.lower() == _BUNDLE:
+            content = parse_bundle(path.read_bytes(), path.name)
+            yield mapping.candidates(labeled({path.name: content}, path.parent.name), moment)
+            continue
         with open(path, "rb") as file:
             for number, line in enumerate(_lines(file, path.name), start=1):
                 n_read += len(line)

@@ -81,14 +81,20 @@ class Mapping:
             The moment of the prediction: information from later is not used. Default: now.
         """
         moment = aware(at)
-        collected = entries(resources)
-        patient, belongs = _patient(collected)
+        patient, found = self.candidates(entries(resources), moment)
         candidates: dict[str, list[Candidate]] = {}
+        for one in found:
+            candidates.setdefault(one.column, []).append(one)
+        return self.choose(patient, candidates, moment)
+
+    def candidates(self, collected: collections.abc.Sequence[Entry], moment: datetime) -> tuple[str, list[Candidate]]:
+        """The patient of a bundle, and what the rules find in its resources."""
+        patient, belongs = _patient(collected)
+        found: list[Candidate] = []
         for entry in collected:
             if self.extractor.uses(entry.resource["resourceType"]) and belongs(entry):
-                for one in self.extractor.candidates(entry, moment.tzinfo):
-                    candidates.setdefault(one.column, []).append(one)
-        return self.choose(patient, candidates, moment)
+                found += self.extractor.candidates(entry, moment.tzinfo)
+        return patient, found
 
     def choose(
         self, patient: str, candidates: collections.abc.Mapping[str, list[Candidate]], at: datetime

@@ -22,6 +22,10 @@ def import_pandas() -> ModuleType:
     return pandas
 
 
+class EmptyTableError(ValueError):
+    """A query returned no rows."""
+
+
 def refuse(source: str, wrong: str) -> ValueError:
     """The error that names the source, what is wrong with it and the remedy."""
     return ValueError(f"{source}: {wrong}")
@@ -49,7 +53,7 @@ def frame_of(source: str, names: Sequence[str], rows: Sequence[Sequence[object]]
     """A data frame of rows of Python values, as a database answers."""
     check_names(source, names)
     if not rows:
-        raise refuse(source, "there are columns but no rows; pass at least two cases")
+        raise EmptyTableError(f"{source}: there are columns but no rows; pass at least two cases")
     frame: DataFrame = import_pandas().DataFrame.from_records(rows, columns=list(names), coerce_float=True)
     return frame
 

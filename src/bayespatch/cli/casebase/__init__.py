@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayespatch.cli.casebase.admissions import score
 from bayespatch.cli.casebase.audit import backup, log, purge, restore, verify
 from bayespatch.cli.casebase.cases import drift, export, forget, monitor, search
 from bayespatch.cli.casebase.consulting import consult, decide, outcome, retain
@@ -15,6 +16,6 @@ ABOUT = (
 )
 
 COMMANDS = (
-    *(init, import_, consult, decide, outcome, retain, refit, models, promote, roll_back, forget),
+    *(init, import_, score, consult, decide, outcome, retain, refit, models, promote, roll_back, forget),
     *(search, log, verify, backup, restore, purge, export, drift, monitor, invite),
 )

@@ -44,6 +44,23 @@ TableArgument = Annotated[
         show_default=False,
     ),
 ]
+AdmissionSource = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A database with --query, a CSV, Parquet or Arrow file; with --mapping a folder of NDJSON files or of "
+        "Bundles, or an OMOP database.",
+        show_default=False,
+    ),
+]
+AdmissionId = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="The column that names the admission.")]
+SinceDay = Annotated[
+    str | None,
+    typer.Option("--since", metavar="DAY", help="With --mapping: only admissions since 2024-12-31, or today."),
+]
+Minutes = Annotated[
+    float | None, typer.Option("--every", metavar="MINUTES", help="Repeat until stopped.", min=0.01, max=1440)
+]
 MaybeTarget = Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")]
 DictionaryFile = Annotated[
     Path | None, typer.Option("--dictionary", metavar="FILE", help="The data dictionary: CSV, YAML or JSON.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from bayespatch.casebase.consultations import Consultation, Decision, Worklist
 from bayespatch.web.api.asking import PREFIX, Clinician, Viewer, responses
@@ -68,8 +68,12 @@ async def worklist(
     waiting_for: Literal["decision", "outcome", "retention"] | None = None,
     offset: Offset = 0,
     limit: Limit = 50,
+    risk_of: Annotated[
+        str | None, Query(max_length=1000, description="A class: its highest probability comes first.")
+    ] = None,
 ) -> Worklist:
-    return await ask.do(ask.base.worklist, by=ask.by, waiting_for=waiting_for, offset=offset, limit=limit)
+    options = {"waiting_for": waiting_for, "offset": offset, "limit": limit, "risk_of": risk_of}
+    return await ask.do(ask.base.worklist, by=ask.by, **options)
 
 
 @router.get("/consultations/{number}", responses=responses(404), summary="Read a consultation as shown")

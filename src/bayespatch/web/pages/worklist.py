@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from starlette.responses import Response
 
 from bayespatch.casebase.cases import Definition
@@ -28,16 +30,30 @@ async def browse(ask: Ask) -> Response:
     known: Definition = await ask.do(lambda: ask.base.definition)
     query = ask.request.query_params
     waiting, number = query.get("waiting", ""), page_number(query.get("page", "1"))
+    risk_of = query.get("risk", "")
     found = await ask.do(
         ask.base.worklist,
         by=ask.by,
         waiting_for=waiting if waiting in WAITING else None,
         offset=(number - 1) * PER_PAGE,
         limit=PER_PAGE,
+        risk_of=risk_of if risk_of in known.classes else None,
     )
     n_pages = max(1, -(-found.total // PER_PAGE))
+    sorted_by = risk_of if risk_of in known.classes else ""
+
+    def address(**changes: object) -> str:
+        return f"/worklist?{urlencode({'waiting': waiting, 'risk': sorted_by, **changes})}"
+
     return ask.page(
-        "worklist.html", found=found, waiting=waiting, kinds=WAITING, number=number, n_pages=n_pages, known=known
+        "worklist.html",
+        found=found,
+        waiting=waiting,
+        sorted_by=sorted_by,
+        number=number,
+        n_pages=n_pages,
+        known=known,
+        address=address,
     )
 
 
