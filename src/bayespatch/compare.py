@@ -173,7 +173,7 @@ def compare(
 
 
 class Table(NamedTuple):
-    """What is predicted from what; `classes` and `thresholds` (one for each class) are None where it is a number."""
+    """What is predicted from what; `classes` and `thresholds` (one for each class) are None if it is a number."""
 
     X: DataFrame
     y: AnyArray

@@ -125,11 +125,11 @@ class Entry:
 
     @property
     def labels(self) -> dict[Value, str]:
-        """Value -> what it is called."""
+        """Value -> label."""
         return dict(self.levels)
 
     def check(self, value: object, where: str = "") -> Value:
-        """The value as it is kept: a number, a text, a boolean, or None where it is missing.
+        """The value as it is kept: a number, a text, a boolean, or None if it is missing.
 
         Examples
         --------
@@ -456,11 +456,11 @@ class Dictionary:
         return {name: entry.unit for name, entry in self.entries.items() if entry.kind == "number" and not entry.levels}
 
     def value_labels(self) -> dict[str, dict[Value, str]]:
-        """Column -> what its values are called, where that is known."""
+        """Column -> labels of its values, if known."""
         return {name: entry.labels for name, entry in self.entries.items() if entry.levels}
 
     def column_labels(self) -> dict[str, str]:
-        """Column -> what it is called, where that is known."""
+        """Column -> label, if known."""
         return {name: entry.label for name, entry in self.entries.items() if entry.label}
 
 

@@ -37,7 +37,7 @@ def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[n
     Parameters
     ----------
     values : array of shape (n, P)
-        Numbers as they are, categories as codes; NaN where a value is missing. Leave identifiers and the outcome out.
+        Numbers as they are, categories as codes; NaN if a value is missing. Leave identifiers and the outcome out.
     is_number : bool array of shape (P,)
         Which columns are numbers, compared with a tolerance. All others must be equal.
 

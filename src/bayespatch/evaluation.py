@@ -259,7 +259,7 @@ def _is_measured(column: Column) -> bool:
 
 
 def _plain(column: Column, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values with NaN where missing, whatever code that has."""
+    """Values with NaN if missing, whatever code that has."""
     if _is_measured(column):
         return np.where(values == MISSING_NUMBER, np.nan, values)
     missing = np.array([not np.isnan(code) and column.decode(code) == "missing" for code in np.unique(values)])

@@ -93,7 +93,7 @@ class Fitted(ABC):
         Classes; a numeric outcome is cut into classes.
     groups : int array of shape (n,), or None
         Rows of one group (a patient's visits) never vote on each other.
-    ids : tuple of n texts, or None
+    ids : tuple of n strings, or None
         Names of the rows; None if they are numbered.
     parents, cases : int arrays of shape (S,) and (N,)
         Rows that may vote, and rows that the model has learned from.
@@ -107,10 +107,10 @@ class Fitted(ABC):
         Maps votes to probabilities.
     opinion, pool
         The second opinion and how it is pooled with the precedents; None if there is none.
-    class_names : tuple of M texts
+    class_names : tuple of M strings
     target : str
         Name of the outcome; may be empty.
-    feature_names : tuple of P texts, or None
+    feature_names : tuple of P strings, or None
         Column names, if the training table had any (scikit-learn's `feature_names_in_`).
     salt : bytes
         32 random bytes, stored with the past cases so that their checksum reveals nothing.
@@ -119,7 +119,7 @@ class Fitted(ABC):
     follow_up : FollowUp or None
         What was recorded for the past cases and is not compared.
     sample_weight : array of shape (n,), or None
-        How often each row counts; None: once.
+        Weight of each row; None: once.
 
     Fields with the metadata `STORED_WITHOUT_CASES` hold totals over all rows. Only these may be stored in a model file
     that leaves out the past cases.

@@ -90,7 +90,7 @@ class FollowUpColumn:
     levels : tuple of str
         Names of the categories, the treatments or, for times, the K events.
     values : array of shape (n,)
-        Place in `levels`, number, or time; NaN where nothing was recorded.
+        Place in `levels`, number, or time; NaN if nothing was recorded.
     causes : int array of shape (n,)
         Times only, otherwise empty: 0 where follow-up ended without an event, otherwise 1 to K.
     """
@@ -187,7 +187,7 @@ class FollowUp:
             - category: "shares", a list of {"value", "share", "low", "high", "population"};
             - number: "median" and "quartiles", {"value", "low", "high"} and [lower, upper], and "population", the same
               two for all past cases;
-            - time: "event", "n_events", "median" ({"value", "low", "high"}, None where the curve does not reach one
+            - time: "event", "n_events", "median" ({"value", "low", "high"}, None if the curve does not reach one
               half), "curve" ({"times", "survival", "low", "high", "at_risk", "population"}), "landmarks" (the curve at
               a few round times) and "incidence" (a list of {"event", "times", "incidence", "low", "high"}, empty for a
               single event). "at_risk" is an effective number;

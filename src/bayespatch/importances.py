@@ -113,7 +113,7 @@ class LeaveOneOut:
     base : array of shape (M,)
         Base rates of the classes.
     class_weight : array of shape (M,), optional
-        How much a case of each class counts.
+        Weight of the cases of each class.
 
     Examples
     --------

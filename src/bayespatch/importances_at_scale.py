@@ -134,7 +134,7 @@ class LeaveOneOutBatches:
     base : array of shape (M,)
         Base rates of the classes.
     class_weight : array of shape (M,), optional
-        How much a case of each class counts.
+        Weight of the cases of each class.
     n_threads : int
         Threads; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
@@ -385,7 +385,7 @@ def _without(data: Data, rows: NDArray[np.int64]) -> Data:
 
 
 def weights_of_cases(y: NDArray[np.int64], class_weight: Array | None, case_weight: Array | None) -> Array:
-    """How much each case counts, (n,). Class weights shift weight between the classes and do not change the total.
+    """Weight of each case, (n,). Class weights shift weight between the classes and do not change the total.
 
     Examples
     --------

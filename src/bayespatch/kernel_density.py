@@ -219,7 +219,7 @@ class OutcomeGroups(NamedTuple):
     outcomes, classes : arrays of shape (G,)
         Mean outcome of a group, and its class.
     weights : array of shape (G,), or None
-        How often a group counts: the sum of its parents' weights; None where parents have none.
+        How often a group counts: the sum of its parents' weights; None if parents have none.
     """
 
     order: NDArray[np.int64]

@@ -71,7 +71,7 @@ def auc(p: Probabilities, y: Codes) -> float | None:
 
 
 def average_precision(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> float | None:
-    """Area under the precision-recall curve, as average precision; None where the class does not occur.
+    """Area under the precision-recall curve, as average precision; None if the class does not occur.
 
     A model that tells nothing has the share of the class.
 
@@ -329,7 +329,7 @@ def calibration_line(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> Calibrat
 def _logistic(
     x: NDArray[np.float64], offset: NDArray[np.float64], hit: NDArray[np.bool_]
 ) -> tuple[float, float, float] | None:
-    """The last coefficient of a logistic regression with its interval, by Newton's method; None where it diverges."""
+    """The last coefficient of a logistic regression with its interval, by Newton's method; None if it diverges."""
     beta = np.zeros(x.shape[1])
     for _ in range(50):
         mean = expit(offset + x @ beta)
@@ -356,7 +356,7 @@ class Threshold:
         Share of cases that are called.
     sensitivity, specificity, ppv, npv : float or None
         Share of those with the class that are called, and of those without it that are not; share of the called ones
-        that have it, and of the others that do not. None where there is nobody to count.
+        that have it, and of the others that do not. None if there is nobody to count.
     net_benefit, net_benefit_all : float or None
         Of calling so, and of calling everybody; see `net_benefit`.
     """
@@ -403,7 +403,7 @@ def threshold_table(
 
 
 def roc_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
-    """The ROC curve, (1 - specificity, sensitivity) at each threshold; empty where one of the two kinds is missing.
+    """The ROC curve, (1 - specificity, sensitivity) at each threshold; empty if one of the two kinds is missing.
 
     Examples
     --------
@@ -417,7 +417,7 @@ def roc_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[fl
 
 
 def precision_recall_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
-    """Corners of the precision-recall curve, (recall, precision); empty where the class does not occur.
+    """Corners of the precision-recall curve, (recall, precision); empty if the class does not occur.
 
     The curve is a staircase, and the area below it is the average precision: a recall between those of two thresholds
     is reached at the lower one, with its precision.

@@ -50,7 +50,7 @@ class Pool:
     sharpness : float
         t. With 1, which it is with two classes, the pool is the weighted mean of the opinions.
     base : tuple of M floats
-        Frequencies of the classes, from which the pool is sharpened; empty where it is not.
+        Frequencies of the classes, from which the pool is sharpened; empty if it is not.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Pool:
         y : int array of shape (n,)
             The classes that came.
         weights : array of shape (n,), optional
-            How much each case counts.
+            Weight of each case.
         """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
         rows, n_classes = np.arange(len(y)), first.shape[1]
@@ -160,7 +160,7 @@ class Pool:
         additive, precedents : arrays of shape (n, M)
             Probabilities.
         additive_interval, precedents_interval : arrays of shape (n, M, 2)
-            Their intervals; None where the additive opinion has none.
+            Their intervals; None if the additive opinion has none.
         level : float
             Probability of all of these intervals.
 

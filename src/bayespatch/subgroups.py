@@ -42,7 +42,7 @@ class Subgroup:
         stated probability is off by 10 points or more; both beyond chance, all subgroups counted (Bonferroni); else
         None.
     log_loss : dict
-        Of each opinion alone and of the pool; empty where there is no second opinion.
+        Of each opinion alone and of the pool; empty if there is no second opinion.
     """
 
     feature: str

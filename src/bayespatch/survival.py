@@ -36,7 +36,7 @@ class SurvivalCurve(NamedTuple):
     survival, lower, upper : arrays of shape (T,)
         Probability to be event-free just after each time, with pointwise intervals on the log-log scale.
     variance : array of shape (T,)
-        Of log survival (Greenwood's sum); infinite where survival is 0.
+        Of log survival (Greenwood's sum); infinite if survival is 0.
     n_at_risk : int array of shape (T,)
         Cases whose time is no earlier.
     effective_at_risk : array of shape (T,)
@@ -67,7 +67,7 @@ class SurvivalCurve(NamedTuple):
         return np.append(self.effective_at_risk, 0.0)[place]
 
     def quantile(self, share: float) -> tuple[float | None, float | None, float | None]:
-        """First time at which survival is at most 1 - share, and its interval; None where it is not reached.
+        """First time at which survival is at most 1 - share, and its interval; None if it is not reached.
 
         The interval has the times at which the curve's own interval includes the level (Brookmeyer and Crowley, 1982).
         """
@@ -77,7 +77,7 @@ class SurvivalCurve(NamedTuple):
         return middle, low, high
 
     def median(self) -> tuple[float | None, float | None, float | None]:
-        """Median survival time and its interval; None where the curve does not fall to one half."""
+        """Median survival time and its interval; None if the curve does not fall to one half."""
         return self.quantile(0.5)
 
 
@@ -157,7 +157,7 @@ def check_times(
     event : array-like of shape (n,)
         Whether the event happened at that time: booleans, or 0 and 1.
     name, event_name : str
-        What the columns are called in messages.
+        Names of the columns in messages.
 
     Examples
     --------

@@ -141,7 +141,7 @@ def tune(
     base : array of shape (M,)
         Base rates of the classes.
     class_weight : array of shape (M,), optional
-        How much a case of each class counts.
+        Weight of the cases of each class.
     report : callable
         Called with the number of codings that are done.
     log_prior : dict of floats, optional

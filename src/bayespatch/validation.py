@@ -92,7 +92,7 @@ def check_class_weights(weights: NDArray[np.float64], classes: AnyArray) -> NDAr
 
 
 def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64] | None:
-    """How often each row counts, (n,); None where all count once.
+    """Weight of each row, (n,); None if all weights are 1.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def check_sweeps(warmup: int, draws: int, thin: int) -> None:
 
 
 def check_chain_lengths(chains: object, draws: object, warmup: object, thin: object) -> None:
-    """How many chains there are and how long they may be; checked before any work.
+    """Number of chains and how long they may be; checked before any work.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def check_data(
     Parameters
     ----------
     x, x_parents : array of shape (N, P) and (S, P)
-        Values of the cases and of the parents; codes 0..V_j-1 where the column's window is 0. NaN is a missing value.
+        Values of the cases and of the parents; codes 0..V_j-1 if the column's window is 0. NaN is a missing value.
     y, y_parents : array of shape (N,) and (S,)
         Classes 0..M-1; -1 for a case whose class is not known.
     n_values : sequence of length P

@@ -187,7 +187,7 @@ def test_cases_can_be_stored_apart(on_frame, tmp_path):
     whole = load(tmp_path / "model.bpatch", cases=tmp_path / "cases.bpatch")
     assert same(whole.predict_proba(NEW), on_frame.predict_proba(NEW))
     assert isinstance(load(tmp_path / "model.bpatch").x_, LeftOut)
-    with pytest.raises(StorageError, match=r"cases\.bpatch.*holds the past cases.*as cases="):
+    with pytest.raises(StorageError, match=r"cases\.bpatch.*contains the past cases.*as cases="):
         load(tmp_path / "cases.bpatch")
     with pytest.raises(StorageError, match=r"model\.bpatch.*contains no past cases"):
         load(tmp_path / "model.bpatch", cases=tmp_path / "model.bpatch")

@@ -270,7 +270,7 @@ class CensoredDays:
 
     @property
     def median(self) -> float | None:
-        """The Kaplan-Meier median; None where it is not reached."""
+        """The Kaplan-Meier median; None if it is not reached."""
         return kaplan_meier(self.days, self.known).median()[0] if len(self.days) else None
 
 

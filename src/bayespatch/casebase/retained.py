@@ -155,7 +155,7 @@ def with_cases(
         Values by feature.
     y : int array of shape (k,)
         Their classes, as places in `classes_`.
-    ids : sequence of k texts
+    ids : sequence of k strings
     same : dict, optional
         Id of a new case -> id of another case of the same patient, earlier in the table.
 

@@ -40,10 +40,10 @@ class Column:
     values : tuple
         Categorical and ordinal: the value of each code 0, 1, ...
     labels : tuple of str
-        What these values are called, where the user has said so; else empty.
+        What these values are called, where given by the user; else empty.
     phrases : tuple of str
         What patients with these values are called in a sentence ("men", "with a normal scan"); an empty text where
-        nobody has said so. Empty: for no value.
+        not given. Empty: for no value.
     edges : tuple of float
         Binned: the edges between the bins, increasing; a number on an edge belongs to the bin above it.
     window : float
@@ -55,7 +55,7 @@ class Column:
     missing_is_value : bool
         Whether "missing" is one more value, because it occurred among the past cases.
     description : str
-        What the column is called in a sentence; empty: its name.
+        Name of the column in sentences; empty: its name.
     unit : str
         In what its numbers are measured; may be empty.
     usual : pair of floats, or empty
@@ -117,7 +117,7 @@ class Column:
 
     @property
     def n_known(self) -> float:
-        """How many values there are, "missing" aside."""
+        """Number of values, "missing" aside."""
         if self.kind == "windowed":
             return max(1.0, (self.high - self.low) / (2.0 * self.window))
         if self.kind == "ranked":
@@ -226,7 +226,7 @@ class Column:
         return self._own_number(value) if self.keeps_numbers else self.decode(value)
 
     def phrases_of_values(self) -> dict[str, str]:
-        """Text of a value -> what patients with it are called, where that is known.
+        """Text of a value -> what patients with it are called, if known.
 
         Examples
         --------
@@ -242,11 +242,11 @@ class Column:
 
     @property
     def called(self) -> str:
-        """What the column is called where a person reads it."""
+        """The name of the column for display."""
         return self.description or self.name
 
     def raw_value(self, value: float) -> Value | int | None:
-        """One of a case's own values (`EncodedTable.values`) as the table had it; None where it is missing or unseen.
+        """One of a case's own values (`EncodedTable.values`) as the table had it; None if it is missing or unseen.
 
         Examples
         --------

@@ -81,7 +81,7 @@ class Sample:
     summary : TableSummary
         Of all rows.
     counts : dict
-        How many of all rows have each class; empty where outcomes are numbers.
+        How many of all rows have each class; empty if outcomes are numbers.
     n_unknown : int
         Rows without an outcome, which were left out.
     """
@@ -107,7 +107,7 @@ class Partitions:
     parts : tuple
         Each is what `read` takes: the path of a file, or a part of a Dask collection.
     labels : tuple of str
-        What the parts are called in messages.
+        Names of the parts in messages.
     read : callable
         From a part to a `Part`; called where the part lies.
     each : callable

@@ -51,7 +51,7 @@ class EncodedTable(NamedTuple):
     names : tuple of length P
         The columns.
     values : array of shape (n, P)
-        The same as `x`, but in binned and ranked columns the numbers themselves, NaN where missing: for explanations.
+        The same as `x`, but in binned and ranked columns the numbers themselves, NaN if missing: for explanations.
     ids : tuple of length n, or None
         What the rows are called, where the table has an index.
     """

@@ -30,13 +30,13 @@ class ColumnSummary:
         "none" where all are missing.
     n_known, n_missing : int
     levels : tuple or None
-        The distinct values in order; None where these are more numbers than are noted.
+        The distinct values in order; None if these are more numbers than are noted.
     is_whole : bool
         Whether all are whole numbers.
     low, high : float
         The smallest and the largest number; infinite if there is none.
     declared : tuple or None
-        All values that the column's type allows, in its order; None where it does not say.
+        All values that the column's type allows, in its order; None if it does not say.
     ordered : bool
         Whether that order means something.
     """

@@ -1,6 +1,6 @@
 """Reading a table of any make (pandas, polars, other data frames, arrays, lists of rows) into plain columns.
 
-Behind this file a column is either numbers, float64 with NaN where a value is missing, or texts, with None there. What
+Behind this file a column is either numbers, float64 with NaN if a value is missing, or texts, with None there. What
 is neither (dates, lists, mixtures) is refused here, with the remedy.
 """
 
@@ -46,11 +46,11 @@ class PlainColumn:
     family : {"number", "boolean", "text", "none"}
         What the values are; "none" where all are missing.
     numbers : array of shape (n,)
-        The values of a number or boolean column, NaN where missing; empty for texts.
+        The values of a number or boolean column, NaN if missing; empty for texts.
     texts : list of length n
-        The values of a text column, None where missing; empty for numbers.
+        The values of a text column, None if missing; empty for numbers.
     declared : tuple or None
-        All values that the column's type allows, in its order (categories, booleans); None where it does not say.
+        All values that the column's type allows, in its order (categories, booleans); None if it does not say.
     ordered : bool
         Whether that order means something.
     """

@@ -47,7 +47,7 @@ def by_partition(method: Method) -> Method:
 
 
 def _answer(model: Learner, name: str, part: Sized, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """Where a partition lies: what the model says of its rows; None where it has none."""
+    """Where a partition lies: what the model says of its rows; None if it has none."""
     return getattr(model, name)(part, *args, **kwargs) if len(part) else None
 
 

@@ -128,7 +128,7 @@ def _solver(inner: NDArray[np.bool_], weight: Array) -> Array:
 def attribution_of(
     reading: Reading, ballot: Ballot, posterior: Importances, case: Data, own: Mapping[str, str]
 ) -> Attribution | None:
-    """What each value of a case adds to the prediction; None where that cannot be computed.
+    """What each value of a case adds to the prediction; None if that cannot be computed.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def _only(cases: Data, row: int, hidden: bool = False) -> Data:
 
 
 def _closed_ballots(posterior: Posterior, cases: Data, n_threads: int) -> Iterator[tuple[Ballot, Ballot]]:
-    """The votes on each case, and those that count its outcome where that is known."""
+    """The votes on each case, and those that count its outcome, if known."""
     q = posterior.q.mean(axis=(0, 1))
 
     def ballot(case: Data) -> Ballot:

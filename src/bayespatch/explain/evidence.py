@@ -55,7 +55,7 @@ def mark(agrees: NDArray[np.bool_], counts: NDArray[np.float64]) -> NDArray[np.b
 
 
 def close_range(column: Column, code: float, number: float) -> str | None:
-    """Which numbers count as close to a case's; None where only equal values agree, or where it has none.
+    """Which numbers count as close to a case's; None if only equal values agree, or where it has none.
 
     Parameters
     ----------

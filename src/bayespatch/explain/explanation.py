@@ -62,7 +62,7 @@ class Explanation:
     like_this : LikeThis or None
         Past cases with similar votes, and their outcomes.
     attribution : Attribution or None
-        What each value adds to the prediction, from the base rate on: the reason for it. None where neighbors are
+        What each value adds to the prediction, from the base rate on: the reason for it. None if neighbors are
         sampled, and where the second opinion cannot say what it would be without a value.
     opinions : Opinions or None
         What the votes and the second opinion say, each for itself.

@@ -95,9 +95,9 @@ class PastCase:
     index, id, outcome
         Which.
     n_cases : float
-        Of how many cases it is expected to be a neighbor; nan where it is no parent.
+        Of how many cases it is expected to be a neighbor; nan if it is no parent.
     percentile : float
-        How usual it is among the past cases; nan where it has no leave-one-out votes.
+        How usual it is among the past cases; nan if it has no leave-one-out votes.
     """
 
     index: int
@@ -130,7 +130,7 @@ class Overview:
     performance : Performance
     subgroups : tuple of Subgroup
     opinions : dict or None
-        Where there is a second opinion: its `weight`, and under `log_loss` and `auc` what the precedents, the second
+        With a second opinion: its `weight`, and under `log_loss` and `auc` what the precedents, the second
         opinion and the pool are worth on past cases, each predicted from all others.
     focus : str
         The class whose rates and curves are shown where one must do: the last one.

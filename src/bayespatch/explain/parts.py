@@ -51,7 +51,7 @@ class Neighbor:
         Its mean share in all votes.
     reliance : float or None
         Probability of the class that the attribution explains with this past case minus that without it, all else
-        equal: 0.04 means that it raises this probability by 4 points. None where neighbors are sampled.
+        equal: 0.04 means that it raises this probability by 4 points. None if neighbors are sampled.
     features : dict
         Its values, {feature: Patch}.
     """
@@ -119,7 +119,7 @@ class Group:
     differs : tuple of Differs
         Features in which no member shares the case's value and other groups do.
     closest : Closest or None
-        The member with the most votes; None where none may be shown.
+        The member with the most votes; None if none may be shown.
     rows : tuple of int
         The members, as rows of the training table; not part of `Explanation.to_dict`.
     """
@@ -168,7 +168,7 @@ class Feature:
     neighbors : tuple of int
         Which of the closest past cases agree in it (their `index`), the closest first.
     close : str or None
-        Which numbers count as close to the case's; None where only equal values agree.
+        Which numbers count as close to the case's; None if only equal values agree.
     unseen : bool
         Whether no past case can have this value.
     description : str
@@ -176,7 +176,7 @@ class Feature:
     phrases : dict
         Patients with a value in the words of the data dictionary, {value: phrase}: "men", "with a normal scan".
     raw : number, text, boolean or None
-        The value as the table has it, where `value` may be a label or have a unit; None where it is missing or was not
+        The value as the table has it, where `value` may be a label or have a unit; None if it is missing or was not
         seen before.
     """
 
@@ -269,7 +269,7 @@ class Opinions:
         Largest difference of the two over the classes.
     points : tuple of pairs of str and float, or None
         Percentage points that each feature adds to the probability of the last class by the additive score; from the
-        base rate they add up to it. None where the second opinion cannot say.
+        base rate they add up to it. None if the second opinion cannot say.
     base : dict or None
         The base rate of each class, where there are points.
     intervals : dict

@@ -49,7 +49,7 @@ class MappedCase:
     problems : tuple of Problem
         Missing, outdated, conflicting and unusable values.
     outcome : value
-        What is predicted, for a past case; None where it is not known.
+        What is predicted, for a past case; None if it is not known.
     """
 
     values: Mapping[str, Value]
@@ -169,7 +169,7 @@ def _selected(rule: Rule, eligible: Sequence[Candidate]) -> tuple[Candidate | No
 
 
 def _checked(rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary | None) -> tuple[Value, list[Problem]]:
-    """The value as the data dictionary has it; None where it may not have that value."""
+    """The value as the data dictionary has it; None if it may not have that value."""
     value = chosen.value
     if isinstance(value, Span):
         if value.start > at:

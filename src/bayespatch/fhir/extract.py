@@ -174,7 +174,7 @@ def _status_text(kind: str, status: str, where: str) -> str:
 
 
 def _value(target: _Target, rules: Rules, zone: tzinfo | None) -> tuple[Value | Span, str]:
-    """The value of a column in a resource, None where it has none; and a pointer to the element."""
+    """The value of a column in a resource, None if it has none; and a pointer to the element."""
     rule, where = target.rule, target.where
     if rule.evaluate is None:
         return rule_level(rule, True, where), where

@@ -183,7 +183,7 @@ def _patient(collected: collections.abc.Sequence[Entry]) -> tuple[str, collectio
 
 
 def subject(entry: Entry) -> str | None:
-    """The reference to the patient of a resource, without its version; None where it is about something else."""
+    """The reference to the patient of a resource, without its version; None if it is about something else."""
     data = entry.resource.get("subject")
     reference = data.get("reference") if isinstance(data, dict) else None
     if not isinstance(reference, str) or not reference:

@@ -33,7 +33,7 @@ class ResourceType(NamedTuple):
     period : names
         Elements with the Period, or start and end, in which it holds.
     statuses : names
-        Every status that FHIR allows; empty where the type has none.
+        Every status that FHIR allows; empty if the type has none.
     valid : names
         The statuses whose information counts.
     """

@@ -21,7 +21,7 @@ class Span(NamedTuple):
 
 
 def read_time(text: object, zone: tzinfo | None = None) -> Span | None:
-    """A FHIR date or dateTime; None where it is malformed. Times without a zone are in `zone` (default: UTC).
+    """A FHIR date or dateTime; None if it is malformed. Times without a zone are in `zone` (default: UTC).
 
     Examples
     --------

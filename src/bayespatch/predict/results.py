@@ -96,12 +96,12 @@ class Prediction(NamedTuple):
     votes_by_batch : array of shape (n, C * B, M)
         Mean shares of the votes for each class, h(m) / sum h, in each of B batches of C chains, chain by chain.
     familiarity : array of shape (n,)
-        How well the neighbors explain the case: the log likelihood of its values (and of its class, where it is known),
+        How well the neighbors explain the case: the log likelihood of its values (and of its class, if known),
         mean over the draws.
     n_draws : int array of shape (n,)
         Draws that were used for each case, of all chains together.
-    neighbors : NeighborStatistics, or None where they were not asked for
-    covariance : array of shape (n, M, M), or None where it was not asked for
+    neighbors : NeighborStatistics, or None if they were not asked for
+    covariance : array of shape (n, M, M), or None if it was not asked for
         Of the shares of the votes over the draws of the importances.
     """
 

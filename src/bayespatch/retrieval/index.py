@@ -89,7 +89,7 @@ class CaseIndex:
         Parameters
         ----------
         x : array of shape (N, P)
-            Coded values, NaN where missing.
+            Coded values, NaN if missing.
         y : int array of shape (N,)
             Classes 0..M-1.
         n_classes : int
@@ -193,7 +193,7 @@ class CaseIndex:
         return places
 
     def values(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The coded values of k stored cases, (k, P); NaN where missing.
+        """The coded values of k stored cases, (k, P); NaN if missing.
 
         Examples
         --------

@@ -49,7 +49,7 @@ class Diagnostics:
     ess_bulk, ess_tail : array of shape (K,)
         Effective sample size for the centre and for the 5 % and 95 % quantiles, all chains together.
     rhat : array of shape (K,)
-        Rank-normalised split R-hat; nan where there is only one chain.
+        Rank-normalised split R-hat; nan if there is only one chain.
     n_chains, n_draws : int
         Chains, and draws in each.
     efficiency : float or None
@@ -151,7 +151,7 @@ class Diagnostics:
         return tuple(remarks)
 
     def warning(self) -> str | None:
-        """What to tell a person whose chains have not mixed, or are too short; None where all is well."""
+        """What to tell a person whose chains have not mixed, or are too short; None if all is well."""
         if self.converged:
             return None
         if self.is_rough:

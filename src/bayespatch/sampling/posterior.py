@@ -86,7 +86,7 @@ class Posterior:
     votes_mean : array of shape (N, M)
         Mean over the draws of h_i(m) / sum_m h_i(m): the neighbors' votes on the class of each case.
     n_neighbors : array of shape (chains, draws, N), int32
-        How many neighbors each case has.
+        Number of neighbors of each case.
     log_joint : array of shape (chains, draws)
         Log of the joint density of data and latent variables, with q_tilde integrated out.
     w_mean : array of shape (N, S, P), float32
@@ -95,15 +95,15 @@ class Posterior:
         The votes of each draw; only where ``sample(..., keep_votes=True)`` asked for them.
     steps : array of shape (chains, steps, P + 2), or None
         Where q has a posterior of its own, from prediction (`importances`): q, log slope and log density
-        after every step of its chains, of which `q` has every k-th. None where q was sampled with all else.
+        after every step of its chains, of which `q` has every k-th. None if q was sampled with all else.
     log_weights : array of shape (chains, draws, K), or None
-        Where every past case votes in closed form: log weight of each comparison with it (`bayespatch.retrieval`). No
+        With closed-form votes: log weight of each comparison with it (`bayespatch.retrieval`). No
         neighbors are sampled then: N and S are 0 in the arrays above.
     compares_missing : bool array of shape (P,), or None
         For which features one of the comparisons asks whether a past case's value is missing.
     efficiency : array of shape (1,), or None
         Where the importances were drawn from a normal approximation: the effective share of draws that are reweighted
-        to their exact posterior. None where that was not checked.
+        to their exact posterior. None if that was not checked.
     model, settings, timing
         What was sampled, how, and at what cost.
 
@@ -243,7 +243,7 @@ class Posterior:
         return diagnose(names, watched)
 
     def votes_rhat(self) -> NDArray[np.float64]:
-        """R-hat of the votes on each case (N,), the largest over the classes; nan where the votes never change.
+        """R-hat of the votes on each case (N,), the largest over the classes; nan if the votes never change.
 
         Needs ``sample(..., keep_votes=True)`` and takes about a millisecond per case and class.
 
@@ -281,7 +281,7 @@ class Posterior:
         Parameters
         ----------
         features : names, optional
-            What the features are called, such as ``clf.schema_.names``; without them, they are numbered.
+            Names of the features, such as ``clf.schema_.names``; without them, they are numbered.
 
         Returns
         -------

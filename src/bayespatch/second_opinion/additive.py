@@ -126,12 +126,12 @@ class AdditiveScore:
         n_classes : int
             M.
         class_weight : array of shape (M,), optional
-            How much a row of each class counts.
+            Weight of the cases of each class.
         order : int array of shape (M,), optional
             The classes from the first to the last, where they are ordered: the score is then averaged with one in
             which every feature moves a case along the order, as far as that predicts better (leave-one-out).
         row_weight : array of shape (n,), optional
-            How often each row counts.
+            Weight of each row.
         """
         weights = np.ones(len(y)) if row_weight is None else row_weight
         if class_weight is not None:
@@ -278,7 +278,7 @@ class AdditiveScore:
         return np.concatenate(found)
 
     def contributions(self, values: Array) -> Array:
-        """By how much each feature moves the log odds from those of the base rate, (n, P, K).
+        """Contribution of each feature to the log odds from those of the base rate, (n, P, K).
 
         A feature whose value is missing, and for which missing is no value of its own, moves nothing.
         """
@@ -303,7 +303,7 @@ class AdditiveScore:
         left_out : bool array of shape (n,)
             The rows to do without. Terms, base rates and moderation do not change.
         row_weight : array of shape (n,), optional
-            How often each row counts, as in `learn`.
+            Weight of each row, as in `learn`.
         """
         rows = np.flatnonzero(~left_out)
         if np.isnan(self.evidence).all() or len(np.unique(y[rows])) < self.n_classes:

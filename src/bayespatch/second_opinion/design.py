@@ -48,7 +48,7 @@ class Term:
     curve_mix : tuple of (K-2) R floats
         A matrix, row by row, that turns the rest into R <= K-2 columns without correlation and of variance 1.
     n_codes : int
-        How many codes there are, missing aside; 0: the column holds numbers.
+        Number of codes, missing aside; 0: the column holds numbers.
     scores : tuple of floats
         Of an ordinal column: the number that stands for each code.
     levels : tuple of floats

@@ -49,7 +49,7 @@ class Fit(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What the training table says about the priors that were tried; NaN where one was not.
+    """What the training table says about the priors that were tried; NaN if one was not.
 
     Attributes
     ----------

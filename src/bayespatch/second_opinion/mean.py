@@ -102,7 +102,7 @@ class AdditiveMean:
         return self.base + self.points(values).sum(axis=1)
 
     def points(self, values: Array) -> Array:
-        """By how much each feature moves the mean, in the outcome's unit, (n, P); from `base` they add up to it."""
+        """Contribution of each feature to the mean, in the outcome's unit, (n, P); from `base` they add up to it."""
         terms = self.design.matrix(values)
         feature = self.design.feature
         each = [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))]

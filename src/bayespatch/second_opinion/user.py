@@ -112,7 +112,7 @@ class UserOpinion:
         groups : int array of shape (n,), optional
             Rows of one group are in the same fold.
         row_weight : array of shape (n,), optional
-            How often each row counts: handed to the classifier as ``sample_weight``.
+            Weight of each row: handed to the classifier as ``sample_weight``.
         """
         check_user_opinion(estimator)
         codes = np.searchsorted(classes, y)
@@ -151,7 +151,7 @@ class LinearOpinion:
         K = 1 for two classes, their log odds; else one sum for each.
     loo : array of shape (n, M)
         Out-of-fold probabilities of the training rows.
-    names : tuple of P texts, or None
+    names : tuple of P strings, or None
         The columns, where the table had names.
     """
 

@@ -39,7 +39,7 @@ class Found(NamedTuple):
     identifiers : dict of str to str
         Column -> why it looks like one.
     unique : list of str
-        Columns of texts that hardly any two cases share.
+        Text columns that hardly any two cases share.
     leaks : dict of str to float
         Column -> share of the cases whose outcome it alone predicts.
     constant : dict of str to str

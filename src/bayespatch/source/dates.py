@@ -51,7 +51,7 @@ class Interval(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the new column is called."""
+        """Name of the new column."""
         return f"{self.unit} from {self.start} to {self.end}"
 
     @classmethod
@@ -66,7 +66,7 @@ class Interval(NamedTuple):
         return [name for name in [self.start, *ends] if name not in frame.columns]
 
     def values(self, frame: DataFrame) -> Series:
-        """The numbers, one for each row; NaN where a date is missing."""
+        """The numbers, one for each row; NaN if a date is missing."""
         fixed = self._fixed_end()
         end = dates_of(frame[self.end]) if fixed is None else fixed
         days = (end - dates_of(frame[self.start])).dt.total_seconds() / 86400.0
@@ -92,7 +92,7 @@ def holds_dates(column: Series) -> bool:
 
 
 def dates_of(column: Series) -> Series:
-    """A column of texts or dates as times; which of two numbers is the day, the column itself must say.
+    """A text column or dates as times; which of two numbers is the day, the column itself must say.
 
     Examples
     --------

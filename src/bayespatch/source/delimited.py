@@ -44,7 +44,7 @@ def read_delimited(
     Parameters
     ----------
     source : str
-        What it is called in messages.
+        Name in messages.
     data : bytes
         UTF-8, UTF-16 with its mark, or Windows-1252.
     delimiter : str, optional

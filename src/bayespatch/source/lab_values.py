@@ -72,16 +72,16 @@ def with_lab_values(
 def lab_values(
     name: str, values: Sequence[object], *, unit: str | None = None, commas: bool = False
 ) -> list[float | None] | None:
-    """A column of texts as numbers, where most of them are; a `LabValueWarning` says what was done.
+    """A text column as numbers, where most of them are; a `LabValueWarning` says what was done.
 
     "<0.3" and ">10" become the limit, "12 mg/dl" the number, "0,3" a number with decimals. A remark, such as
-    "haemolytic", becomes missing. None where the texts stay texts: more than 5 % of them are remarks, a remark has
+    "haemolytic", becomes missing. None if the texts stay texts: more than 5 % of them are remarks, a remark has
     digits (a code such as V57), limits or remarks stand among fewer than 20 plain numbers, or units differ.
 
     Parameters
     ----------
     name : str
-        What the column is called in messages.
+        Name of the column in messages.
     values : sequence of str, numbers or None
     unit : str, optional
         Given where the column is known to be numbers: everything that is none becomes missing. A text that is not empty

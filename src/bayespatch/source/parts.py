@@ -73,7 +73,7 @@ class FilePart(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What it is called in messages."""
+        """Name in messages."""
         return repr(self.file) + (f" from row {self.first} on" if self.first else "")
 
 
